@@ -1,0 +1,1 @@
+"""discreet: statistics about people, under differential privacy."""

@@ -1,0 +1,108 @@
+"""Every exception of the library.
+
+A refusal names the parameter, the value it got, the rule that was broken and what to do about it, in that
+order, so that the text can be acted on without opening the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "DiscreetError",
+    "InsufficientBudget",
+    "InvalidParameter",
+    "LedgerCorrupted",
+    "LedgerError",
+    "LedgerMismatch",
+    "LedgerUnavailable",
+    "MissingExtra",
+    "NoConversion",
+    "NotCertified",
+    "WrongType",
+]
+
+_SHOWN = 80
+
+
+def _shown(value: Any) -> str:
+    """A short repr: error texts must stay readable, and must not print whole data sets."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+class DiscreetError(Exception):
+    """Base class of every error raised on purpose by discreet."""
+
+
+class InvalidParameter(DiscreetError, ValueError):
+    """A parameter has a value that its rule forbids.
+
+    Parameters
+    ----------
+    name
+        The parameter as the caller wrote it, for example ``"epsilon"``.
+    value
+        What was passed; shown shortened.
+    rule
+        What must hold, for example ``"must be finite and positive"``.
+    fix
+        What the caller can do.
+    """
+
+    def __init__(self, name: str, value: Any, rule: str, fix: str) -> None:
+        self.name, self.value, self.rule, self.fix = name, value, rule, fix
+        super().__init__(f"{name} = {_shown(value)}: {rule}. {fix}")
+
+
+class WrongType(InvalidParameter, TypeError):
+    """A parameter has the wrong type."""
+
+
+class NoConversion(DiscreetError, ValueError):
+    """One kind of guarantee does not imply the other."""
+
+
+class NotCertified(DiscreetError):
+    """The procedure has no proved guarantee, so it may not touch real data."""
+
+
+class InsufficientBudget(DiscreetError):
+    """A release would spend more than the ledger has left.
+
+    Attributes
+    ----------
+    requested, remaining
+        Guarantees: what the release costs and what is left.
+    """
+
+    def __init__(self, requested: Any, remaining: Any) -> None:
+        self.requested, self.remaining = requested, remaining
+        super().__init__(
+            f"the release costs {requested} but the ledger has {remaining} left. "
+            "Ask for less, or open a new ledger with a larger budget; nothing was spent."
+        )
+
+
+class LedgerError(DiscreetError):
+    """The ledger cannot be used as asked."""
+
+
+class LedgerMismatch(LedgerError):
+    """The ledger on disk was opened with another budget, data set, unit or neighbour relation."""
+
+
+class LedgerCorrupted(LedgerError):
+    """The ledger's hash chain or structure is broken."""
+
+
+class LedgerUnavailable(LedgerError, OSError):
+    """The ledger's file cannot be read or written; nothing was spent and nothing drawn."""
+
+
+class MissingExtra(DiscreetError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f"{package} is not installed. Install it with: pip install 'discreet[{extra}]'")

@@ -1,0 +1,548 @@
+"""Guarantees: what a release promises, as frozen values that compare, convert, split and compose.
+
+Every number here is the decimal it prints as (see `discreet.rounding`), and every derived number is rounded so
+that the promise still holds. Formulas and their proofs: ``docs/proofs/guarantees.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self, overload
+
+import numpy as np
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+
+from discreet import requirements
+from discreet.errors import InvalidParameter, NoConversion, WrongType
+from discreet.rounding import ball, decimal, down, greatest, least, normal_cdf, precisely, up
+
+__all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]
+
+HUGE_EPSILON = 1000.0
+"""Above this a guarantee protects nobody; it is almost surely a slip (a scale passed as ε)."""
+
+Curve = float | NDArray[np.float64]
+
+
+def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
+    number = requirements.non_negative(name, value)
+    if number > largest:
+        raise InvalidParameter(
+            name, value, f"must be at most {largest:g}: beyond that nobody is protected", "Pass a smaller value."
+        )
+    return number
+
+
+def _weights(parts: int | Sequence[float]) -> list[Fraction]:
+    """Shares that add up to one, as exact fractions."""
+    if isinstance(parts, Sequence) and not isinstance(parts, str):
+        if len(parts) == 0:
+            raise InvalidParameter("weights", parts, "must not be empty", "Pass one weight per part.")
+        weights = [decimal(requirements.positive("weights", weight)) for weight in parts]
+        total = sum(weights, Fraction(0))
+        return [weight / total for weight in weights]
+    count = requirements.positive_integer("parts", parts)
+    return [Fraction(1, count)] * count
+
+
+@dataclass(frozen=True)
+class Guarantee(ABC):
+    """What every kind of guarantee can answer."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def _delta(self, epsilon: float) -> float:
+        """Smallest δ, rounded up, such that (ε, δ)-DP is implied."""
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float:
+        """Smallest ε, rounded up, such that (ε, δ)-DP is implied; infinity where there is none."""
+
+    @abstractmethod
+    def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
+        """The tightest implied guarantee of another kind that needs no δ; None where nothing follows."""
+
+    @abstractmethod
+    def split(self, parts: int | Sequence[float]) -> tuple[Self, ...]:
+        """Guarantees that compose to at most this one: ``parts`` equal ones, or one per weight."""
+
+    @abstractmethod
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """Lower bound on the type-II error of any test between neighbours at type-I error ``alpha``."""
+
+    @abstractmethod
+    def sentence(self) -> str:
+        """The guarantee in words, for reports."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """The numbers, by name."""
+
+    @overload
+    def delta_at(self, epsilon: float) -> float: ...
+    @overload
+    def delta_at(self, epsilon: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def delta_at(self, epsilon: ArrayLike) -> Curve:
+        """Smallest δ such that this guarantee implies (ε, δ)-DP; never rounded down.
+
+        Examples
+        --------
+        >>> round(GaussianDP(1.0).delta_at(1.0), 12)
+        0.126936737507
+        """
+        return _pointwise("epsilon", epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
+
+    @overload
+    def epsilon_at(self, delta: float) -> float: ...
+    @overload
+    def epsilon_at(self, delta: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def epsilon_at(self, delta: ArrayLike) -> Curve:
+        """Smallest ε such that this guarantee implies (ε, δ)-DP; never rounded down."""
+        return _pointwise("delta", delta, lambda d: self._epsilon(requirements.probability("delta", d)))
+
+    def to(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
+        """The tightest known guarantee of another kind that this one implies.
+
+        Parameters
+        ----------
+        kind
+            `PureDP`, `ApproxDP`, `ZeroConcentratedDP` or `GaussianDP`.
+        delta
+            Where ``kind`` is `ApproxDP`: the δ at which to state it.
+
+        Raises
+        ------
+        NoConversion
+            Where nothing is implied; the text says why.
+        """
+        if not (isinstance(kind, type) and issubclass(kind, Guarantee)) or kind is Guarantee:
+            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
+        if kind is ApproxDP:
+            return self._to_approximate(delta)
+        if delta is not None:
+            raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
+        converted = self if isinstance(self, kind) else self._convert(kind)
+        if converted is None:
+            raise NoConversion(f"{self} implies no {kind.__name__} guarantee: {_WHY_NOT[type(self), kind]}")
+        return converted
+
+    def _to_approximate(self, delta: float | None) -> ApproxDP:
+        if delta is None:
+            pure = self._convert(PureDP)
+            if isinstance(self, ApproxDP):
+                return self
+            if not isinstance(pure, PureDP):
+                raise InvalidParameter("delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6.")
+            return ApproxDP(pure.epsilon, 0.0)
+        epsilon = self.epsilon_at(delta)
+        if math.isinf(epsilon):
+            raise NoConversion(f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta.")
+        return ApproxDP(epsilon, delta)
+
+    def within(self, budget: Guarantee) -> bool:
+        """Whether everything that satisfies this guarantee also satisfies ``budget``.
+
+        Examples
+        --------
+        >>> PureDP(0.5).within(ApproxDP(0.5, 1e-6)), GaussianDP(0.1).within(PureDP(9.0))
+        (True, False)
+        """
+        requirements.instance("budget", budget, Guarantee, "a guarantee such as PureDP(1.0)")
+        if isinstance(budget, ApproxDP) and budget.delta > 0:
+            return self.delta_at(budget.epsilon) <= budget.delta
+        target = PureDP if isinstance(budget, ApproxDP) else type(budget)
+        converted = self if isinstance(self, target) else self._convert(target)
+        if converted is None:
+            return False
+        return next(iter(converted.parameters().values())) <= next(iter(budget.parameters().values()))
+
+    def __le__(self, other: object) -> bool:
+        return self.within(other) if isinstance(other, Guarantee) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return other.within(self) if isinstance(other, Guarantee) else NotImplemented
+
+    def to_dict(self) -> dict[str, Any]:
+        """The guarantee as JSON-ready data; `from_dict` reads it back."""
+        return {"kind": self.kind, **self.parameters()}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote; unknown kinds are refused."""
+        numbers = dict(data)
+        kind = _KINDS.get(str(numbers.pop("kind", None)))
+        if kind is None:
+            raise InvalidParameter("kind", data.get("kind"), f"must be one of {sorted(_KINDS)}", "Check the file.")
+        try:
+            return kind(**numbers)
+        except TypeError:
+            raise InvalidParameter(
+                "guarantee", data, f"has the wrong fields for {kind.__name__}", "Check the file."
+            ) from None
+
+
+def _pointwise(name: str, values: ArrayLike, function: Any) -> Curve:
+    """Apply a scalar function to a number or to each element of an array."""
+    if np.ndim(values) == 0:
+        return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
+    array = np.asarray(values, dtype=float)
+    return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
+
+
+def _type_one(alpha: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(alpha, dtype=float)
+    if not np.all((array >= 0) & (array <= 1)):
+        raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
+    return array
+
+
+def _plain(array: NDArray[np.float64]) -> Curve:
+    return float(array) if array.ndim == 0 else array
+
+
+@dataclass(frozen=True)
+class ApproxDP(Guarantee):
+    """(ε, δ)-differential privacy: P(A) ≤ e^ε·Q(A) + δ for neighbours P, Q and every event A.
+
+    Examples
+    --------
+    >>> ApproxDP(1.0, 1e-6).within(ApproxDP(2.0, 1e-6))
+    True
+    """
+
+    epsilon: float
+    delta: float
+    kind: ClassVar[str] = "approx"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _parameter("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", requirements.probability("delta", self.delta))
+
+    def _delta(self, epsilon: float) -> float:
+        # kairouz2015: the worst (ε, δ) pair is randomised response that fails with probability δ.
+        if epsilon >= self.epsilon:
+            return self.delta
+        with precisely():
+            top, wanted = ball(decimal(self.epsilon)).exp(), ball(decimal(epsilon)).exp()
+            own = ball(decimal(self.delta))
+            return min(up(own + (1 - own) * (top - wanted) / (1 + top)), 1.0)
+
+    def _epsilon(self, delta: float) -> float:
+        if delta < self.delta:
+            return math.inf
+        with precisely():
+            top, own = ball(decimal(self.epsilon)).exp(), ball(decimal(self.delta))
+            inner = top - (ball(decimal(delta)) - own) / (1 - own) * (1 + top)
+            return 0.0 if inner <= 1 else max(0.0, min(up(inner.log()), self.epsilon))
+
+    def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
+        if self.delta > 0:
+            return None
+        pure = PureDP(self.epsilon)
+        return pure if kind is PureDP else pure._convert(kind)
+
+    def split(self, parts: int | Sequence[float]) -> tuple[ApproxDP, ...]:
+        """Basic composition: ε and δ both add."""
+        epsilon, delta = decimal(self.epsilon), decimal(self.delta)
+        return tuple(ApproxDP(down(epsilon * share), down(delta * share)) for share in _weights(parts))
+
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """f(α) = max(0, 1 − δ − e^ε·α, e^{−ε}·(1 − δ − α))."""
+        a = _type_one(alpha)
+        steep, flat = math.exp(min(self.epsilon, 700.0)), math.exp(-self.epsilon)
+        return _plain(np.maximum(0.0, np.maximum(1 - self.delta - steep * a, flat * (1 - self.delta - a))))
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        if self.delta == 0:
+            return PureDP(self.epsilon).sentence()
+        return f"{PureDP(self.epsilon).sentence()} except with probability at most {self.delta:g}"
+
+    def parameters(self) -> dict[str, float]:
+        """The numbers, by name."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def __str__(self) -> str:
+        return f"ApproxDP(ε={self.epsilon:.6g}, δ={self.delta:.6g})"
+
+
+@dataclass(frozen=True)
+class PureDP(Guarantee):
+    """ε-differential privacy: no event's probability changes by more than a factor e^ε between neighbours.
+
+    Examples
+    --------
+    >>> PureDP(1.0).split(4)[0], PureDP(1.0).to(GaussianDP)
+    (PureDP(epsilon=0.25), GaussianDP(mu=1.2320224129345232))
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _parameter("epsilon", self.epsilon))
+
+    def _delta(self, epsilon: float) -> float:
+        return ApproxDP(self.epsilon, 0.0)._delta(epsilon)
+
+    def _epsilon(self, delta: float) -> float:
+        return ApproxDP(self.epsilon, 0.0)._epsilon(delta)
+
+    def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
+        if self.epsilon == 0:
+            return _nothing_spent(kind)
+        with precisely():
+            epsilon = ball(decimal(self.epsilon))
+            if kind is ZeroConcentratedDP:
+                # Randomised response is the worst ε-DP pair; its tight ρ is its KL divergence (≤ ε²/2).
+                return ZeroConcentratedDP(up(epsilon * (epsilon / 2).tanh()))
+            if kind is GaussianDP:
+                return GaussianDP(self._tightest_mu(epsilon))
+        return None
+
+    @staticmethod
+    def _tightest_mu(epsilon: arb) -> float:
+        # lee2022 (12) inverted: both trade-off curves pass through the fixed point α = 1/(1 + e^ε) = Φ(−μ/2).
+        target = 1 / (1 + epsilon.exp())
+        guess = float((1 - 2 * target).erfinv() * arb(8).sqrt())
+
+        def covers(mu: float) -> bool:
+            return bool(normal_cdf(-ball(decimal(mu)) / 2) <= target)
+
+        return least(covers, guess)
+
+    def split(self, parts: int | Sequence[float]) -> tuple[PureDP, ...]:
+        """ε adds."""
+        epsilon = decimal(self.epsilon)
+        return tuple(PureDP(down(epsilon * share)) for share in _weights(parts))
+
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """f(α) = max(0, 1 − e^ε·α, e^{−ε}·(1 − α))."""
+        return ApproxDP(self.epsilon, 0.0).tradeoff(alpha)
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        factor = math.exp(self.epsilon)
+        return f"no outcome becomes more than {factor:.3g} times as likely by one unit's data"
+
+    def parameters(self) -> dict[str, float]:
+        """The numbers, by name."""
+        return {"epsilon": self.epsilon}
+
+    def __str__(self) -> str:
+        return f"PureDP(ε={self.epsilon:.6g})"
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP(Guarantee):
+    """ρ-zCDP: the Rényi divergence of every order a > 1 between neighbours is at most a·ρ.
+
+    Examples
+    --------
+    >>> round(ZeroConcentratedDP(0.5).epsilon_at(1e-6), 4)  # the textbook ρ + 2√(ρ log 1/δ) gives 5.7565
+    5.2046
+    """
+
+    rho: float
+    kind: ClassVar[str] = "zero_concentrated"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", _parameter("rho", self.rho, HUGE_EPSILON**2 / 2))
+
+    def _delta(self, epsilon: float) -> float:
+        if self.rho == 0:
+            return 0.0
+        order = _best_order(lambda a: _log_delta(self.rho, epsilon, a))
+        with precisely():
+            a, rho = ball(order), ball(decimal(self.rho))
+            exponent = (a - 1) * (a * rho - ball(decimal(epsilon))) + a * (1 - 1 / a).log() - (a - 1).log()
+            return min(up(exponent.exp()), 1.0)
+
+    def _epsilon(self, delta: float) -> float:
+        if self.rho == 0:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        order = _best_order(lambda a: _epsilon_of_order(self.rho, delta, a))
+        with precisely():
+            a, rho = ball(order), ball(decimal(self.rho))
+            slack = a * (1 - 1 / a).log() - (a - 1).log() - ball(decimal(delta)).log()
+            return max(0.0, up(a * rho + slack / (a - 1)))
+
+    def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
+        return _nothing_spent(kind) if self.rho == 0 else None
+
+    def split(self, parts: int | Sequence[float]) -> tuple[ZeroConcentratedDP, ...]:
+        """ρ adds."""
+        rho = decimal(self.rho)
+        return tuple(ZeroConcentratedDP(down(rho * share)) for share in _weights(parts))
+
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """The best (ε, δ) trade-off over a range of ε: a valid lower bound, as each of them is one."""
+        a = _type_one(alpha)
+        spread = self.rho + 12 * math.sqrt(self.rho)
+        curves = [
+            ApproxDP(epsilon, self._delta(epsilon)).tradeoff(a)
+            for epsilon in np.linspace(0.0, min(spread, HUGE_EPSILON), 128).tolist()
+            if self._delta(epsilon) < 1
+        ]
+        return _plain(np.maximum.reduce([np.asarray(curve) for curve in curves] + [np.zeros_like(a)]))
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        return f"{self.to(ApproxDP, delta=1e-6).sentence()}, among other pairs that ρ = {self.rho:g} implies"
+
+    def parameters(self) -> dict[str, float]:
+        """The numbers, by name."""
+        return {"rho": self.rho}
+
+    def __str__(self) -> str:
+        return f"ZeroConcentratedDP(ρ={self.rho:.6g})"
+
+
+def _log_delta(rho: float, epsilon: float, order: float) -> float:
+    """log δ by the Rényi divergence of one order (canonne2020, Proposition 7)."""
+    return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+
+
+def _epsilon_of_order(rho: float, delta: float, order: float) -> float:
+    slack = order * math.log1p(-1 / order) - math.log(order - 1) - math.log(delta)
+    return order * rho + slack / (order - 1)
+
+
+def _best_order(objective: Any) -> float:
+    """The order a > 1 that minimises a bound. Any order is valid, so the search needs no certificate."""
+    from scipy.optimize import minimize_scalar
+
+    grid = np.linspace(-12.0, 30.0, 85)
+    values = [objective(1 + math.exp(t)) for t in grid]
+    centre = int(np.argmin(values))
+    window = (grid[max(centre - 1, 0)], grid[min(centre + 1, len(grid) - 1)])
+    found = minimize_scalar(
+        lambda t: objective(1 + math.exp(t)), bounds=window, method="bounded", options={"xatol": 1e-10}
+    )
+    return 1 + math.exp(float(found.x))
+
+
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """μ-GDP: telling neighbours apart is at least as hard as telling N(0, 1) from N(μ, 1).
+
+    Examples
+    --------
+    >>> GaussianDP(1.0).split(4)[0], GaussianDP(1.0).to(ZeroConcentratedDP)
+    (GaussianDP(mu=0.5), ZeroConcentratedDP(rho=0.5))
+    """
+
+    mu: float
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _parameter("mu", self.mu))
+
+    def _delta_ball(self, epsilon: Fraction) -> arb:
+        mu, e = ball(decimal(self.mu)), ball(epsilon)
+        return normal_cdf(mu / 2 - e / mu) - e.exp() * normal_cdf(-mu / 2 - e / mu)
+
+    def _delta(self, epsilon: float) -> float:
+        if self.mu == 0:
+            return 0.0
+        bits = 256
+        while True:
+            with precisely(bits):
+                value = self._delta_ball(decimal(epsilon))
+                if value.rel_accuracy_bits() > 64:
+                    return min(up(value), 1.0)
+                if value.upper() < arb(2) ** -1074:
+                    return math.ulp(0.0)
+            bits *= 2
+
+    def _epsilon(self, delta: float) -> float:
+        if self.mu == 0 or self._delta(0.0) <= delta:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        return least(lambda epsilon: self._delta(epsilon) <= delta, _gaussian_epsilon(self.mu, delta))
+
+    def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
+        if kind is ZeroConcentratedDP:
+            return ZeroConcentratedDP(up(decimal(self.mu) ** 2 / 2))
+        return _nothing_spent(kind) if self.mu == 0 else None
+
+    def split(self, parts: int | Sequence[float]) -> tuple[GaussianDP, ...]:
+        """μ² adds."""
+        square = decimal(self.mu) ** 2
+
+        def share_of(share: Fraction) -> float:
+            guess = self.mu * math.sqrt(share)
+            return greatest(lambda mu: decimal(mu) ** 2 <= square * share, guess) if self.mu > 0 else 0.0
+
+        shares = _weights(parts)
+        values = {share: share_of(share) for share in set(shares)}
+        return tuple(GaussianDP(values[share]) for share in shares)
+
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ)."""
+        from scipy.special import ndtr, ndtri
+
+        a = _type_one(alpha)
+        with np.errstate(divide="ignore"):
+            return _plain(np.asarray(ndtr(-ndtri(a) - self.mu)))
+
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        return f"one unit's data is as hard to detect as a shift of a standard normal by {self.mu:g}"
+
+    def parameters(self) -> dict[str, float]:
+        """The numbers, by name."""
+        return {"mu": self.mu}
+
+    def __str__(self) -> str:
+        return f"GaussianDP(μ={self.mu:.6g})"
+
+
+def _nothing_spent(kind: type[Guarantee]) -> Guarantee | None:
+    """The guarantee of a constant, which satisfies every kind with parameter zero."""
+    constants = {PureDP: PureDP(0.0), ZeroConcentratedDP: ZeroConcentratedDP(0.0), GaussianDP: GaussianDP(0.0)}
+    return constants.get(kind)
+
+
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    """A float solution of δ_μ(ε) = δ; only a starting point for the certified search."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
+
+    def excess(epsilon: float) -> float:
+        first = float(log_ndtr(mu / 2 - epsilon / mu))
+        second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+        return first + math.log(max(-math.expm1(second - first), 1e-300)) - math.log(delta)
+
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14))
+
+
+_NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"
+_OWN_DELTA = "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
+_WHY_NOT: dict[tuple[type[Guarantee], type[Guarantee]], str] = {
+    (ZeroConcentratedDP, PureDP): _NO_PURE,
+    (GaussianDP, PureDP): _NO_PURE,
+    (ZeroConcentratedDP, GaussianDP): (
+        "bounds on Rényi divergences do not bound the trade-off curve by √(2ρ). "
+        "Calibrate the mechanism to GaussianDP directly"
+    ),
+    (ApproxDP, PureDP): _OWN_DELTA,
+    (ApproxDP, ZeroConcentratedDP): _OWN_DELTA,
+    (ApproxDP, GaussianDP): _OWN_DELTA,
+}
+
+_KINDS: dict[str, type[Guarantee]] = {
+    kind.kind: kind for kind in (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)
+}

@@ -1,0 +1,77 @@
+"""Mechanism: how a value is protected. The contract that every mechanism fulfils."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from discreet.errors import InvalidParameter
+from discreet.guarantees import Guarantee
+from discreet.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.noise.law import Floats, Law, Truth
+    from discreet.profiles import Profile
+
+__all__ = ["Mechanism", "mechanism_from_dict"]
+
+_REGISTRY: dict[str, type[Mechanism]] = {}
+
+
+class Mechanism(ABC):
+    """Frozen parameters, a law for every truth, and a proof for every sensitivity.
+
+    A subclass is a frozen dataclass with a ``name``; it registers itself under that name so that releases and
+    ledgers can be read back.
+    """
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in cls.__dict__:
+            _REGISTRY[cls.name] = cls
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> Self:
+        """The mechanism with the least noise that meets ``guarantee`` for ``sensitivity``."""
+
+    @abstractmethod
+    def law(self, truth: Truth) -> Law:
+        """The exact distribution of the output given the truth."""
+
+    @abstractmethod
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """The exact privacy curve."""
+
+    @abstractmethod
+    def guarantee(
+        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
+    ) -> Guarantee:
+        """What holds for ``sensitivity``, in the mechanism's own kind or in the one asked for."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+
+    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+        """One output. Mechanisms with several steps or with post-processing override this."""
+        return self.law(truth).sample(rng=rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters; `mechanism_from_dict` reads them back."""
+        return {"name": self.name, **self.parameters()}
+
+
+def mechanism_from_dict(data: dict[str, Any]) -> Mechanism:
+    """Read what `Mechanism.to_dict` wrote; unknown names are refused."""
+    import discreet.mechanisms  # noqa: F401  (fills the registry)
+
+    parameters = dict(data)
+    name = str(parameters.pop("name", None))
+    if name not in _REGISTRY:
+        raise InvalidParameter("mechanism", name, f"must be one of {sorted(_REGISTRY)}", "Check the file.")
+    return _REGISTRY[name](**parameters)
