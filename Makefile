@@ -1,0 +1,56 @@
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PEERS := opendp pydp diffprivlib
+PIP := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint deep demo bench docs lock clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## Create .venv with the locked dependencies and this project
+
+$(VENV)/.installed: requirements/lock.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) --requirement requirements/lock.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+test: lint ## Check style, types and imports; run every test and doctest
+	$(BIN)/pytest -n auto $(PYTEST_ARGS)
+
+lint: install ## Check style, types and import rules only
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+deep: install ## Run the long statistical checks
+	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
+
+demo: install ## Run the demonstration
+	$(BIN)/python examples/demo.py
+
+bench: install $(PEERS:%=.venv-peers/%/.installed) ## Measure discreet beside its peers
+	$(BIN)/python benchmarks/run.py
+
+.venv-peers/%/.installed: benchmarks/peers/requirements-%.txt
+	$(PYTHON) -m venv .venv-peers/$*
+	.venv-peers/$*/bin/python $(PIP) --requirement $<
+	touch $@
+
+docs: install ## Build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build/html
+
+lock: ## Resolve the dependencies again and rewrite requirements/lock.txt
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python $(PIP) uv
+	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
+		--no-header --no-annotate --output-file requirements/lock.txt pyproject.toml
+
+clean: ## Remove environments, caches and built files
+	rm -rf .venv .venv-peers .venv-lock docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
