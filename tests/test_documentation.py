@@ -1,0 +1,22 @@
+"""Every `>>>` example in the README and in the documentation runs and prints what the page says."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))  # a closing fence is no expected output
+    examples = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, page.name, str(page), 0)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failures: list[str] = []
+    monkeypatch.chdir(tmp_path)  # examples may write files
+    doctest.DocTestRunner(optionflags=flags).run(examples, out=failures.append)
+    assert not failures, "".join(failures)
