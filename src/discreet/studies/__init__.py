@@ -1,0 +1,28 @@
+"""Studies: the papers' experiments, re-run as published and certified.
+
+`STUDIES` names the module of every study; `load` imports one of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from discreet.errors import InvalidParameter
+from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
+
+__all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "run"]
+
+STUDIES: dict[str, str] = {
+    "liu2019": "discreet.studies.liu2019",
+    "holohan2018": "discreet.studies.holohan2018",
+}
+"""The module of every study by its key; each has a module-level ``STUDY``."""
+
+
+def load(key: str) -> Study:
+    """The study of that key."""
+    if key not in STUDIES:
+        raise InvalidParameter("study", key, f"must be one of {sorted(STUDIES)}", "Check the spelling.")
+    study = import_module(STUDIES[key]).STUDY
+    assert isinstance(study, Study)
+    return study

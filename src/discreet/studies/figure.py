@@ -1,0 +1,103 @@
+"""Figure: a chart of study rows, described as data and drawn only where the `report` extra is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Figure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Lines through the summary rows of a part, in panels.
+
+    Parameters
+    ----------
+    name
+        File name, for example ``"figure-2-bias"``.
+    title
+        Caption.
+    x, y
+        Columns on the axes.
+    colour
+        Column that separates the lines.
+    column, row
+        Columns that separate the panels.
+    low, high
+        Columns of an error band around ``y``.
+    log_x, log_y
+        Logarithmic axes.
+    mark
+        ``"line"``, ``"point"`` or ``"bar"``.
+    where
+        Only rows in which these columns have these values.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    colour: str | None = None
+    column: str | None = None
+    row: str | None = None
+    low: str | None = None
+    high: str | None = None
+    log_x: bool = False
+    log_y: bool = False
+    mark: str = "line"
+    where: tuple[tuple[str, Any], ...] = ()
+
+    def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows that are drawn."""
+        return [
+            row
+            for row in rows
+            if row.get(self.y) is not None and all(row[name] == value for name, value in self.where)
+        ]
+
+    def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
+        """The Altair chart."""
+        import altair as alt
+
+        selected = self.selected(rows)
+        numeric = self.mark != "bar" and all(isinstance(row[self.x], int | float) for row in selected)
+        x = alt.X(field=self.x, type="quantitative" if numeric else "ordinal", title=self.x)
+        if numeric:
+            x = x.scale(type="log" if self.log_x else "linear", zero=False)
+        y = alt.Y(field=self.y, type="quantitative", title=self.y)
+        y = y.scale(type="log" if self.log_y else "linear", zero=False)
+        encoding: dict[str, Any] = {"x": x, "y": y}
+        if self.colour is not None:
+            encoding["color"] = alt.Color(field=self.colour, type="nominal", title=self.colour)
+        base = alt.Chart(alt.InlineData(values=selected))
+        drawn = {
+            "line": base.mark_line(point=True),
+            "point": base.mark_point(filled=True),
+            "bar": base.mark_bar(),
+        }[self.mark].encode(**encoding)
+        if self.low is not None and self.high is not None:
+            ends = {"y": alt.Y(field=self.low, type="quantitative"), "y2": alt.Y2(field=self.high)}
+            drawn = base.mark_errorbar().encode(**{**encoding, **ends}) + drawn
+        drawn = drawn.properties(width=220, height=170)
+        facets = {
+            name: alt.Facet(field=field, type="nominal", title=field)
+            for name, field in (("column", self.column), ("row", self.row))
+            if field is not None
+        }
+        return (drawn.facet(**facets) if facets else drawn).properties(title=self.title)
+
+    def save(self, rows: Sequence[dict[str, Any]], out: Path) -> tuple[Path, ...]:
+        """Write SVG and a self-contained HTML page; nothing where Altair or vl-convert is not installed."""
+        try:
+            import altair  # noqa: F401
+            import vl_convert as convert
+        except ImportError:
+            return ()
+        specification = self.chart(rows).to_dict()
+        svg, html = out / f"{self.name}.svg", out / f"{self.name}.html"
+        svg.write_text(convert.vegalite_to_svg(specification), encoding="utf-8")
+        html.write_text(convert.vegalite_to_html(specification, bundle=True), encoding="utf-8")
+        return svg, html
