@@ -1,0 +1,59 @@
+"""What discreet costs before it does anything: the time to import it and the size of a base installation."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+import discreet
+
+IMPORT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
+LIMITS = {"import discreet (s)": 0.3, "base installation (MB)": 250}
+
+
+def measure() -> dict[str, float]:
+    """Seconds of an import in a fresh process (median of five) and megabytes on disk."""
+    every_name = f"from discreet import {', '.join(discreet.__all__)}"
+    return {
+        "import discreet (s)": seconds("import discreet"),
+        "import every public name (s)": seconds(every_name),
+        "base installation (MB)": megabytes(),
+    }
+
+
+def seconds(statement: str) -> float:
+    """Median of five fresh processes."""
+    command = [sys.executable, "-c", IMPORT.format(statement)]
+    return statistics.median(float(subprocess.check_output(command)) for _ in range(5))
+
+
+def megabytes() -> float:
+    """discreet and all it requires without extras."""
+    found, waiting = set(), ["discreet"]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            requirements = map(Requirement, distribution(name).requires or ())
+            waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    files = [path for name in found - {"discreet"} for path in distribution(name).files or ()]
+    own = list(Path(discreet.__file__).parent.rglob("*.py"))
+    sizes = [Path(str(file.locate())).stat().st_size for file in files] + [
+        file.stat().st_size for file in own
+    ]
+    return sum(sizes) / 1e6
+
+
+def lines(figures: dict[str, float]) -> list[str]:
+    """The figures as a table."""
+    table = []
+    for name, value in figures.items():
+        limit = LIMITS.get(name)
+        verdict = "" if limit is None else f"  at most {limit:g}: {'met' if value <= limit else 'MISSED'}"
+        table.append(f"{name:<55}{value:>12,.3g}{verdict}")
+    return table
