@@ -1,1 +1,48 @@
-"""discreet: statistics about people, under differential privacy."""
+"""discreet: statistics about people, and valid conclusions from them, under differential privacy.
+
+Public names are imported when first used, so that ``import discreet`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    # guarantees
+    "PureDP": "guarantees",
+    "ApproxDP": "guarantees",
+    "ZeroConcentratedDP": "guarantees",
+    "GaussianDP": "guarantees",
+    "compose": "composition",
+    "Neighbours": "sensitivity",
+    "Sensitivity": "sensitivity",
+    # mechanisms
+    "Laplace": "mechanisms.laplace",
+    "Gaussian": "mechanisms.gaussian",
+    # releasing
+    "Exact": "release",
+    "Release": "release",
+    "release": "release",
+    "Plan": "planning",
+    "plan": "planning",
+    "Ledger": "ledger",
+    # inference
+    "Interval": "inference.results",
+}
+
+__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604  (names are strings)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    value = getattr(import_module(f"discreet.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,6 +14,7 @@ from discreet.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from discreet.noise.law import Floats, Law, Truth
     from discreet.profiles import Profile
+    from discreet.release import Exact
 
 __all__ = ["Mechanism", "mechanism_from_dict"]
 
@@ -56,6 +57,25 @@ class Mechanism(ABC):
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
+
+    def check(self, exact: Exact) -> None:
+        """Refuse a value that this mechanism must not protect; called before anything is spent."""
+
+    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+        """Interval for the truth behind a released value, from the noise alone.
+
+        The default holds for laws that only move with the truth; half a grid cell covers the rounding.
+        """
+        law = self.law(np.zeros(np.shape(value)))
+        tail = (1 - level) / 2
+        half_cell = np.asarray(getattr(law, "grid", 0.0)) / 2
+        low = value - law.quantile(1 - tail) - half_cell
+        high = value - law.quantile(tail) + half_cell
+        return low, high
+
+    def expected_error(self, level: float = 0.95) -> Floats:
+        """How far from the truth the output stays with probability ``level``, for the least favourable truth."""
+        return self.law(0.0).quantile((1 + level) / 2)
 
     def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
         """One output. Mechanisms with several steps or with post-processing override this."""

@@ -1,0 +1,60 @@
+"""Additive: what mechanisms share that add independent noise of one scale to every coordinate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from discreet import requirements
+from discreet.guarantees import Guarantee
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.location import power_of_two
+from discreet.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.noise.law import Truth
+    from discreet.noise.laws import LocationLaw
+
+__all__ = ["AdditiveNoise"]
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Mechanism):
+    """Noise of one law and one scale on every coordinate.
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise, in units of the statistic.
+    grid
+        Power of two to which outputs are rounded; by default 2⁻²⁰ of the scale. Rounding is post-processing.
+    """
+
+    scale: float
+    grid: float | None = None
+    _law: ClassVar[type[LocationLaw]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
+        if self.grid is not None:
+            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
+
+    @classmethod
+    def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+        """The smallest sufficient scale, rounded up."""
+        raise TypeError(f"{cls.__name__} defines no calibration")
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
+        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
+        requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
+        return cls(cls._scale(guarantee, sensitivity), grid)
+
+    def law(self, truth: Truth) -> LocationLaw:
+        """The exact distribution of the output given the truth."""
+        return self._law(truth, self.scale, grid=self.grid)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+        return {"scale": self.scale, "grid": self.grid}

@@ -1,0 +1,116 @@
+"""Plan: what would be released, with what error and at what cost, before any data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import requirements
+from discreet.display import Facts, as_html, as_text, number
+from discreet.guarantees import Guarantee
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.law import Floats
+from discreet.release import claimed
+from discreet.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.ledger import Ledger
+
+__all__ = ["Plan", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A release that has not happened.
+
+    Attributes
+    ----------
+    mechanism, sensitivity, guarantee
+        What would be done, and what it would guarantee.
+    expected_error
+        The noise stays below this with probability ``level``, for the least favourable truth.
+    remaining, remaining_after
+        The ledger's budget before and after; None without a ledger.
+    """
+
+    mechanism: Mechanism
+    sensitivity: Sensitivity
+    guarantee: Guarantee | None
+    expected_error: Floats
+    level: float
+    remaining: Guarantee | None
+    remaining_after: Guarantee | None
+
+    @property
+    def scale(self) -> Any:
+        """Scale of the noise."""
+        return getattr(self.mechanism, "scale", None)
+
+    def facts(self) -> Facts:
+        """What to show of a plan."""
+        facts = [
+            ("mechanism", self.mechanism.name),
+            ("scale", "–" if self.scale is None else number(self.scale)),
+            (f"error at {100 * self.level:g} %", f"at most {number(self.expected_error)}"),
+            ("guarantee", "none" if self.guarantee is None else str(self.guarantee)),
+        ]
+        if self.remaining is not None:
+            facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]
+        return facts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "mechanism": self.mechanism.to_dict(),
+            "sensitivity": self.sensitivity.to_dict(),
+            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
+            "expected_error": np.asarray(self.expected_error).tolist(),
+            "level": self.level,
+            "remaining": None if self.remaining is None else self.remaining.to_dict(),
+            "remaining_after": None if self.remaining_after is None else self.remaining_after.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return as_text("Plan", self.facts())
+
+    def _repr_html_(self) -> str:
+        return as_html("Plan", self.facts())
+
+
+def plan(
+    sensitivity: Sensitivity,
+    mechanism: Mechanism,
+    *,
+    ledger: Ledger | None = None,
+    guarantee: Guarantee | None = None,
+    level: float = 0.95,
+) -> Plan:
+    """What a release would cost and how far off it would be. Reads no data and spends nothing.
+
+    Raises
+    ------
+    InsufficientBudget
+        Where the ledger could not pay for it.
+
+    Examples
+    --------
+    >>> from discreet import Laplace, PureDP, Sensitivity, plan
+    >>> planned = plan(Sensitivity(l1=1.0), Laplace.calibrate(PureDP(1.0), Sensitivity(l1=1.0)))
+    >>> round(planned.expected_error, 3), planned.guarantee
+    (2.996, PureDP(epsilon=1.0))
+    """
+    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
+    requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
+    checked = requirements.level(level)
+    claim = claimed(mechanism, sensitivity, ledger, guarantee)
+    return Plan(
+        mechanism=mechanism,
+        sensitivity=sensitivity,
+        guarantee=claim,
+        expected_error=mechanism.expected_error(checked),
+        level=checked,
+        remaining=None if ledger is None else ledger.remaining(),
+        remaining_after=None if ledger is None or claim is None else ledger.remaining_after(claim),
+    )
