@@ -76,9 +76,12 @@ def ours() -> list[Figure]:
     ]
 
 
-def keystream() -> bytes:
-    """The random bits that `DRAWS` draws start from: no exact sampler can be faster."""
-    return Cipher(AES(os.urandom(32)), CTR(bytes(16))).encryptor().update(bytes(8 * DRAWS))
+def keystream() -> None:
+    """The random bits that `DRAWS` draws start from, in chunks that stay in cache: the limit of any sampler."""
+    stream = Cipher(AES(os.urandom(32)), CTR(bytes(16))).encryptor()
+    chunk = bytes(8 * 16_000)
+    for _ in range(0, DRAWS, 16_000):
+        stream.update(chunk)
 
 
 def lines(figures: list[Figure]) -> list[str]:

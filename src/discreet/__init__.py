@@ -23,9 +23,9 @@ _PUBLIC = {
     "Laplace": "mechanisms.laplace",
     "Gaussian": "mechanisms.gaussian",
     # releasing
-    "Exact": "release",
-    "Release": "release",
-    "release": "release",
+    "Exact": "releases",
+    "Release": "releases",
+    "release": "releases",
     "Plan": "planning",
     "plan": "planning",
     "Ledger": "ledger",

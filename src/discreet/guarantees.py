@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter, NoConversion, WrongType
-from discreet.rounding import ball, decimal, down, greatest, least, normal_cdf, precisely, up
+from discreet.rounding import ball, decimal, down, greatest, least, normal_cdf, precisely, thin, up
 
 __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]
 
@@ -96,7 +96,7 @@ class Guarantee(ABC):
         >>> round(GaussianDP(1.0).delta_at(1.0), 12)
         0.126936737507
         """
-        return _pointwise("epsilon", epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
+        return pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
 
     @overload
     def epsilon_at(self, delta: float) -> float: ...
@@ -104,7 +104,7 @@ class Guarantee(ABC):
     def epsilon_at(self, delta: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
     def epsilon_at(self, delta: ArrayLike) -> Curve:
         """Smallest ε such that this guarantee implies (ε, δ)-DP; never rounded down."""
-        return _pointwise("delta", delta, lambda d: self._epsilon(requirements.probability("delta", d)))
+        return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
 
     def to(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
         """The tightest known guarantee of another kind that this one implies.
@@ -187,7 +187,7 @@ class Guarantee(ABC):
             ) from None
 
 
-def _pointwise(name: str, values: ArrayLike, function: Any) -> Curve:
+def pointwise(values: ArrayLike, function: Any) -> Curve:
     """Apply a scalar function to a number or to each element of an array."""
     if np.ndim(values) == 0:
         return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
@@ -195,14 +195,16 @@ def _pointwise(name: str, values: ArrayLike, function: Any) -> Curve:
     return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
 
 
-def _type_one(alpha: ArrayLike) -> NDArray[np.float64]:
+def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
+    """Type-I error probabilities as an array; refuses what lies outside [0, 1]."""
     array = np.asarray(alpha, dtype=float)
     if not np.all((array >= 0) & (array <= 1)):
         raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
     return array
 
 
-def _plain(array: NDArray[np.float64]) -> Curve:
+def plain(array: NDArray[np.float64]) -> Curve:
+    """A float for a single number, the array otherwise."""
     return float(array) if array.ndim == 0 else array
 
 
@@ -254,9 +256,9 @@ class ApproxDP(Guarantee):
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """f(α) = max(0, 1 − δ − e^ε·α, e^{−ε}·(1 − δ − α))."""
-        a = _type_one(alpha)
+        a = type_one(alpha)
         steep, flat = math.exp(min(self.epsilon, 700.0)), math.exp(-self.epsilon)
-        return _plain(np.maximum(0.0, np.maximum(1 - self.delta - steep * a, flat * (1 - self.delta - a))))
+        return plain(np.maximum(0.0, np.maximum(1 - self.delta - steep * a, flat * (1 - self.delta - a))))
 
     def sentence(self) -> str:
         """The guarantee in words."""
@@ -385,14 +387,14 @@ class ZeroConcentratedDP(Guarantee):
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """The best (ε, δ) trade-off over a range of ε: a valid lower bound, as each of them is one."""
-        a = _type_one(alpha)
+        a = type_one(alpha)
         spread = self.rho + 12 * math.sqrt(self.rho)
         curves = [
             ApproxDP(epsilon, self._delta(epsilon)).tradeoff(a)
             for epsilon in np.linspace(0.0, min(spread, HUGE_EPSILON), 128).tolist()
             if self._delta(epsilon) < 1
         ]
-        return _plain(np.maximum.reduce([np.asarray(curve) for curve in curves] + [np.zeros_like(a)]))
+        return plain(np.maximum.reduce([np.asarray(curve) for curve in curves] + [np.zeros_like(a)]))
 
     def sentence(self) -> str:
         """The guarantee in words."""
@@ -430,6 +432,12 @@ def _best_order(objective: Any) -> float:
     return 1 + math.exp(float(found.x))
 
 
+def gaussian_delta(mu: arb, epsilon: Fraction) -> arb:
+    """δ of N(0, 1) against N(μ, 1) at ε (balle2018, Theorem 8; dong2022, Corollary 2.13)."""
+    e = ball(epsilon)
+    return normal_cdf(mu / 2 - e / mu) - e.exp() * normal_cdf(-mu / 2 - e / mu)
+
+
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """μ-GDP: telling neighbours apart is at least as hard as telling N(0, 1) from N(μ, 1).
@@ -446,22 +454,10 @@ class GaussianDP(Guarantee):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _parameter("mu", self.mu))
 
-    def _delta_ball(self, epsilon: Fraction) -> arb:
-        mu, e = ball(decimal(self.mu)), ball(epsilon)
-        return normal_cdf(mu / 2 - e / mu) - e.exp() * normal_cdf(-mu / 2 - e / mu)
-
     def _delta(self, epsilon: float) -> float:
         if self.mu == 0:
             return 0.0
-        bits = 256
-        while True:
-            with precisely(bits):
-                value = self._delta_ball(decimal(epsilon))
-                if value.rel_accuracy_bits() > 64:
-                    return min(up(value), 1.0)
-                if value.upper() < arb(2) ** -1074:
-                    return math.ulp(0.0)
-            bits *= 2
+        return min(up(thin(lambda: gaussian_delta(ball(decimal(self.mu)), decimal(epsilon)))), 1.0)
 
     def _epsilon(self, delta: float) -> float:
         if self.mu == 0 or self._delta(0.0) <= delta:
@@ -491,9 +487,9 @@ class GaussianDP(Guarantee):
         """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ)."""
         from scipy.special import ndtr, ndtri
 
-        a = _type_one(alpha)
+        a = type_one(alpha)
         with np.errstate(divide="ignore"):
-            return _plain(np.asarray(ndtr(-ndtri(a) - self.mu)))
+            return plain(np.asarray(ndtr(-ndtri(a) - self.mu)))
 
     def sentence(self) -> str:
         """The guarantee in words."""

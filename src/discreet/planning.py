@@ -12,7 +12,7 @@ from discreet.display import Facts, as_html, as_text, number
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import Floats
-from discreet.release import claimed
+from discreet.releases import claimed
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
-__all__ = ["PRECISION", "ball", "decimal", "down", "greatest", "least", "normal_cdf", "precisely", "up"]
+__all__ = ["PRECISION", "ball", "decimal", "down", "greatest", "least", "normal_cdf", "precisely", "thin", "up"]
 
 PRECISION = 256
 """Bits of working precision for certified evaluations."""
@@ -37,6 +37,20 @@ def ball(number: float | Fraction) -> arb:
     """Enclose a rational exactly (up to the working precision); a float counts as its binary value."""
     ratio = Fraction(number)
     return arb(fmpq(ratio.numerator, ratio.denominator))
+
+
+def thin(evaluate: Callable[[], arb]) -> arb:
+    """Evaluate with more and more bits until the ball is good to 64 bits, or is certainly below every float.
+
+    The exact value must not be zero: a ball around zero never gets thin.
+    """
+    bits = PRECISION
+    while True:
+        with precisely(bits):
+            value = evaluate()
+            if value.rel_accuracy_bits() > 64 or abs(value) < arb(2) ** -1080:
+                return value
+        bits *= 2
 
 
 def _upper_end(value: arb) -> Fraction:

@@ -14,7 +14,7 @@ from discreet.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from discreet.noise.law import Floats, Law, Truth
     from discreet.profiles import Profile
-    from discreet.release import Exact
+    from discreet.releases import Exact
 
 __all__ = ["Mechanism", "mechanism_from_dict"]
 

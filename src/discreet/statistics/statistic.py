@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.release import Release
+    from discreet.releases import Release
 
 __all__ = ["Statistic", "statistic_from_dict"]
 
@@ -32,7 +32,7 @@ class Statistic(ABC):
     @classmethod
     def release_type(cls) -> type[Release]:
         """The class of a release of this statistic; it adds what can be concluded from one."""
-        from discreet.release import Release
+        from discreet.releases import Release
 
         return Release
 
