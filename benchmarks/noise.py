@@ -77,7 +77,7 @@ def ours() -> list[Figure]:
 
 
 def keystream() -> None:
-    """The random bits that `DRAWS` draws start from, in chunks that stay in cache: the limit of any sampler."""
+    """The random bits that `DRAWS` draws start from, made in chunks that stay in cache."""
     stream = Cipher(AES(os.urandom(32)), CTR(bytes(16))).encryptor()
     chunk = bytes(8 * 16_000)
     for _ in range(0, DRAWS, 16_000):
