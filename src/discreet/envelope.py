@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from discreet.guarantees import gaussian_delta
 from discreet.laplace_curve import LaplaceCurve
 from discreet.rounding import ball, normal_cdf, precisely
 
-__all__ = ["dominates", "supremum"]
+__all__ = ["dominates", "first_certified", "gaussian_parameter", "supremum"]
 
 _MOST_CELLS = 5000
 _BITS = 192
@@ -21,9 +22,9 @@ _BITS = 192
 def dominates(mu: arb, curve: LaplaceCurve) -> bool:
     """Whether δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
 
-    Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the middle
-    and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that they do not
-    settle is halved. Symmetric pairs need ε ≥ 0 only, and δ(ε) = 0 beyond the curve's total.
+    Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the
+    middle and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that
+    they do not settle is halved. Symmetric pairs need ε ≥ 0 only, and δ(ε) = 0 beyond the curve's total.
     """
     with precisely(_BITS):
         known: dict[Fraction, arb] = {}
@@ -60,3 +61,27 @@ def supremum(function: Callable[[float], float], low: float, high: float) -> flo
     window = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
     found = minimize_scalar(lambda x: -function(x), bounds=window, method="bounded", options={"xatol": 1e-12})
     return max(values[best], -float(found.fun))
+
+
+def gaussian_parameter(epsilon: float, delta: float) -> float:
+    """A float solution μ of δ_μ(ε) = δ; only a starting point for certified searches."""
+    from scipy.optimize import brentq
+
+    if delta < 1e-300:
+        return 0.0
+    exact = Fraction(epsilon)
+
+    def excess(log_mu: float) -> float:
+        value = gaussian_delta(ball(math.exp(log_mu)), exact)
+        return float(value.log()) - math.log(delta) if value > 0 else -1e9
+
+    return math.exp(brentq(excess, -700.0, 8.0, xtol=1e-15, rtol=1e-15))
+
+
+def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
+    """The first of guess·(1 + 2^{−46}), guess·(1 + 2^{−44}), … for which a certificate exists."""
+    for bits in range(46, 0, -2):
+        candidate = guess * (1 + 2.0**-bits)
+        if holds(candidate):
+            return candidate
+    raise ArithmeticError("no certificate was found near the numerical solution")

@@ -1,7 +1,7 @@
 """Guarantees: what a release promises, as frozen values that compare, convert, split and compose.
 
-Every number here is the decimal it prints as (see `discreet.rounding`), and every derived number is rounded so
-that the promise still holds. Formulas and their proofs: ``docs/proofs/guarantees.md``.
+Every number here is the decimal it prints as (see `discreet.rounding`), and every derived number is rounded
+so that the promise still holds. Formulas and their proofs: ``docs/proofs/guarantees.md``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
     number = requirements.non_negative(name, value)
     if number > largest:
         raise InvalidParameter(
-            name, value, f"must be at most {largest:g}: beyond that nobody is protected", "Pass a smaller value."
+            name,
+            value,
+            f"must be at most {largest:g}: beyond that nobody is protected",
+            "Pass a smaller value.",
         )
     return number
 
 
-def _weights(parts: int | Sequence[float]) -> list[Fraction]:
+def _weights(parts: Any) -> list[Fraction]:
     """Shares that add up to one, as exact fractions."""
     if isinstance(parts, Sequence) and not isinstance(parts, str):
         if len(parts) == 0:
@@ -121,7 +124,7 @@ class Guarantee(ABC):
         NoConversion
             Where nothing is implied; the text says why.
         """
-        if not (isinstance(kind, type) and issubclass(kind, Guarantee)) or kind is Guarantee:
+        if kind not in _KINDS.values():
             raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
         if kind is ApproxDP:
             return self._to_approximate(delta)
@@ -138,11 +141,15 @@ class Guarantee(ABC):
             if isinstance(self, ApproxDP):
                 return self
             if not isinstance(pure, PureDP):
-                raise InvalidParameter("delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6.")
+                raise InvalidParameter(
+                    "delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6."
+                )
             return ApproxDP(pure.epsilon, 0.0)
         epsilon = self.epsilon_at(delta)
         if math.isinf(epsilon):
-            raise NoConversion(f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta.")
+            raise NoConversion(
+                f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta."
+            )
         return ApproxDP(epsilon, delta)
 
     def within(self, budget: Guarantee) -> bool:
@@ -178,7 +185,9 @@ class Guarantee(ABC):
         numbers = dict(data)
         kind = _KINDS.get(str(numbers.pop("kind", None)))
         if kind is None:
-            raise InvalidParameter("kind", data.get("kind"), f"must be one of {sorted(_KINDS)}", "Check the file.")
+            raise InvalidParameter(
+                "kind", data.get("kind"), f"must be one of {sorted(_KINDS)}", "Check the file."
+            )
         try:
             return kind(**numbers)
         except TypeError:
@@ -281,7 +290,7 @@ class PureDP(Guarantee):
     Examples
     --------
     >>> PureDP(1.0).split(4)[0], PureDP(1.0).to(GaussianDP)
-    (PureDP(epsilon=0.25), GaussianDP(mu=1.2320224129345232))
+    (PureDP(epsilon=0.25), GaussianDP(mu=1.232035385344901))
     """
 
     epsilon: float
@@ -348,7 +357,7 @@ class ZeroConcentratedDP(Guarantee):
     Examples
     --------
     >>> round(ZeroConcentratedDP(0.5).epsilon_at(1e-6), 4)  # the textbook ρ + 2√(ρ log 1/δ) gives 5.7565
-    5.2046
+    5.2215
     """
 
     rho: float
@@ -505,7 +514,11 @@ class GaussianDP(Guarantee):
 
 def _nothing_spent(kind: type[Guarantee]) -> Guarantee | None:
     """The guarantee of a constant, which satisfies every kind with parameter zero."""
-    constants = {PureDP: PureDP(0.0), ZeroConcentratedDP: ZeroConcentratedDP(0.0), GaussianDP: GaussianDP(0.0)}
+    constants = {
+        PureDP: PureDP(0.0),
+        ZeroConcentratedDP: ZeroConcentratedDP(0.0),
+        GaussianDP: GaussianDP(0.0),
+    }
     return constants.get(kind)
 
 
@@ -526,7 +539,9 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 _NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"
-_OWN_DELTA = "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
+_OWN_DELTA = (
+    "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
+)
 _WHY_NOT: dict[tuple[type[Guarantee], type[Guarantee]], str] = {
     (ZeroConcentratedDP, PureDP): _NO_PURE,
     (GaussianDP, PureDP): _NO_PURE,

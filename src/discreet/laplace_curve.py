@@ -1,17 +1,18 @@
 """The exact privacy curve of Laplace noise in any number of coordinates.
 
-With unit scale and shifts t₁, …, t_k (total T) the hockey-stick divergence has a closed form: e^{(ε−T)/2} times a
-polynomial on each interval between the points c = ±t₁ ± … ± t_k (``docs/proofs/laplace.md``, section 3):
+With unit scale and shifts t₁, …, t_k (total T) the hockey-stick divergence has a closed form: e^{(ε−T)/2}
+times a polynomial on each interval between the points ±t₁ ± … ± t_k (``docs/proofs/laplace.md``, section 3):
 
     δ(ε) = 1 + e^{(ε−T)/2} · 2^{−k} · Σ_{c > ε} P_p(c − ε)        for 0 ≤ ε < T,
 
-one term for each choice of signs, p of them positive. Equal shifts share their terms, so a record that moves k
-cells by the same amount costs k + 1 terms and not 2^k.
+one term for each choice of signs, p of them positive and c their sum. Equal shifts share their terms, so a
+record that moves k cells by the same amount costs k + 1 terms and not 2^k.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
@@ -20,7 +21,7 @@ from flint import arb, fmpq, fmpq_poly
 
 from discreet.rounding import ball
 
-__all__ = ["LaplaceCurve"]
+__all__ = ["LaplaceCurve", "laplace_rho"]
 
 LARGEST_SIZE = 4096
 """Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
@@ -109,3 +110,12 @@ class LaplaceCurve:
             assert polynomial is not None
             total += ways * _value(polynomial, ball(point - epsilon))
         return 1 + (ball(epsilon - self.total) / 2).exp() * total / arb(2) ** self.count
+
+
+def laplace_rho(shifts: Iterable[Fraction]) -> arb:
+    """Σ (t + e^{−t} − 1): the tight zCDP parameter (``docs/proofs/laplace.md``, section 4)."""
+    total = arb(0)
+    for shift in shifts:
+        t = ball(shift)
+        total += t + (-t).expm1()
+    return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, overload
@@ -18,8 +18,8 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
-from discreet.envelope import dominates, supremum
-from discreet.errors import InvalidParameter, NoConversion, WrongType
+from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
+from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import (
     Curve,
     GaussianDP,
@@ -30,7 +30,7 @@ from discreet.guarantees import (
     pointwise,
     type_one,
 )
-from discreet.laplace_curve import LaplaceCurve
+from discreet.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 
 __all__ = ["GaussianProfile", "LaplaceProfile", "Profile"]
@@ -93,7 +93,7 @@ class Profile(ABC):
         Examples
         --------
         >>> GaussianProfile(1).epsilon_at([1e-3, 1e-6]).round(4)
-        array([3.0784, 4.8868])
+        array([3.1387, 4.8866])
         """
         return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
 
@@ -108,11 +108,13 @@ class Profile(ABC):
         return self._tradeoff(type_one(alpha))
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
-        # f(α) is the largest 1 − δ(ε) − e^ε·α and e^{−ε}·(1 − δ(ε) − α) over ε ≥ 0: each is a valid lower bound
-        # (dong2022, Proposition 2.12), so the search over ε needs no certificate.
+        # f(α) is the largest 1 − δ(ε) − e^ε·α and e^{−ε}·(1 − δ(ε) − α) over ε ≥ 0: each is a valid lower
+        # bound (dong2022, Proposition 2.12), so the search over ε needs no certificate.
         knots = np.linspace(0.0, self._reach(), _KNOTS)
         kept = 1 - np.array([self._delta(float(knot)) for knot in knots])
-        return plain(np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape))
+        return plain(
+            np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape)
+        )
 
     def _power(self, alpha: float, knots: NDArray[np.float64], kept: NDArray[np.float64]) -> float:
         from scipy.optimize import minimize_scalar
@@ -127,7 +129,9 @@ class Profile(ABC):
 
         best = int(np.argmax(flat if mirrored else steep))
         window = (float(knots[max(best - 1, 0)]), float(knots[min(best + 1, len(knots) - 1)]))
-        found = minimize_scalar(lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9})
+        found = minimize_scalar(
+            lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9}
+        )
         return max(0.0, height(float(knots[best])), -float(found.fun))
 
 
@@ -160,17 +164,18 @@ class LaplaceProfile(Profile):
     --------
     >>> table = LaplaceProfile([0.5, 0.5])  # a record moves between two cells, scale 2
     >>> print(table.pure(), table.gaussian())
-    PureDP(ε=1) GaussianDP(μ=0.70023)
+    PureDP(ε=1) GaussianDP(μ=0.707552)
     >>> round(LaplaceProfile([1]).gaussian().mu, 5)  # the same ℓ₁ sensitivity in one cell
-    1.0309
+    1.03006
     """
 
-    def __init__(self, shifts: Iterable[float | Fraction]) -> None:
-        if isinstance(shifts, str) or not isinstance(shifts, Iterable):
-            raise WrongType("shifts", shifts, "must be a sequence of numbers", "Pass shifts=[1.0].")
+    def __init__(self, shifts: Sequence[float | Fraction]) -> None:
+        requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
         exact = tuple(sorted((_exact("shifts", shift) for shift in shifts), reverse=True))
         if not exact:
-            raise InvalidParameter("shifts", shifts, "must not be empty", "Pass one shift per moved coordinate.")
+            raise InvalidParameter(
+                "shifts", shifts, "must not be empty", "Pass one shift per moved coordinate."
+            )
         self.shifts = exact
 
     @cached_property
@@ -235,15 +240,6 @@ class LaplaceProfile(Profile):
         return f"Laplace noise, shifted by {shown}{more} scales"
 
 
-def laplace_rho(shifts: Iterable[Fraction]) -> arb:
-    """Σ (t + e^{−t} − 1): the tight zCDP parameter, at the working precision (``docs/proofs/laplace.md``, 4)."""
-    total = arb(0)
-    for shift in shifts:
-        t = ball(shift)
-        total += t + (-t).expm1()
-    return total
-
-
 def _single_mu(shift: Fraction) -> float:
     """The smallest μ with Φ(−μ/2) ≤ e^{−t/2}/2 (lee2022, Proposition 9)."""
     with precisely():
@@ -261,30 +257,6 @@ def _covering_mu(curve: LaplaceCurve) -> float:
 
         guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
     return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve))
-
-
-def gaussian_parameter(epsilon: float, delta: float) -> float:
-    """A float solution μ of δ_μ(ε) = δ; only a starting point for certified searches."""
-    from scipy.optimize import brentq
-
-    if delta < 1e-300:
-        return 0.0
-    exact = Fraction(epsilon)
-
-    def excess(log_mu: float) -> float:
-        value = gaussian_delta(ball(math.exp(log_mu)), exact)
-        return float(value.log()) - math.log(delta) if value > 0 else -1e9
-
-    return math.exp(brentq(excess, -25.0, 8.0, xtol=1e-15, rtol=1e-15))
-
-
-def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
-    """The first of guess·(1 + 2^{−46}), guess·(1 + 2^{−44}), … for which a certificate exists."""
-    for bits in range(46, 0, -2):
-        candidate = guess * (1 + 2.0**-bits)
-        if holds(candidate):
-            return candidate
-    raise ArithmeticError("no certificate was found near the numerical solution")
 
 
 class GaussianProfile(Profile):
@@ -324,8 +296,8 @@ class GaussianProfile(Profile):
 
     def pure(self) -> PureDP:
         raise NoConversion(
-            "Gaussian noise has no PureDP guarantee: its privacy loss is unbounded. Use Laplace noise, or state "
-            "an ApproxDP guarantee with epsilon_at(delta)."
+            "Gaussian noise has no PureDP guarantee: its privacy loss is unbounded. "
+            "Use Laplace noise, or state an ApproxDP guarantee with epsilon_at(delta)."
         )
 
     def concentrated(self) -> ZeroConcentratedDP:

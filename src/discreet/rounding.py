@@ -1,9 +1,9 @@
 """Directed rounding: no reported number is ever rounded in the data subject's disfavour.
 
-A float that carries a privacy parameter stands for **the decimal it prints as**: ``PureDP(0.1)`` claims exactly
-one tenth, not the binary number next to it. So ten releases at 0.1 fit a budget of 1.0, and what a reader sees
-on the page is what was proved. Scales and sensitivities are different: the computation uses their binary value,
-so there the binary value counts (`Fraction(x)`).
+A float that carries a privacy parameter stands for **the decimal it prints as**: ``PureDP(0.1)`` claims
+exactly one tenth, not the binary number next to it. So ten releases at 0.1 fit a budget of 1.0, and what a
+reader sees on the page is what was proved. Scales and sensitivities are different: the computation uses their
+binary value, so there the binary value counts (`Fraction(x)`).
 
 Balls (`flint.arb`) are rigorous enclosures: a comparison of two balls is true only when it is certain.
 """
@@ -13,19 +13,33 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from typing import Any
 
 from flint import arb, ctx, fmpq
 
-__all__ = ["PRECISION", "ball", "decimal", "down", "greatest", "least", "normal_cdf", "precisely", "thin", "up"]
+__all__ = [
+    "PRECISION",
+    "ball",
+    "decimal",
+    "down",
+    "greatest",
+    "least",
+    "normal_cdf",
+    "precisely",
+    "thin",
+    "up",
+]
 
 PRECISION = 256
 """Bits of working precision for certified evaluations."""
 
 
-def precisely(bits: int = PRECISION) -> ctx.workprec:
-    """Context in which balls are computed with ``bits`` bits (more bits, thinner balls; never less rigour)."""
-    return ctx.workprec(bits)
+def precisely(bits: int = PRECISION) -> AbstractContextManager[Any]:
+    """Context in which balls carry ``bits`` bits (more bits, thinner balls; never less rigour)."""
+    manager: AbstractContextManager[Any] = ctx.workprec(bits)
+    return manager
 
 
 def decimal(number: float) -> Fraction:
@@ -111,12 +125,12 @@ def _boundary(holds: Callable[[float], bool], guess: float) -> tuple[float, floa
 
 
 def least(holds: Callable[[float], bool], guess: float) -> float:
-    """The smallest positive float for which ``holds`` is true; ``holds`` must be monotone (false, then true)."""
+    """The smallest positive float that ``holds``, a monotone predicate (false, then true)."""
     return _boundary(holds, guess)[1]
 
 
 def greatest(holds: Callable[[float], bool], guess: float) -> float:
-    """The largest non-negative float for which ``holds`` is true; ``holds`` must be monotone (true, then false)."""
+    """The largest non-negative float that ``holds``, a monotone predicate (true, then false)."""
     return _boundary(lambda number: not holds(number), guess)[0]
 
 

@@ -76,7 +76,7 @@ class Sensitivity:
 
     def _from_moves(self, moves: Any) -> None:
         if self.l1 is not None or self.l2 is not None:
-            raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Pass either moves or l1 and l2.")
+            raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Leave out l1 and l2.")
         if isinstance(moves, str) or not isinstance(moves, Sequence) or len(moves) == 0:
             raise InvalidParameter("moves", moves, "must be a non-empty sequence", "Pass moves=(1, 1).")
         sizes = sorted((requirements.positive("moves", move) for move in moves), reverse=True)
@@ -92,7 +92,7 @@ class Sensitivity:
     def require_l1(self) -> float:
         """ℓ₁, or an error that says how to give it."""
         if self.l1 is None:
-            raise InvalidParameter("l1", None, "this mechanism needs the l1 sensitivity", "Pass Sensitivity(l1=…).")
+            raise InvalidParameter("l1", None, "this mechanism needs it", "Pass Sensitivity(l1=…).")
         return self.l1
 
     def require_l2(self) -> float:
@@ -115,8 +115,8 @@ class Sensitivity:
         return cls(**fields)
 
     def __str__(self) -> str:
-        parts = [f"{name} = {value:.6g}" for name, value in (("ℓ₁", self.l1), ("ℓ₂", self.l2)) if value is not None]
-        return ", ".join(parts)
+        norms = (("ℓ₁", self.l1), ("ℓ₂", self.l2))
+        return ", ".join(f"{name} = {value:.6g}" for name, value in norms if value is not None)
 
 
 def _root_up(square: Fraction) -> float:
