@@ -22,7 +22,8 @@ def measure() -> dict[str, float]:
     return {
         "import discreet (s)": seconds("import discreet"),
         "import every public name (s)": seconds(every_name),
-        "base installation (MB)": megabytes(),
+        "base installation (MB)": megabytes(bytecode=False),
+        "base installation with bytecode (MB)": megabytes(bytecode=True),
     }
 
 
@@ -32,8 +33,8 @@ def seconds(statement: str) -> float:
     return statistics.median(float(subprocess.check_output(command)) for _ in range(5))
 
 
-def megabytes() -> float:
-    """discreet and all it requires without extras."""
+def megabytes(*, bytecode: bool) -> float:
+    """discreet and all it requires without extras, with or without the bytecode pip compiles."""
     found, waiting = set(), ["discreet"]
     while waiting:
         name = waiting.pop()
@@ -41,12 +42,10 @@ def megabytes() -> float:
             found.add(name)
             requirements = map(Requirement, distribution(name).requires or ())
             waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
-    files = [path for name in found - {"discreet"} for path in distribution(name).files or ()]
-    own = list(Path(discreet.__file__).parent.rglob("*.py"))
-    sizes = [Path(str(file.locate())).stat().st_size for file in files] + [
-        file.stat().st_size for file in own
-    ]
-    return sum(sizes) / 1e6
+    installed = [Path(str(file.locate())) for name in found for file in distribution(name).files or ()]
+    own = Path(discreet.__file__).parent.rglob("*")  # an editable installation lists no sources
+    files = {file for file in [*installed, *own] if file.is_file() and (bytecode or file.suffix != ".pyc")}
+    return sum(file.stat().st_size for file in files) / 1e6
 
 
 def lines(figures: dict[str, float]) -> list[str]:
