@@ -33,7 +33,7 @@ _PUBLIC = {
     "Interval": "inference.results",
 }
 
-__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604  (names are strings)
+__all__ = [*_PUBLIC, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -276,8 +276,10 @@ def _check_simulation(ledger: Ledger | None, rng: Any) -> None:
         )
     if rng is not None and ledger is not None and ledger.durable:
         raise InvalidParameter(
-            "rng", rng, "seeded noise protects nobody, so a ledger on disk refuses it", "Leave rng out, or simulate "
-            'with Ledger(":memory:", …).',
+            "rng",
+            rng,
+            "seeded noise protects nobody, so a ledger on disk refuses it",
+            'Leave rng out, or simulate with Ledger(":memory:", …).',
         )
 
 
@@ -309,7 +311,9 @@ def claimed(
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     if not mechanism.profile(sensitivity).within(guarantee):
         raise InvalidParameter(
-            "guarantee", guarantee, f"is more than {mechanism.name} with these parameters gives",
+            "guarantee",
+            guarantee,
+            f"is more than {mechanism.name} with these parameters gives",
             f"It gives {mechanism.guarantee(sensitivity)}; calibrate it to the guarantee you need.",
         )
     return guarantee

@@ -58,7 +58,7 @@ class Mechanism(ABC):
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
 
-    def check(self, exact: Exact) -> None:
+    def check(self, exact: Exact) -> None:  # noqa: B027  (most mechanisms protect any value)
         """Refuse a value that this mechanism must not protect; called before anything is spent."""
 
     def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:

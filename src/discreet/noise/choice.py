@@ -1,8 +1,9 @@
 """Choice: exact random selection by log-weights, and exact coin flips with probability exp(−x).
 
-A choice is a race: every candidate gets its log-weight plus a Gumbel draw, the largest wins, and candidate i wins
-with probability proportional to its weight. The race runs in doubles with an error bound; only contenders within
-twice that bound of the leader are refined, with more bits and in ball arithmetic, until one is certainly ahead.
+A choice is a race: every candidate gets a standard exponential time divided by its weight (on the logarithmic scale:
+its log-weight plus a Gumbel draw), the first wins, and candidate i wins with probability proportional to its weight.
+The race runs in doubles with error bounds; only contenders that these cannot separate are refined, with more bits and
+in ball arithmetic, until one is certainly ahead.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import InvalidParameter, WrongType
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
 from discreet.noise.exact import uniform_ball
-from discreet.noise.families import LOG_BUDGET, gumbel_ball, standard_gumbel
+from discreet.noise.families import LOG_BUDGET
 from discreet.noise.law import generator
 from discreet.requirements import positive_integer, rational
 from discreet.rounding import ball, precisely
 
 __all__ = ["bernoulli_exp", "choose"]
+
+_CERTAIN_LOSS = 700.0
+"""A log-weight this far below the best cannot win a race that the double path decides."""
+_FEW_BITS = 2.0**-17
+"""A uniform below this has too few leading bits; its time is left to the ball path."""
+_BLOCK = 2**16
+"""Candidates per pass when many choices are made at once."""
 
 
 def _scores(values: ArrayLike) -> NDArray[np.float64]:
@@ -34,7 +42,9 @@ def _scores(values: ArrayLike) -> NDArray[np.float64]:
         raise InvalidParameter("scores", values, "must be one non-empty row", "Pass one score per candidate.")
     if np.isnan(scores).any() or (scores == math.inf).any() or (scores == -math.inf).all():
         raise InvalidParameter(
-            "scores", "…", "must be finite, or −∞ for candidates that cannot win, with one finite score at least",
+            "scores",
+            "…",
+            "must be finite, or −∞ for candidates that cannot win, with one finite score at least",
             "Remove NaN and +∞.",
         )
     return scores
@@ -74,10 +84,10 @@ def choose(
     race = _Race(values, exact_factor, counts)
     repeats = 1 if size is None else positive_integer("size", size)
     if rng is None:
-        winners = np.array([race.winner(entropy) for _ in range(repeats)], dtype=np.int64)
+        winners = race.winners(repeats, entropy)
     else:
-        gumbel = generator(rng).gumbel(size=(repeats, values.size))
-        winners = np.argmax(race.log_weights + gumbel, axis=1)
+        gumbel = generator(rng).gumbel(size=(repeats, race.candidates.size))
+        winners = race.candidates[np.argmax(race.log_weights + gumbel, axis=1)]
     return int(winners[0]) if size is None else winners
 
 
@@ -87,60 +97,89 @@ def _multiplicities(values: ArrayLike | None, candidates: int) -> list[int] | No
     counts = [int(value) for value in np.asarray(values, dtype=object).ravel()]
     if len(counts) != candidates or any(count < 0 for count in counts) or not any(counts):
         raise InvalidParameter(
-            "multiplicity", values, "must hold one whole number ≥ 0 per candidate, not all zero", "Check its length."
+            "multiplicity",
+            values,
+            "must hold one whole number ≥ 0 per candidate, not all zero",
+            "Check its length.",
         )
     return counts
 
 
 class _Race:
-    """Candidates with their log-weights in doubles (with an error bound) and exactly."""
+    """Candidates with exact log-weights. Candidate i finishes at E_i/weight_i, E_i standard exponential; first wins."""
 
     def __init__(self, scores: NDArray[np.float64], factor: Fraction, counts: list[int] | None) -> None:
         self.scores, self.factor, self.counts = scores, factor, counts
-        with np.errstate(invalid="ignore"):
-            self.log_weights = np.where(np.isneginf(scores), -math.inf, scores * float(factor))
-        finite = np.abs(self.log_weights[np.isfinite(self.log_weights)])
-        magnitude = float(finite.max())
+        runs = np.isfinite(scores)
         if counts is not None:
-            with np.errstate(divide="ignore"):
-                logs = np.array([math.log(count) if count else -math.inf for count in counts])
-            self.log_weights = self.log_weights + logs
-            magnitude += float(np.abs(logs[np.isfinite(logs)]).max())
-        # Product, logarithm and sum are each within a relative 2⁻⁵² of exact; 2⁻⁵⁰ covers them together.
-        self.error = magnitude * 2.0**-50
+            runs &= np.array([count > 0 for count in counts])
+            if not runs.any():
+                raise InvalidParameter("multiplicity", "…", "leaves no candidate", "Give one a positive number.")
+        self.candidates = np.flatnonzero(runs)
+        weights = scores[runs] * float(factor)
+        magnitude = float(np.abs(weights).max())
+        if counts is not None:
+            logs = np.array([math.log(counts[index]) for index in self.candidates.tolist()])
+            weights += logs
+            magnitude += float(logs.max())
+        self.log_weights = weights
+        self.handicaps = np.exp(np.minimum(weights.max() - weights, _CERTAIN_LOSS))
+        # Product, logarithm and sums are each within a relative 2⁻⁵² of the magnitude, the exponential in its budget.
+        self.error = magnitude * 2.0**-49 + 4 * LOG_BUDGET
 
-    def winner(self, entropy: Entropy) -> int:
-        words = entropy.words(self.scores.size)
+    def winners(self, repeats: int, entropy: Entropy) -> NDArray[np.int64]:
+        rows = max(1, _BLOCK // self.candidates.size)
+        blocks = [self._block(min(rows, repeats - start), entropy) for start in range(0, repeats, rows)]
+        return self.candidates[np.concatenate(blocks)].astype(np.int64)
+
+    def _block(self, rows: int, entropy: Entropy) -> NDArray[np.intp]:
+        words = entropy.words(rows * self.candidates.size).reshape(rows, -1)
         with np.errstate(all="ignore"):
-            gumbel, noise_error = standard_gumbel(words)
-            totals = self.log_weights + gumbel
-            error = self.error + noise_error + 2.0**-44
-        unresolved = np.isnan(totals) & ~np.isneginf(self.log_weights)
-        leader = np.nanmax(totals) if not np.isnan(totals).all() else -math.inf
-        contenders = np.flatnonzero((totals >= leader - 2 * error) | unresolved)
-        if contenders.size == 1 and not unresolved.any():
-            return int(contenders[0])
-        return self._photo_finish(contenders, words, entropy)
+            finish, doubt = self._finish(words)
+            earliest = finish - doubt
+            bar = np.fmin.reduce(finish + doubt, axis=1, keepdims=True)
+            contenders = ~(earliest > bar)  # NaN stays in the race
+        first = contenders.argmax(axis=1)
+        for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
+            first[row] = self._photo_finish(np.flatnonzero(contenders[row]), words[row], entropy)
+        return first
 
-    def _log_weight_ball(self, index: int) -> arb:
+    def _finish(self, words: Words) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Finishing times and bounds on their errors; the doubt is infinite where the bits are too few."""
+        uniforms = (words >> np.uint64(1)).view(np.int64) * 2.0**-63
+        times = np.log(uniforms)
+        times *= -self.handicaps
+        doubt = times * self.error
+        doubt += self.handicaps * 2.0**-51  # a uniform near one is only known to 2⁻⁵³
+        few = uniforms < _FEW_BITS
+        if few.any():
+            doubt[few] = math.inf
+        return times, doubt
+
+    def _log_weight_ball(self, candidate: int) -> arb:
+        index = int(self.candidates[candidate])
         weight = ball(self.factor * Fraction(float(self.scores[index])))
         return weight if self.counts is None else weight + arb(self.counts[index]).log()
 
     def _photo_finish(self, contenders: NDArray[np.intp], words: Words, entropy: Entropy) -> int:
-        bits = {int(index): int(words[index]) for index in contenders}
+        bits = {int(candidate): int(words[candidate]) for candidate in contenders}
         count = 64
         while len(bits) > 1:
             count += 64
             more = entropy.words(len(bits))
             bits = {index: (old << 64) | int(new) for (index, old), new in zip(bits.items(), more, strict=True)}
             with precisely(2 * count + 128):
-                totals = {i: self._log_weight_ball(i) + gumbel_ball(b, count) for i, b in bits.items()}
-                finite = [total.lower() for total in totals.values() if total.is_finite()]
-                bar = max(finite) if finite else None
-                bits = {
-                    i: bits[i] for i, total in totals.items() if bar is None or not (total.is_finite() and total < bar)
-                }
+                ahead = {i: self._log_weight_ball(i) + gumbel_ball(b, count) for i, b in bits.items()}
+                known = [total.lower() for total in ahead.values() if total.is_finite()]
+                if known:
+                    bar = max(known)
+                    bits = {i: bits[i] for i, total in ahead.items() if not (total.is_finite() and total < bar)}
         return next(iter(bits))
+
+
+def gumbel_ball(bits: int, count: int) -> arb:
+    """A standard Gumbel draw −ln(−ln U) as a ball."""
+    return -(-uniform_ball(bits, count).log()).log()
 
 
 def bernoulli_exp(

@@ -305,7 +305,13 @@ class TruncatedLaplaceLaw(LocationLaw):
     """
 
     def __init__(
-        self, location: Truth, scale: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, grid: ArrayLike | None = None
+        self,
+        location: Truth,
+        scale: ArrayLike,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        *,
+        grid: ArrayLike | None = None,
     ) -> None:
         self.lower, self.upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
         if not np.all(self.lower < self.upper):

@@ -7,9 +7,7 @@ floating point; a large truth therefore costs no accuracy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -44,8 +42,22 @@ def default_grid(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ldexp(1.0, np.maximum(exponent, -1000))
 
 
-def _is_rational(value: Any) -> bool:
-    return isinstance(value, Rational) and not isinstance(value, bool | np.generic)
+def _inexact_as_floats(truth: Truth, floats: NDArray[np.float64]) -> NDArray[np.object_] | None:
+    """The truth as exact fractions where floats would round it: quotients and very large integers."""
+    if isinstance(truth, np.ndarray) and truth.dtype.kind == "f" or isinstance(truth, float | np.floating):
+        return None
+    objects = np.asarray(truth, dtype=object)
+    if isinstance(truth, np.ndarray) and truth.dtype.kind in "iub" and np.all(np.abs(floats) < _EXACT_INTEGERS):
+        return None
+    exact = np.vectorize(_fraction, otypes=[object])(objects)
+    rounded = any(
+        value != Fraction(number) for value, number in zip(exact.ravel(), floats.ravel().tolist(), strict=True)
+    )
+    return np.asarray(exact, dtype=object) if rounded else None
+
+
+def _fraction(value: Any) -> Fraction:
+    return value if isinstance(value, Fraction) else Fraction(value.item() if isinstance(value, np.generic) else value)
 
 
 class Location:
@@ -58,16 +70,8 @@ class Location:
     """
 
     def __init__(self, truth: Truth) -> None:
-        self.fractions: NDArray[np.object_] | None = None
-        if _is_rational(truth) and not isinstance(truth, int):
-            self.fractions = np.array(truth, dtype=object)
-        elif isinstance(truth, int) and abs(truth) > _EXACT_INTEGERS:
-            self.fractions = np.array(Fraction(truth), dtype=object)
-        elif isinstance(truth, Sequence) or getattr(truth, "dtype", None) == object:
-            objects = np.array(truth, dtype=object)
-            if any(_is_rational(value) and not float(value).is_integer() for value in objects.ravel()):
-                self.fractions = np.vectorize(Fraction, otypes=[object])(objects)
         self.floats = float_truth(truth)
+        self.fractions = _inexact_as_floats(truth, self.floats)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,13 +82,10 @@ class Location:
         """The same location repeated to ``shape``, flattened."""
         wider = Location(0.0)
         wider.floats = np.broadcast_to(self.floats, shape).ravel()
-        if self.fractions is not None:
-            wider.fractions = np.broadcast_to(self.fractions, shape).ravel()
+        wider.fractions = None if self.fractions is None else np.broadcast_to(self.fractions, shape).ravel()
         return wider
 
-    def split(
-        self, part: slice, per_grid: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def split(self, part: slice, per_grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Whole cells and rest in [0, 1] of ``truth / grid``; the rest is within 2⁻⁵² of exact.
 
         Where the whole number is no float the rest is NaN: that draw must be resolved exactly.
@@ -100,7 +101,9 @@ class Location:
             float(ratio - floor) if abs(floor) <= _EXACT_INTEGERS else math.nan
             for ratio, floor in zip(ratios, floors, strict=True)
         ]
-        return np.array([floor if abs(floor) <= _EXACT_INTEGERS else 0 for floor in floors], dtype=float), np.array(rests)
+        return np.array([floor if abs(floor) <= _EXACT_INTEGERS else 0 for floor in floors], dtype=float), np.array(
+            rests
+        )
 
     def exact(self, index: int) -> Fraction:
         """The exact value of one flattened element."""
