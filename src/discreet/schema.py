@@ -1,0 +1,494 @@
+"""Schema: the public facts about a data set. Everything here is declared by its owner, nothing is read from data.
+
+A schema says whose presence is protected (the privacy unit), which data sets count as neighbours, and for every
+column that may be used either its bounds and grid or its list of categories. A column that is not declared cannot
+be released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from discreet import requirements
+from discreet.errors import InvalidParameter, WrongType
+from discreet.rounding import decimal
+from discreet.sensitivity import Neighbours
+
+__all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema"]
+
+LARGEST_INDEX = 2**40
+"""Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
+MOST_CELLS = 1_000_000
+
+Label = str | int | bool
+Policy = Literal["drop", "refuse"]
+
+
+def _choice(name: str, value: Any, allowed: Sequence[str], fix: str) -> str:
+    if value not in allowed:
+        raise InvalidParameter(name, value, f"must be one of {', '.join(map(repr, allowed))}", fix)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A numeric column: values are clipped to [low, high] and rounded to multiples of ``grid``.
+
+    Parameters
+    ----------
+    low, high
+        Public limits, multiples of the grid. Values outside are moved to the nearer limit.
+    grid
+        Public resolution: sums are sums of whole numbers of grid steps, hence exact and the same on every engine.
+        All three count as the decimals they print as.
+    nulls
+        What to do with missing values, NaN and text that is no number: ``"drop"`` the row, ``"refuse"`` the data
+        set (an error then reveals that there is one), or a number in [low, high] that takes their place.
+
+    Examples
+    --------
+    >>> age = Bounds(0, 120, grid=1)
+    >>> age.lowest, age.highest, age.cells
+    (0, 120, 121)
+    >>> Bounds(0, 9.99, grid=0.01).cells
+    1000
+    """
+
+    low: float
+    high: float
+    grid: float
+    nulls: str | float = "drop"
+
+    def __post_init__(self) -> None:
+        low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
+        for name, value in (("low", low), ("high", high)):
+            object.__setattr__(self, name, requirements.finite(name, value))
+        object.__setattr__(self, "grid", requirements.positive("grid", self.grid))
+        for name in ("low", "high"):
+            self._on_grid(name, getattr(self, name))
+        if max(abs(self.lowest), abs(self.highest)) > LARGEST_INDEX:
+            raise InvalidParameter(
+                "grid",
+                self.grid,
+                f"a limit is more than 2^40 grid steps from zero ({self.low:g} to {self.high:g})",
+                "Use a coarser grid.",
+            )
+        self._check_nulls()
+
+    def _on_grid(self, name: str, value: float) -> int:
+        steps = decimal(value) / self.step
+        if steps.denominator != 1:
+            raise InvalidParameter(
+                name, value, f"must be a multiple of the grid {self.grid:g}", "Move the limit or change the grid."
+            )
+        return int(steps)
+
+    def _check_nulls(self) -> None:
+        if isinstance(self.nulls, str):
+            _choice("nulls", self.nulls, ("drop", "refuse"), 'Write "drop", "refuse" or a number inside the bounds.')
+            return
+        replacement = requirements.finite("nulls", self.nulls)
+        if not self.low <= replacement <= self.high:
+            raise InvalidParameter("nulls", self.nulls, "must lie inside the bounds", "Pass a number inside them.")
+        self._on_grid("nulls", replacement)
+        object.__setattr__(self, "nulls", replacement)
+
+    @property
+    def step(self) -> Fraction:
+        """The grid as an exact decimal fraction."""
+        return decimal(self.grid)
+
+    @property
+    def lowest(self) -> int:
+        """The lower limit in grid steps."""
+        return int(decimal(self.low) / self.step)
+
+    @property
+    def highest(self) -> int:
+        """The upper limit in grid steps."""
+        return int(decimal(self.high) / self.step)
+
+    @property
+    def cells(self) -> int:
+        """Number of values on the grid."""
+        return self.highest - self.lowest + 1
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no row can fall out because of this column."""
+        return self.nulls != "drop"
+
+    def index(self, value: float) -> int:
+        """Grid step of a single value, as the engines compute it: clip, then floor(x/g + ½)."""
+        clipped = min(max(float(value), self.low), self.high)
+        return min(max(int((clipped / self.grid + 0.5) // 1), self.lowest), self.highest)
+
+    def null_index(self) -> int | None:
+        """Grid step that takes the place of a missing value; None where it has none."""
+        return None if isinstance(self.nulls, str) else self._on_grid("nulls", self.nulls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column of labels from a public list.
+
+    Parameters
+    ----------
+    labels
+        All possible values, in the order in which cells are numbered: all text, all whole numbers, or all booleans.
+    nulls, unknown
+        What to do with missing values, and with values that are not on the list: ``"drop"`` the row, ``"refuse"``
+        the data set, or the label that takes their place, written ``"=label"`` or as a whole number or boolean.
+
+    Examples
+    --------
+    >>> Categories(["a", "b", "other"], unknown="=other").replacement("unknown")
+    2
+    """
+
+    labels: Sequence[Label]
+    nulls: Label = "drop"
+    unknown: Label = "drop"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
+            raise WrongType("labels", self.labels, "must be a list of labels", 'Pass ["north", "south"].')
+        labels = tuple(self.labels)
+        kinds = {type(label) for label in labels}
+        if not labels or len(kinds) != 1 or not kinds <= {str, int, bool}:
+            raise WrongType(
+                "labels",
+                self.labels,
+                "must be a non-empty list of only text, only whole numbers or only booleans",
+                "Write numbers with decimals as text.",
+            )
+        if len(set(labels)) != len(labels):
+            raise InvalidParameter("labels", self.labels, "must not repeat a label", "List every label once.")
+        if len(labels) > MOST_CELLS:
+            raise InvalidParameter("labels", "…", f"must be at most {MOST_CELLS:,}", "Group the labels.")
+        object.__setattr__(self, "labels", labels)
+        self.replacement("nulls")
+        self.replacement("unknown")
+
+    def replacement(self, policy: Literal["nulls", "unknown"]) -> int | None:
+        """Code of the label that takes the place of a missing or unknown value; None where it is dropped or refused."""
+        value = getattr(self, policy)
+        if value in ("drop", "refuse"):
+            return None
+        label = value[1:] if isinstance(value, str) and value.startswith("=") else value
+        same_kind = type(label) is type(self.labels[0]) and (not isinstance(value, str) or value.startswith("="))
+        if not same_kind or label not in self.labels:
+            raise InvalidParameter(
+                policy,
+                value,
+                'must be "drop", "refuse", or one of the labels written "=label"',
+                f'Write {policy} = "=…" with a label from the list.',
+            )
+        return self.labels.index(label)
+
+    @property
+    def cells(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no row can fall out because of this column."""
+        return "drop" not in (self.nulls, self.unknown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
+
+
+Column = Bounds | Categories
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """How much one unit may contribute; what is beyond is left out by a random choice among the unit's own rows.
+
+    Parameters
+    ----------
+    groups
+        At most this many groups of a grouped release.
+    rows
+        At most this many rows in each group (or in all, where nothing is grouped).
+    total
+        At most this many rows over all groups together.
+
+    Examples
+    --------
+    >>> Contribution(groups=2, rows=3).most_rows(cells=12)
+    6
+    """
+
+    groups: int | None = None
+    rows: int | None = None
+    total: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "rows", "total"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, requirements.positive_integer(name, getattr(self, name)))
+        if self.rows is None and self.total is None:
+            raise InvalidParameter(
+                "contribution", self, "needs a limit on rows", "Pass rows=… (per group) or total=… (in all)."
+            )
+
+    def most_groups(self, cells: int) -> int:
+        """Largest number of groups one unit can reach among ``cells``."""
+        limits = [cells, *(limit for limit in (self.groups, self.total) if limit is not None)]
+        return min(limits)
+
+    def most_rows(self, cells: int) -> int:
+        """Largest number of rows of one unit over all groups."""
+        limits = [] if self.total is None else [self.total]
+        if self.rows is not None:
+            limits.append(self.rows * self.most_groups(cells))
+        return min(limits)
+
+    def most_rows_in_a_group(self) -> int:
+        """Largest number of rows of one unit in one group."""
+        return min(limit for limit in (self.rows, self.total) if limit is not None)
+
+    def to_dict(self) -> dict[str, int]:
+        """The limits that are set."""
+        limits = {"groups": self.groups, "rows": self.rows, "total": self.total}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Whose presence is protected: one row, or everybody who shares an id.
+
+    Parameters
+    ----------
+    column
+        The id column; None protects single rows.
+    contribution
+        Default limits for releases about ids.
+    nulls
+        Rows without an id: ``"drop"`` or ``"refuse"``.
+
+    Examples
+    --------
+    >>> PrivacyUnit().name, PrivacyUnit("device", contribution=Contribution(rows=4)).name
+    ('row', 'device')
+    """
+
+    column: str | None = None
+    contribution: Contribution | None = None
+    nulls: Policy = "drop"
+
+    def __post_init__(self) -> None:
+        if self.column == "":
+            raise WrongType("column", self.column, "must be the name of the id column", 'Pass "customer_id".')
+        if self.contribution is not None:
+            requirements.instance("contribution", self.contribution, Contribution, "Contribution(rows=4)")
+            if self.column is None:
+                raise InvalidParameter(
+                    "contribution",
+                    self.contribution,
+                    "a single row contributes exactly one row",
+                    "Leave it out, or name the id column.",
+                )
+        _choice("nulls", self.nulls, ("drop", "refuse"), 'Write "drop" or "refuse".')
+
+    @property
+    def name(self) -> str:
+        """What one unit is called."""
+        return self.column or "row"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        if self.column is None:
+            return {}
+        limits = {} if self.contribution is None else self.contribution.to_dict()
+        return {"column": self.column, **limits, "nulls": self.nulls}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """Public facts about a data set, declared by its owner.
+
+    Parameters
+    ----------
+    columns
+        Name of each column that may be used, with its `Bounds` or `Categories`.
+    unit
+        Whose presence is protected; a single row by default.
+    neighbours
+        Which data sets must be hard to tell apart.
+    size
+        The public number of units; required for replace-one neighbours, and only there.
+
+    Examples
+    --------
+    >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
+    >>> schema.unit.name, schema.bounds("age").high
+    ('row', 120.0)
+    >>> Schema.from_dict(schema.to_dict()) == schema
+    True
+    """
+
+    columns: Mapping[str, Column]
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
+        requirements.instance("neighbours", self.neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        requirements.instance("columns", self.columns, Mapping, '{"age": Bounds(0, 120, grid=1)}')
+        for name, column in self.columns.items():
+            requirements.instance("column", name, str, "its name as text")
+            requirements.instance(f"columns[{name!r}]", column, (Bounds, Categories), "Bounds(0, 1, grid=0.01)")
+        if self.unit.column in self.columns:
+            raise InvalidParameter(
+                "unit", self.unit.column, "the id column cannot be released", "Remove it from the columns."
+            )
+        self._check_size()
+        object.__setattr__(self, "columns", dict(self.columns))
+
+    def _check_size(self) -> None:
+        replace = self.neighbours is Neighbours.REPLACE_ONE
+        if self.size is not None:
+            if not replace:
+                raise InvalidParameter(
+                    "size",
+                    self.size,
+                    "the number of units is private under add/remove neighbours",
+                    "Leave it out, or declare neighbours = replace_one.",
+                )
+            requirements.positive_integer("size", self.size)
+        elif replace:
+            raise InvalidParameter(
+                "size", None, "replace-one neighbours need the public number of units", "Pass size=…."
+            )
+
+    def column(self, name: str) -> Column:
+        """Declaration of a column, or an error that lists the ones there are."""
+        if name not in self.columns:
+            raise InvalidParameter(
+                "column",
+                name,
+                "is not declared in the schema",
+                f"Declare it, or use one of: {', '.join(self.columns) or '(none)'}.",
+            )
+        return self.columns[name]
+
+    def bounds(self, name: str) -> Bounds:
+        """Declaration of a numeric column."""
+        column = self.column(name)
+        if not isinstance(column, Bounds):
+            raise WrongType("column", name, "is a list of categories, not a number", "Use a column with bounds.")
+        return column
+
+    def categories(self, name: str) -> Categories:
+        """Declaration of a column of labels."""
+        column = self.column(name)
+        if not isinstance(column, Categories):
+            raise WrongType("column", name, "is a number, not a list of categories", "Use a column with categories.")
+        return column
+
+    def cells(self, names: Sequence[str]) -> int:
+        """Number of cells of the table over some columns of labels."""
+        product = 1
+        for name in names:
+            product *= self.categories(name).cells
+        if product > MOST_CELLS:
+            raise InvalidParameter("by", names, f"makes {product:,} cells, more than {MOST_CELLS:,}", "Use fewer.")
+        return product
+
+    def contribution(self, override: Contribution | None = None) -> Contribution:
+        """Limits in force: those asked for, else the schema's; a row always contributes one row."""
+        if self.unit.column is None:
+            if override is not None:
+                raise InvalidParameter(
+                    "contribution", override, "rows are the privacy unit and contribute one row each", "Leave it out."
+                )
+            return Contribution(groups=1, rows=1)
+        limits = override if override is not None else self.unit.contribution
+        if limits is None:
+            raise InvalidParameter(
+                "contribution",
+                None,
+                f"say how much one {self.unit.name} may contribute",
+                "Pass contribution=Contribution(rows=4), or set it in the schema's unit.",
+            )
+        return limits
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain data, as in a plan file; `from_dict` reads it back."""
+        data: dict[str, Any] = {"neighbours": self.neighbours.value}
+        if self.size is not None:
+            data["size"] = self.size
+        if self.unit.column is not None:
+            data["unit"] = self.unit.to_dict()
+        data["columns"] = {name: column.to_dict() for name, column in self.columns.items()}
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """Read what `to_dict` wrote, or the ``[schema]`` part of a plan file; unknown keys are refused."""
+        fields = _known("schema", data, {"neighbours", "size", "unit", "columns"})
+        neighbours = fields.get("neighbours", Neighbours.ADD_REMOVE.value)
+        names = [one.value for one in Neighbours]
+        _choice("schema.neighbours", neighbours, names, "Most data sets want add_remove.")
+        columns = _table("schema.columns", fields.get("columns", {}))
+        return cls(
+            columns={name: _column(f"schema.columns.{name}", column) for name, column in columns.items()},
+            unit=_unit(fields.get("unit", {})),
+            neighbours=Neighbours(neighbours),
+            size=fields.get("size"),
+        )
+
+
+def _table(name: str, data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise WrongType(name, data, "must be a table of settings", f"Write [{name}] and its keys below.")
+    return data
+
+
+def _known(name: str, data: Any, allowed: set[str]) -> dict[str, Any]:
+    """The settings of a table, or an error that names the first unknown one."""
+    table = _table(name, data)
+    for key in table:
+        if key not in allowed:
+            raise InvalidParameter(f"{name}.{key}", table[key], "is not a setting", f"Use {sorted(allowed)}.")
+    return dict(table)
+
+
+def _unit(data: Any) -> PrivacyUnit:
+    fields = _known("schema.unit", data, {"column", "groups", "rows", "total", "nulls"})
+    limits = {name: fields.pop(name) for name in ("groups", "rows", "total") if name in fields}
+    return PrivacyUnit(contribution=Contribution(**limits) if limits else None, **fields)
+
+
+def _column(name: str, data: Any) -> Column:
+    table = _table(name, data)
+    if "categories" in table:
+        fields = _known(name, table, {"categories", "nulls", "unknown"})
+        labels = fields.pop("categories")
+        return Categories(_labels(name, labels), **fields)
+    fields = _known(name, table, {"low", "high", "grid", "nulls"})
+    for key in ("low", "high", "grid"):
+        if key not in fields:
+            raise InvalidParameter(
+                f"{name}.{key}", None, "is missing", "Give low, high and grid for a number, or categories for labels."
+            )
+    return Bounds(**fields)
+
+
+def _labels(name: str, labels: Any) -> tuple[Label, ...]:
+    if not isinstance(labels, list | tuple):
+        raise WrongType(f"{name}.categories", labels, "must be a list of labels", 'Write ["north", "south"].')
+    return tuple(labels)
