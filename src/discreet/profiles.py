@@ -21,8 +21,10 @@ from discreet import requirements
 from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import (
+    ApproxDP,
     Curve,
     GaussianDP,
+    Guarantee,
     PureDP,
     ZeroConcentratedDP,
     gaussian_delta,
@@ -106,6 +108,44 @@ class Profile(ABC):
         array([1.    , 0.3679, 0.    ])
         """
         return self._tradeoff(type_one(alpha))
+
+    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
+        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it.
+
+        Examples
+        --------
+        >>> print(LaplaceProfile([1]).guarantee(ApproxDP, delta=0.01))
+        ApproxDP(ε=0.979899, δ=0.01)
+        """
+        if kind is ApproxDP:
+            if delta is None:
+                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
+            return ApproxDP(self.epsilon_at(delta), delta)
+        if delta is not None:
+            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
+        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
+            PureDP: self.pure,
+            ZeroConcentratedDP: self.concentrated,
+            GaussianDP: self.gaussian,
+        }
+        if kind not in ways:
+            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
+        return ways[kind]()
+
+    def within(self, budget: Guarantee) -> bool:
+        """Whether whatever has this profile satisfies ``budget``.
+
+        Examples
+        --------
+        >>> LaplaceProfile([1]).within(ApproxDP(0.98, 0.01)), GaussianProfile(1).within(PureDP(9.0))
+        (True, False)
+        """
+        if isinstance(budget, ApproxDP) and budget.delta > 0:
+            return self.delta_at(budget.epsilon) <= budget.delta
+        try:
+            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
+        except NoConversion:
+            return False
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         # f(α) is the largest 1 − δ(ε) − e^ε·α and e^{−ε}·(1 − δ(ε) − α) over ε ≥ 0: each is a valid lower
@@ -213,6 +253,44 @@ class LaplaceProfile(Profile):
     def _reach(self) -> float:
         return min(float(self._curve.total), 700.0)
 
+    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
+        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it.
+
+        Examples
+        --------
+        >>> print(LaplaceProfile([1]).guarantee(ApproxDP, delta=0.01))
+        ApproxDP(ε=0.979899, δ=0.01)
+        """
+        if kind is ApproxDP:
+            if delta is None:
+                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
+            return ApproxDP(self.epsilon_at(delta), delta)
+        if delta is not None:
+            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
+        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
+            PureDP: self.pure,
+            ZeroConcentratedDP: self.concentrated,
+            GaussianDP: self.gaussian,
+        }
+        if kind not in ways:
+            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
+        return ways[kind]()
+
+    def within(self, budget: Guarantee) -> bool:
+        """Whether whatever has this profile satisfies ``budget``.
+
+        Examples
+        --------
+        >>> LaplaceProfile([1]).within(ApproxDP(0.98, 0.01)), GaussianProfile(1).within(PureDP(9.0))
+        (True, False)
+        """
+        if isinstance(budget, ApproxDP) and budget.delta > 0:
+            return self.delta_at(budget.epsilon) <= budget.delta
+        try:
+            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
+        except NoConversion:
+            return False
+
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         if len(self.shifts) > 1:
             return super()._tradeoff(alpha)
@@ -306,6 +384,44 @@ class GaussianProfile(Profile):
     def _reach(self) -> float:
         mu = float(self.mu)
         return min(mu**2 / 2 + 9 * mu, 700.0)
+
+    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
+        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it.
+
+        Examples
+        --------
+        >>> print(LaplaceProfile([1]).guarantee(ApproxDP, delta=0.01))
+        ApproxDP(ε=0.979899, δ=0.01)
+        """
+        if kind is ApproxDP:
+            if delta is None:
+                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
+            return ApproxDP(self.epsilon_at(delta), delta)
+        if delta is not None:
+            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
+        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
+            PureDP: self.pure,
+            ZeroConcentratedDP: self.concentrated,
+            GaussianDP: self.gaussian,
+        }
+        if kind not in ways:
+            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
+        return ways[kind]()
+
+    def within(self, budget: Guarantee) -> bool:
+        """Whether whatever has this profile satisfies ``budget``.
+
+        Examples
+        --------
+        >>> LaplaceProfile([1]).within(ApproxDP(0.98, 0.01)), GaussianProfile(1).within(PureDP(9.0))
+        (True, False)
+        """
+        if isinstance(budget, ApproxDP) and budget.delta > 0:
+            return self.delta_at(budget.epsilon) <= budget.delta
+        try:
+            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
+        except NoConversion:
+            return False
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         return GaussianDP(up(self.mu)).tradeoff(alpha)

@@ -66,8 +66,7 @@ class Exact:
     def __post_init__(self) -> None:
         requirements.instance("sensitivity", self.sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
         requirements.instance("neighbours", self.neighbours, Neighbours, "Neighbours.ADD_REMOVE, for example")
-        if not isinstance(self.unit, str) or not self.unit:
-            raise InvalidParameter("unit", self.unit, "must be a non-empty name", 'Pass unit="row".')
+        requirements.instance("unit", self.unit, str, 'a name such as unit="row"')
         if float_truth(self.value).size == 0:
             raise InvalidParameter("value", "…", "must not be empty", "Pass a number or a non-empty array.")
 

@@ -23,8 +23,8 @@ class Gaussian(AdditiveNoise):
 
     Guarantee
     ---------
-    With μ = Δ₂/σ it is μ-GDP, μ²/2-zCDP and (ε, Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ))-DP for every ε ≥ 0, all tight, for the
-    neighbour relation of Δ₂. It is ε-DP for no ε. Proof: ``docs/proofs/gaussian.md``.
+    With μ = Δ₂/σ it is μ-GDP, μ²/2-zCDP and (ε, Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ))-DP for every ε ≥ 0, all tight, for
+    the neighbour relation of Δ₂. It is ε-DP for no ε. Proof: ``docs/proofs/gaussian.md``.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Gaussian(AdditiveNoise):
 
     @classmethod
     def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-        from discreet.calibration import gaussian_scale
+        from discreet.mechanisms.calibration import gaussian_scale
 
         return gaussian_scale(guarantee, sensitivity)
 

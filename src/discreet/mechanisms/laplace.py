@@ -40,7 +40,7 @@ class Laplace(AdditiveNoise):
 
     @classmethod
     def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-        from discreet.calibration import laplace_scale
+        from discreet.mechanisms.calibration import laplace_scale
 
         return laplace_scale(guarantee, sensitivity)
 

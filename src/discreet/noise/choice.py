@@ -130,7 +130,7 @@ class _Race:
     def winners(self, repeats: int, entropy: Entropy) -> NDArray[np.int64]:
         rows = max(1, _BLOCK // self.candidates.size)
         blocks = [self._block(min(rows, repeats - start), entropy) for start in range(0, repeats, rows)]
-        return self.candidates[np.concatenate(blocks)].astype(np.int64)
+        return np.asarray(self.candidates[np.concatenate(blocks)], dtype=np.int64)
 
     def _block(self, rows: int, entropy: Entropy) -> NDArray[np.intp]:
         words = entropy.words(rows * self.candidates.size).reshape(rows, -1)

@@ -83,7 +83,7 @@ class LaplaceFamily:
     def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
         """Noise in cells and its error bound."""
         magnitudes, smallest = _magnitudes(words)
-        noise = magnitudes * 2.0**-63
+        noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
         np.log(noise, out=noise)
         scale = _part(self.scale_in_cells, part)
         noise *= -scale
@@ -108,7 +108,7 @@ class GaussianFamily:
     def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
         """Noise in cells and its error bound."""
         magnitudes, smallest = _magnitudes(words)
-        noise = magnitudes * 2.0**-64
+        noise = np.multiply(magnitudes, 2.0**-64, dtype=float)
         ndtri(noise, out=noise)
         scale = _part(self.scale_in_cells, part)
         noise *= -scale
@@ -135,7 +135,7 @@ class ExponentialFamily:
     def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
         """Noise in cells and its error bound; the lowest bit stays for the ball path."""
         magnitudes, smallest = _magnitudes(words)
-        noise = magnitudes * 2.0**-63
+        noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
         np.log(noise, out=noise)
         scale = _part(self.scale_in_cells, part)
         noise *= -scale

@@ -30,13 +30,13 @@ def float_truth(truth: Truth) -> NDArray[np.float64]:
     return array
 
 
-def generator(rng: int | np.random.Generator) -> np.random.Generator:
+def generator(rng: Any) -> np.random.Generator:
     """The numpy generator behind a seed or a generator, for simulations only."""
     if isinstance(rng, np.random.Generator):
         return rng
-    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
-        return np.random.default_rng(int(rng))
-    raise WrongType("rng", rng, "must be None, a seed or a numpy Generator", "Pass rng=7 to simulate.")
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise WrongType("rng", rng, "must be None, a seed ≥ 0 or a numpy Generator", "Pass rng=7 to simulate.")
+    return np.random.default_rng(int(rng))
 
 
 class Law(ABC):

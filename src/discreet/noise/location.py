@@ -39,16 +39,15 @@ def power_of_two(name: str, grid: float) -> float:
 def default_grid(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """The power of two that is `GRID_BITS` bits below the scale; it depends on public parameters only."""
     exponent = np.frexp(scale)[1] - 1 - GRID_BITS
-    return np.ldexp(1.0, np.maximum(exponent, -1000))
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent, -1000)), dtype=float)
 
 
 def _inexact_as_floats(truth: Truth, floats: NDArray[np.float64]) -> NDArray[np.object_] | None:
     """The truth as exact fractions where floats would round it: quotients and very large integers."""
-    if isinstance(truth, np.ndarray) and truth.dtype.kind == "f" or isinstance(truth, float | np.floating):
+    kind = truth.dtype.kind if isinstance(truth, np.ndarray | np.generic) else "f" if isinstance(truth, float) else "O"
+    if kind == "f" or (kind in "iub" and np.all(np.abs(floats) < _EXACT_INTEGERS)):
         return None
     objects = np.asarray(truth, dtype=object)
-    if isinstance(truth, np.ndarray) and truth.dtype.kind in "iub" and np.all(np.abs(floats) < _EXACT_INTEGERS):
-        return None
     exact = np.vectorize(_fraction, otypes=[object])(objects)
     rounded = any(
         value != Fraction(number) for value, number in zip(exact.ravel(), floats.ravel().tolist(), strict=True)
