@@ -1,7 +1,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-PEERS := opendp pydp diffprivlib
+# Also possible, at 1 GB and 250 MB: tumult pipelinedp
+PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
