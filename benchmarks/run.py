@@ -20,11 +20,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     record = {"machine": machine, "versions": versions, "noise": figures, "footprint": costs}
     (RESULTS / "noise.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(
-        "\n".join(
-            [*noise.lines(figures), "", *footprint.lines(costs), "", f"{machine}; {', '.join(versions)}"]
-        )
-    )
+    print("\n".join([*noise.lines(figures), "", *footprint.lines(costs), "", f"{machine}; {', '.join(versions)}"]))
 
 
 if __name__ == "__main__":

@@ -22,5 +22,3 @@ exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "discreet"
-
-suppress_warnings = ["toc.empty_glob"]  # a section may have no page yet

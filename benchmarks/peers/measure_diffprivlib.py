@@ -19,7 +19,5 @@ def draw(mechanism):
         mechanism.randomise(0.3)
 
 
-figures = [
-    figure(task, "diffprivlib (insecure)", lambda m=m: draw(m), draws=DRAWS) for task, m in mechanisms.items()
-]
+figures = [figure(task, "diffprivlib (insecure)", lambda m=m: draw(m), draws=DRAWS) for task, m in mechanisms.items()]
 tell(f"diffprivlib {__version__}", figures)
