@@ -19,6 +19,8 @@ __all__ = [
     "MissingExtra",
     "NoConversion",
     "NotCertified",
+    "PlanFileError",
+    "SourceError",
     "WrongType",
 ]
 
@@ -98,6 +100,14 @@ class LedgerCorrupted(LedgerError):
 
 class LedgerUnavailable(LedgerError, OSError):
     """The ledger's file cannot be read or written; nothing was spent and nothing drawn."""
+
+
+class SourceError(DiscreetError):
+    """The data cannot be read as the schema declares it; nothing was spent. The text never shows a data value."""
+
+
+class PlanFileError(DiscreetError):
+    """A plan file cannot be used as it stands; the text begins with file and line."""
 
 
 class MissingExtra(DiscreetError, ImportError):

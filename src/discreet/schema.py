@@ -222,7 +222,7 @@ class Contribution:
     rows
         At most this many rows in each group (or in all, where nothing is grouped).
     total
-        At most this many rows over all groups together.
+        At most this many rows over all groups together; instead of the other two.
 
     Examples
     --------
@@ -242,6 +242,10 @@ class Contribution:
             raise InvalidParameter(
                 "contribution", self, "needs a limit on rows", "Pass rows=… (per group) or total=… (in all)."
             )
+        if self.total is not None and (self.rows is not None or self.groups is not None):
+            raise InvalidParameter(
+                "total", self.total, "cannot be combined with groups or rows", "Limit the rows in all, or per group."
+            )
 
     def most_groups(self, cells: int) -> int:
         """Largest number of groups one unit can reach among ``cells``."""
@@ -250,14 +254,11 @@ class Contribution:
 
     def most_rows(self, cells: int) -> int:
         """Largest number of rows of one unit over all groups."""
-        limits = [] if self.total is None else [self.total]
-        if self.rows is not None:
-            limits.append(self.rows * self.most_groups(cells))
-        return min(limits)
+        return self.total if self.rows is None else self.rows * self.most_groups(cells)  # type: ignore[return-value]
 
     def most_rows_in_a_group(self) -> int:
         """Largest number of rows of one unit in one group."""
-        return min(limit for limit in (self.rows, self.total) if limit is not None)
+        return self.rows or self.total  # type: ignore[return-value]
 
     def to_dict(self) -> dict[str, int]:
         """The limits that are set."""
