@@ -1,0 +1,129 @@
+"""Mean and proportion: averages over a public number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from discreet import requirements
+from discreet.grid import Grid, total
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, not_below, whole_bounds
+from discreet.statistics.count import flags
+
+if TYPE_CHECKING:
+    from discreet.releases import Release
+
+__all__ = ["Mean", "Proportion"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(PublicSizeStatistic):
+    """The mean of a column, clipped to public bounds.
+
+    **Guarantee.** One row changes it by at most (c₁ − c₀)/n, under replace-one and, with n declared public,
+    under add/remove (liu2019 D).
+
+    Parameters
+    ----------
+    bounds
+        Public bounds (c₀, c₁) of a row; values outside are clipped.
+    n
+        The public number of rows; needed under add/remove, taken from the data under replace-one.
+    grid
+        Resolution, a power of two.
+
+    Examples
+    --------
+    >>> Mean(bounds=(0, 1)).sensitivity(n=50, neighbours=Neighbours.REPLACE_ONE).l1
+    0.02
+    >>> Mean(bounds=(0, 1)).value([0.25, 0.5, 9.0])
+    Fraction(7, 12)
+    """
+
+    name: ClassVar[str] = "mean"
+    bounds: tuple[float, float]
+    n: int | None = None
+    grid: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+        self._grid  # noqa: B018  (refuses a bad grid at construction)
+
+    @cached_property
+    def _grid(self) -> Grid:
+        return Grid(bounds=self.bounds, step=self.grid)
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.population import MeanRelease
+
+        return MeanRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds), "n": self.n, "grid": self.grid}
+
+    def domain(self, n: int | None = None) -> Domain:
+        return self.bounds
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        rows = self.require_n_between(n, neighbours)
+        return Sensitivity(moves=(not_below(self._grid.width / rows),))
+
+    def value(self, data: Any) -> Fraction:
+        offsets = self._grid.offsets("data", data)
+        return self._grid.origin + Fraction(total(offsets), offsets.size) * self._grid.exact_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proportion(PublicSizeStatistic):
+    """The share of rows for which the data is true.
+
+    **Guarantee.** One row changes it by at most 1/n, under replace-one and, with n declared public, under
+    add/remove (liu2019 D).
+
+    Parameters
+    ----------
+    n
+        The public number of rows; needed under add/remove, taken from the data under replace-one.
+
+    Examples
+    --------
+    >>> Proportion().sensitivity(n=100, neighbours=Neighbours.REPLACE_ONE).l1
+    0.01
+    >>> Proportion().value([True, False, True])
+    Fraction(2, 3)
+    """
+
+    name: ClassVar[str] = "proportion"
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.population import ProportionRelease
+
+        return ProportionRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def domain(self, n: int | None = None) -> Domain:
+        return 0.0, 1.0
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        return Sensitivity(moves=(not_below(Fraction(1, self.require_n_between(n, neighbours))),))
+
+    def value(self, data: Any) -> Fraction:
+        yes = flags(data)
+        rows = requirements.positive_integer("rows", yes.size)
+        return Fraction(int(np.count_nonzero(yes)), rows)
