@@ -1,7 +1,8 @@
 """Accounting: how guarantees add up against a budget, in exact fractions.
 
-Each way of accounting is a *privacy filter*: the releases, their number and their parameters may be chosen after
-seeing earlier answers, and as long as the sum stays within the allowance the whole of them satisfies the budget.
+Each way of accounting is a *privacy filter*: the releases, their number and their parameters may be chosen
+after seeing earlier answers; as long as the sum stays within the allowance, all of them together satisfy the
+budget.
 Proofs: ``docs/proofs/ledger.md``.
 """
 
@@ -66,9 +67,14 @@ class Accounting(ABC):
         budget
             What all releases together must satisfy.
         name
-            ``"pure"``, ``"basic"``, ``"zcdp"`` or ``"gdp"``. An `ApproxDP` budget may be counted in any of the
-            last three; every other budget only in its own kind.
+            ``"pure"``, ``"basic"``, ``"zcdp"`` or ``"gdp"``. An `ApproxDP` budget may be counted in any of
+            the last three; every other budget only in its own kind.
         """
+        return _NAMED[Accounting.chosen(budget, name)].opened(budget)
+
+    @staticmethod
+    def chosen(budget: Guarantee, name: str | None) -> str:
+        """The name of the accounting that `of` would use; refuses what does not fit the budget."""
         requirements.instance("budget", budget, Guarantee, "a guarantee such as PureDP(1.0)")
         possible = _POSSIBLE[type(budget)]
         name = possible[0] if name is None else name
@@ -79,7 +85,7 @@ class Accounting(ABC):
             )  # fmt: skip
         if not any(value > 0 for value in budget.parameters().values()):
             raise InvalidParameter("budget", budget, "must allow something", "Pass a positive budget.")
-        return _NAMED[name].opened(budget)
+        return name
 
     @staticmethod
     def restored(budget: Guarantee, name: str, allowance: Amount) -> Accounting:
@@ -267,12 +273,16 @@ class GaussianAccounting(Accounting):
     def at_least(self, amount: Amount) -> Guarantee:
         """The smallest μ with μ² of at least the amount."""
         square = amount[0]
-        return GaussianDP(least(lambda mu: decimal(mu) ** 2 >= square, math.sqrt(square)) if square else 0.0)
+        if square == 0:
+            return GaussianDP(0.0)
+        return GaussianDP(least(lambda mu: decimal(mu) ** 2 >= square, math.sqrt(square)))
 
     def at_most(self, amount: Amount) -> Guarantee:
         """The largest μ with μ² of at most the amount."""
         square = amount[0]
-        return GaussianDP(greatest(lambda mu: decimal(mu) ** 2 <= square, math.sqrt(square)) if square else 0.0)
+        if square == 0:
+            return GaussianDP(0.0)
+        return GaussianDP(greatest(lambda mu: decimal(mu) ** 2 <= square, math.sqrt(square)))
 
 
 _NAMED: dict[str, type[Accounting]] = {

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.accounting import Accounting, Amount, added, covers, less, peak
 from discreet.errors import DiscreetError, LedgerCorrupted
 from discreet.guarantees import Guarantee
-from discreet.journal import ROOT, Entry, canonical, chained
+from discreet.ledger.accounting import Accounting, Amount, added, covers, less, peak
+from discreet.ledger.journal import ROOT, Entry, canonical, chained
 from discreet.sensitivity import Neighbours
 
 __all__ = ["FORMAT", "Balance", "Partition", "fingerprint", "texts"]
@@ -68,10 +68,10 @@ class ParallelSpending:
 
     def spend(self, costs: Mapping[str, Amount] | Amount) -> None:
         """Count it: an amount is spent in every part."""
-        self._highest = added(self._highest, self.charge(costs)) if isinstance(costs, Mapping) else self._highest
         if not isinstance(costs, Mapping):
             self._common = added(self._common, costs)
             return
+        self._highest = added(self._highest, self.charge(costs))
         for part, cost in costs.items():
             self._extra[part] = added(self._extra.get(part, self._nothing), cost)
 
@@ -102,11 +102,12 @@ class Balance:
         self.neighbours: Neighbours | None = None
         self.unit: str | None = None
         self.spent: Amount = ()
-        self.spends = 0
         self.partitions: dict[str, ParallelSpending] = {}
         self.requests: dict[str, tuple[int, str]] = {}
         self.releases: dict[str, int] = {}
+        self.positions: set[int] = set()
         self.answers: dict[int, int] = {}
+        self._prices: dict[tuple[tuple[str, Any], ...], Amount] = {}
 
     @property
     def seq(self) -> int:
@@ -125,12 +126,16 @@ class Balance:
     def costs(self, content: Mapping[str, Any]) -> Mapping[str, Amount] | Amount:
         """What a spend's guarantees cost: one amount, or one a part."""
         if content["guarantee"] is None:
-            return {
-                part: self.accounting.cost(Guarantee.from_dict(guarantee))
-                for part, guarantee in content["parts"].items()
-            }
-        cost = self.accounting.cost(Guarantee.from_dict(content["guarantee"]))
+            return {part: self._price(guarantee) for part, guarantee in content["parts"].items()}
+        cost = self._price(content["guarantee"])
         return cost if content["parts"] is None else dict.fromkeys(content["parts"], cost)
+
+    def _price(self, guarantee: dict[str, Any]) -> Amount:
+        key = tuple(sorted(guarantee.items()))
+        price = self._prices.get(key)
+        if price is None:
+            price = self._prices[key] = self.accounting.cost(Guarantee.from_dict(guarantee))
+        return price
 
     def charge(self, content: Mapping[str, Any]) -> Amount:
         """What a spend adds to the total."""
@@ -168,9 +173,7 @@ class Balance:
         if content["format"] != FORMAT:
             raise self._broken(entry, f"format {content['format']} is not the supported format {FORMAT}")
         allowance = tuple(Fraction(text) for text in content["allowance"])
-        self.accounting = Accounting.restored(
-            Guarantee.from_dict(content["budget"]), content["accounting"], allowance
-        )
+        self.accounting = Accounting.restored(Guarantee.from_dict(content["budget"]), content["accounting"], allowance)
         self.spent = self.accounting.nothing
         self.opening = content
         self._pin(entry, content)
@@ -192,6 +195,9 @@ class Balance:
 
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
         self._pin(entry, content)
+        partition = content["partition"]
+        if partition is not None and self.partitions[partition].unknown(content["parts"] or ()):
+            raise self._broken(entry, f"it names parts that the partition {partition!r} does not have")
         charge = self.charge(content)
         total = added(self.spent, charge)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
@@ -201,17 +207,17 @@ class Balance:
         request, release = content["request"], content["release_id"]
         if request in self.requests or release in self.releases:
             raise self._broken(entry, "its request or release id was used before")
-        if content["partition"] is not None:
-            self.partitions[content["partition"]].spend(self.costs(content))
+        if partition is not None:
+            self.partitions[partition].spend(self.costs(content))
         self.spent = total
-        self.spends += 1
         self.releases[release] = entry.seq
+        self.positions.add(entry.seq)
         if request is not None:
             self.requests[request] = (entry.seq, fingerprint(content))
 
     def _answer(self, entry: Entry, content: dict[str, Any]) -> None:
         spend = content["spend"]
-        if spend not in self.releases.values():
+        if spend not in self.positions:
             raise self._broken(entry, f"it answers entry {spend}, which is no spend")
         if spend in self.answers:
             raise self._broken(entry, f"entry {spend} is answered twice")

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,8 +99,12 @@ class Journal:
             raise LedgerUnavailable("the ledger is closed. Open it again; nothing was spent.")
         if self._owner != os.getpid() and self.path is None:
             raise LedgerUnavailable(
-                "an in-memory ledger cannot be used in a forked process: both copies would spend the same budget. "
-                "Use a ledger in a file; nothing was spent."
+                "an in-memory ledger cannot be used in a forked process: both copies would spend the same "
+                "budget. Use a ledger in a file; nothing was spent."
+            )
+        if self._owner != os.getpid() and self._connection is not None:
+            raise LedgerUnavailable(
+                "the process was forked in the middle of a ledger's step. Open the ledger again in the child."
             )
         if self._connection is None:
             with self.faults():
@@ -128,7 +133,8 @@ class Journal:
         if not self.read_only:
             return f"file:{quote(self.path)}?mode=rwc"
         # Without a log the file is complete in itself, and can be read where nothing may be written.
-        settled = not os.path.exists(f"{self.path}-wal") and not os.access(os.path.dirname(self.path), os.W_OK)
+        sealed = not os.access(os.path.dirname(self.path), os.W_OK)
+        settled = sealed and not os.path.exists(f"{self.path}-wal")
         return f"file:{quote(self.path)}?mode=ro{'&immutable=1' if settled else ''}"
 
     def suspend(self) -> None:
@@ -158,14 +164,14 @@ class Journal:
     def _explained(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", None)
         primary = None if code is None else code & 0xFF
-        if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT) or code is None:
+        if code is None or primary in _DAMAGE:
             return LedgerCorrupted(
                 f"{self.path} is not an intact ledger ({error}). Do not release from this data set until the "
                 "ledger has been restored from a copy that includes the last release; nothing was spent."
             )
         reason = _REASONS.get(primary or 0, f"SQLite reports: {error}.")
         reason = reason.format(error=error, timeout=self.timeout)
-        return LedgerUnavailable(f"the ledger {self.path or ':memory:'} cannot be used: {reason} Nothing was drawn.")
+        return LedgerUnavailable(f"the ledger {self.path} cannot be used: {reason} Nothing was drawn.")
 
     # -- reading and writing -------------------------------------------------------------------------------
 
@@ -177,7 +183,7 @@ class Journal:
         """
         if self.read_only:
             raise LedgerUnavailable(
-                f"the ledger {self.path} was opened with read_only=True. Open it for writing; nothing was spent."
+                f"the ledger {self.path} was opened with read_only=True. Open it for writing to spend from it."
             )
         connection = self.connection()
         with self.faults():
@@ -199,8 +205,8 @@ class Journal:
         self._identity, self._log_identity = self._identity or identity, self._log_identity or log
         if identity is None or log is None or (identity, log) != (self._identity, self._log_identity):
             raise LedgerUnavailable(
-                f"the ledger {self.path}, or its log {self.path}-wal, was moved, deleted or replaced while it was "
-                "open. Put it back and open it again; nothing was drawn."
+                f"the ledger {self.path}, or its log {self.path}-wal, was moved, deleted or replaced while it "
+                "was open. Put it back and open it again; nothing was drawn."
             )
 
     def create(self) -> None:
@@ -211,10 +217,23 @@ class Journal:
             self.connection().execute(f"PRAGMA application_id = {_APPLICATION}")
 
     def set_log_mode(self) -> None:
-        """Switch a new file to the write-ahead log."""
-        if self.path is not None and not self.read_only:
-            with self.faults():
-                self.connection().execute("PRAGMA journal_mode = WAL")
+        """Switch a new file to the write-ahead log; SQLite does not wait here for another who does the same."""
+        deadline = time.monotonic() + self.timeout
+        while self.path is not None and not self.read_only:
+            try:
+                with self.faults():
+                    (mode,) = self.connection().execute("PRAGMA journal_mode = WAL").fetchone()
+                break
+            except LedgerUnavailable:
+                if time.monotonic() > deadline or not os.access(self.path, os.W_OK):
+                    raise
+                time.sleep(0.005)
+        else:
+            return
+        if mode != "wal":
+            raise LedgerUnavailable(
+                f"the file system of {self.path} has no shared memory for the ledger's log. Use a local disk."
+            )
 
     def is_empty(self) -> bool:
         """Whether the file holds nothing yet; anything but a ledger is refused."""
@@ -253,12 +272,16 @@ class Journal:
             )
             for seq, kind, body, digest in rows:
                 if not (isinstance(kind, str) and isinstance(body, str) and isinstance(digest, str)):
-                    raise LedgerCorrupted(f"{self.path}: entry {seq} does not hold text. Restore it from a copy.")
+                    raise LedgerCorrupted(f"{self.path}, entry {seq}: it holds no text. Restore the ledger.")
                 yield Entry(seq, kind, body, digest)
 
     def entry(self, seq: int) -> Entry | None:
         """The entry at a position."""
-        return next((entry for entry in self.entries(seq - 1) if entry.seq == seq), None)
+        with self.faults():
+            row = (
+                self.connection().execute("SELECT seq, kind, body, hash FROM entries WHERE seq = ?", (seq,)).fetchone()
+            )
+        return None if row is None else Entry(*row)
 
     def hash_at(self, seq: int) -> str | None:
         """The stored hash at a position."""
@@ -292,6 +315,8 @@ class Journal:
 
     def witness(self) -> tuple[int, str] | None:
         """Position and hash that the witness holds; read it before the entries."""
+        if self.path is None:
+            return None
         path = f"{self.path}-head"
         try:
             with open(path, "rb") as file:
@@ -325,15 +350,16 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 _DAMAGED_WITNESS = (
-    "{path} is damaged. It is a second record of the last entry: compare the ledger's head with a copy you trust, "
-    "then delete this file."
+    "{path} is damaged. It is a second record of the last entry: compare the ledger's head with a copy you "
+    "trust, then delete this file."
 )
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 _REASONS = {
     sqlite3.SQLITE_BUSY: "another process held its lock for more than {timeout:g} s. Try again.",
     sqlite3.SQLITE_LOCKED: "another connection holds its lock. Try again.",
     sqlite3.SQLITE_FULL: "the disk is full. Free some space and try again.",
     sqlite3.SQLITE_READONLY: "the file or its directory is read-only. Make both writable.",
-    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened or created. Check the path, the directory and its permissions.",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened or created. Check its path and permissions.",
     sqlite3.SQLITE_PERM: "permission denied. Check the file's permissions.",
     sqlite3.SQLITE_IOERR: "reading or writing failed ({error}). Check the disk and its free space.",
 }
