@@ -81,6 +81,14 @@ class Mechanism(ABC):
         """One output. Mechanisms with several steps or with post-processing override this."""
         return self.law(truth).sample(rng=rng)
 
+    def measure(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+        """The noisy measurement behind an output; a mechanism that post-processes it says so in `present`."""
+        return self.draw(truth, rng=rng)
+
+    def present(self, measurement: Floats, *, rng: int | np.random.Generator | None = None) -> Floats:
+        """The output for a measurement: post-processing, which reads no data. By default nothing is done."""
+        return measurement
+
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters; `mechanism_from_dict` reads them back."""
         return {"name": self.name, **self.parameters()}
