@@ -9,6 +9,7 @@ import numpy as np
 
 from discreet import requirements
 from discreet.display import Facts, as_html, as_text, number
+from discreet.errors import InsufficientBudget
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import Floats
@@ -105,12 +106,23 @@ def plan(
     requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
     checked = requirements.level(level)
     claim = claimed(mechanism, sensitivity, ledger, guarantee)
+    remaining, after = _balance(ledger, claim)
     return Plan(
         mechanism=mechanism,
         sensitivity=sensitivity,
         guarantee=claim,
         expected_error=mechanism.expected_error(checked),
         level=checked,
-        remaining=None if ledger is None else ledger.remaining(),
-        remaining_after=None if ledger is None or claim is None else ledger.remaining_after(claim),
+        remaining=remaining,
+        remaining_after=after,
     )
+
+
+def _balance(ledger: Ledger | None, claim: Guarantee | None) -> tuple[Guarantee | None, Guarantee | None]:
+    """The ledger's budget before and after a release, or an error where it cannot pay."""
+    if ledger is None or claim is None:
+        return None, None
+    preview = ledger.preview(claim)
+    if preview.after is None:
+        raise InsufficientBudget(claim, preview.remaining)
+    return preview.remaining, preview.after

@@ -21,7 +21,7 @@ from discreet.errors import InvalidParameter, NotCertified
 from discreet.guarantees import ApproxDP, Guarantee
 from discreet.inference.results import Interval
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
-from discreet.noise.law import Floats, Truth, float_truth
+from discreet.noise.law import Floats, Truth, float_truth, generator
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.statistic import Statistic, statistic_from_dict
 
@@ -93,6 +93,9 @@ class Release:
         Identity and time, as in the ledger.
     simulated
         True where a seeded generator made the noise; such a value protects nobody.
+    measurement
+        The noisy measurement, where the mechanism post-processed it (shrunk, clipped, rounded) into the value;
+        conclusions are drawn from it. None where the value is the measurement.
     """
 
     value: Floats
@@ -106,11 +109,17 @@ class Release:
     release_id: str
     created: str
     simulated: bool
+    measurement: Floats | None = None
+
+    @property
+    def measured(self) -> Floats:
+        """The noisy measurement behind the value."""
+        return self.value if self.measurement is None else self.measurement
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true value in the data, from the known law of the noise."""
         checked = requirements.level(level)
-        low, high = self.mechanism.confidence_interval(self.value, checked)
+        low, high = self.mechanism.confidence_interval(self.measured, checked)
         return Interval(low, high, checked)
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,6 +138,7 @@ class Release:
             "release_id": self.release_id,
             "created": self.created,
             "simulated": self.simulated,
+            "measurement": None if self.measurement is None else np.asarray(self.measurement).tolist(),
         }
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -142,9 +152,17 @@ class Release:
             data = json.loads(text)
         except (TypeError, ValueError):
             raise InvalidParameter("text", text, "must be JSON", "Pass what to_json returned.") from None
+        return Release.from_dict(data)
+
+    @staticmethod
+    def from_dict(data: Any) -> Release:
+        """Read what `to_dict` wrote."""
         if not isinstance(data, dict) or data.get("discreet") != "release" or data.get("format") != FORMAT:
-            raise InvalidParameter("text", text, f"must be a release of format {FORMAT}", "Check the file.")
-        return _from_dict(data)
+            raise InvalidParameter("data", data, f"must be a release of format {FORMAT}", "Check the file.")
+        try:
+            return _from_dict(data)
+        except KeyError as missing:
+            raise InvalidParameter("data", data, f"has no field {missing}", "Check the file.") from None
 
     def facts(self) -> Facts:
         """What to show of a release."""
@@ -191,6 +209,7 @@ def _from_dict(data: dict[str, Any]) -> Release:
         release_id=data["release_id"],
         created=data["created"],
         simulated=data["simulated"],
+        measurement=None if data.get("measurement") is None else np.asarray(data["measurement"]),
     )
 
 
@@ -242,10 +261,10 @@ def release(
         )
     draft = _draft(exact, mechanism, claim, simulated=rng is not None)
     if ledger is None or claim is None:
-        return replace(draft, value=mechanism.draw(exact.value, rng=rng))
+        return _drawn(draft, exact, rng)
     reservation = ledger.reserve(
         claim,
-        statistic=exact.statistic.to_dict() if exact.statistic else None,
+        statistic=exact.statistic.to_dict() if exact.statistic else "value",
         mechanism=mechanism.to_dict(),
         sensitivity=exact.sensitivity.to_dict(),
         neighbours=exact.neighbours,
@@ -253,19 +272,25 @@ def release(
         release_id=draft.release_id,
         request=request,
     )
-    if reservation.answer is not None:
-        return Release.from_json(reservation.answer)
-    drawn = replace(draft, value=mechanism.draw(exact.value, rng=rng), release_id=reservation.release_id)
+    if reservation.answered:
+        return Release.from_dict(reservation.answer)
+    drawn = _drawn(replace(draft, release_id=reservation.release_id), exact, rng)
     return _recorded(drawn, ledger, reservation, request)
+
+
+def _drawn(draft: Release, exact: Exact, rng: int | np.random.Generator | None) -> Release:
+    """Fill in the value, and the measurement behind it where the two differ."""
+    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
+    measurement = draft.mechanism.measure(exact.value, rng=source)
+    value = draft.mechanism.present(measurement, rng=source)
+    return replace(draft, value=value, measurement=None if value is measurement else measurement)
 
 
 def _recorded(drawn: Release, ledger: Ledger, reservation: Any, request: str | None) -> Release:
     """Store the answer where it can be asked for again; the first of two racing answers is the only one."""
     if request is None:
         return drawn
-    text = drawn.to_json()
-    stored = ledger.record_answer(reservation, text)
-    return drawn if stored == text else Release.from_json(stored)
+    return Release.from_dict(ledger.record_answer(reservation, drawn.to_dict()))
 
 
 def _check_simulation(ledger: Ledger | None, rng: Any) -> None:
@@ -273,7 +298,7 @@ def _check_simulation(ledger: Ledger | None, rng: Any) -> None:
         raise InvalidParameter(
             "ledger", None, "is required for a real release", "Pass ledger=Ledger(…), or rng=… to simulate."
         )
-    if rng is not None and ledger is not None and ledger.durable:
+    if rng is not None and ledger is not None and ledger.path != ":memory:":
         raise InvalidParameter(
             "rng",
             rng,
@@ -305,7 +330,7 @@ def claimed(
 ) -> Guarantee | None:
     """The guarantee to charge: the caller's, once verified; else the tightest of the ledger's kind."""
     if guarantee is None:
-        kind = None if ledger is None else ledger.charged_kind
+        kind = None if ledger is None else ledger.currency
         return mechanism.guarantee(sensitivity, None if kind is ApproxDP else kind)
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     if not mechanism.profile(sensitivity).within(guarantee):

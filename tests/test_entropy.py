@@ -1,0 +1,63 @@
+"""Noise is never shared: not by forks, threads, spawned workers or repeated calls."""
+
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from discreet.noise.entropy import SYSTEM_ENTROPY
+from discreet.noise.laws import LaplaceLaw
+
+WORKERS = 1000
+
+
+def draw(_=None):
+    return LaplaceLaw(np.zeros(100), 1.0).sample().tobytes()
+
+
+def forked_draws(count):
+    """Each child draws right after the fork, without any re-seeding, and writes its draw to a pipe."""
+    for _ in range(count):
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.write(write, draw())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            yield pipe.read()
+        os.wait()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_children_draw_different_noise():
+    draw()
+    assert len(set(forked_draws(WORKERS))) == WORKERS
+
+
+def test_threads_draw_different_noise():
+    with ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(draw, range(WORKERS)))) == WORKERS
+
+
+def test_spawned_workers_draw_different_noise():
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert len(set(pool.map(draw, range(20), chunksize=1))) == 20
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 10_000])
+def test_words_are_fresh_and_fair(count):
+    first, second = SYSTEM_ENTROPY.words(count), SYSTEM_ENTROPY.words(count)
+    assert first.shape == (count,)
+    assert not np.array_equal(first, second)
+    if count == 10_000:
+        ones = np.unpackbits(first.view(np.uint8)).sum()
+        assert abs(ones - 32 * count) < 5 * np.sqrt(16 * count)  # five standard errors of 640,000 fair bits
+
+
+def test_numpy_seeds_do_not_reach_exact_draws():
+    np.random.seed(1)  # noqa: NPY002  (the point is that it has no effect)
+    first = draw()
+    np.random.seed(1)  # noqa: NPY002
+    assert draw() != first

@@ -1,0 +1,207 @@
+"""The released number is the real-valued output rounded to the grid, with no mismatch against 200-bit arithmetic.
+
+The oracle below computes each draw from the definition of the law at high precision; it shares no formula evaluation
+with the sampler beyond which bit of the stream is the sign.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx, fmpz
+
+from discreet.noise import families
+from discreet.noise.exact import CHUNK
+from discreet.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
+from tests.chosen_entropy import InterleavedEntropy
+
+FURTHER = 0x9E3779B97F4A7C15
+PRECISION = 200
+
+
+def words(count, seed):
+    return np.random.default_rng(seed).integers(0, 2**64, size=count, dtype=np.uint64)
+
+
+def uniform(word, bits):
+    """(word's leading ``bits`` bits, then the further words) as a number in (0, 1)."""
+    tail = (FURTHER << 64) | FURTHER
+    leading = word >> (64 - bits)
+    return arb(fmpz((leading << 128) | tail)) * arb(2) ** -(bits + 128)
+
+
+def laplace_oracle(word, c, b, **_):
+    sign = -1 if word & 1 else 1
+    return arb(c) - sign * arb(b) * uniform(word, 63).log()
+
+
+def exponential_oracle(word, c, b, **_):
+    return arb(c) - arb(b) * uniform(word, 64).log()
+
+
+def gumbel_oracle(word, c, b, **_):
+    return arb(c) - arb(b) * (-(1 - uniform(word, 64)).log()).log()
+
+
+def gaussian_oracle(word, c, b, **_):
+    sign = -1 if word & 1 else 1
+    return arb(c) + sign * arb(b) * arb(2).sqrt() * uniform(word, 63).erfcinv()
+
+
+def truncated_oracle(word, c, b, lower, upper):
+    # From the distribution function of the law itself: F(x) = U, written with exponentials of the two sides.
+    c, b, u = arb(c), arb(b), uniform(word, 64)
+    left, right = ((arb(lower) - c) / b).exp(), ((c - arb(upper)) / b).exp()
+    mass = 2 - left - right
+    height = u * mass + left
+    return c + b * height.log() if height < 1 else c - b * (2 - height).log()
+
+
+def mismatches(law, oracle, count, seed, **parameters):
+    drawn_words = words(count, seed)
+    entropy = InterleavedEntropy(drawn_words, [FURTHER])
+    draws = law.sample(entropy=entropy)
+    grid = float(law.grid)
+    with ctx.workprec(PRECISION):
+        scaled, half = arb(1 / grid), arb(1) / 2
+        wrong = 0
+        for word, draw in zip(drawn_words.tolist(), draws.tolist(), strict=True):
+            cell = (oracle(word, **parameters) * scaled + half).floor().unique_fmpz()
+            assert cell is not None
+            wrong += draw != min(
+                max(int(cell) * grid, parameters.get("lower", -math.inf)), parameters.get("upper", math.inf)
+            )
+    return wrong, entropy.extra_words
+
+
+CASES = {
+    "laplace": (LaplaceLaw, laplace_oracle, 400_000, {"c": 0.3, "b": 1.7}),
+    "laplace far from zero": (LaplaceLaw, laplace_oracle, 100_000, {"c": 123456789.123, "b": 0.01}),
+    "exponential": (ExponentialLaw, exponential_oracle, 100_000, {"c": -2.0, "b": 3.3}),
+    "gumbel": (GumbelLaw, gumbel_oracle, 100_000, {"c": 0.0, "b": 0.5}),
+    "gaussian": (GaussianLaw, gaussian_oracle, 100_000, {"c": 5.5, "b": 12.0}),
+    "truncated": (TruncatedLaplaceLaw, truncated_oracle, 120_000, {"c": 0.3, "b": 0.1, "lower": 0.0, "upper": 1.0}),
+    "truncated, wide noise": (
+        TruncatedLaplaceLaw,
+        truncated_oracle,
+        50_000,
+        {"c": 0.01, "b": 4000.0, "lower": 0.0, "upper": 1.0},
+    ),
+    "truncated at its edge": (
+        TruncatedLaplaceLaw,
+        truncated_oracle,
+        50_000,
+        {"c": 2.0, "b": 0.7, "lower": 2.0, "upper": 5.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_draw_differs_from_two_hundred_bit_arithmetic(name):
+    kind, oracle, count, parameters = CASES[name]
+    bounds = {key: parameters[key] for key in ("lower", "upper") if key in parameters}
+    law = kind(np.full(count, parameters["c"]), parameters["b"], **bounds)
+    wrong, _ = mismatches(law, oracle, count, seed=len(name), **parameters)
+    assert wrong == 0
+
+
+def test_a_million_draws_are_compared():
+    assert sum(count for _, _, count, _ in CASES.values()) >= 1_000_000
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+@pytest.mark.parametrize("depth", [64, 128, 192])
+def test_draws_built_to_be_ambiguous_fall_on_the_right_side(offset, depth):
+    """The stream agrees with a cell's edge for ``63 + depth`` bits; only what comes after decides."""
+    scale, count = 1.0, 100
+    law = LaplaceLaw(np.zeros(count), scale)
+    grid = float(law.grid)
+    cells = np.arange(1, count + 1) * 1009
+    total_bits = 63 + depth
+    for cell in cells[:: 10 if offset else 20].tolist():
+        with ctx.workprec(600):
+            edge = (-arb(Fraction(2 * cell + 1, 2).numerator) * arb(grid) / 2 / arb(scale)).exp()
+            bits = int((edge * arb(2) ** total_bits).floor().unique_fmpz()) + offset
+            # The exact output of this stream, continued by zeros:
+            exact = -arb(scale) * (arb(fmpz(2 * bits + 1)) * arb(2) ** -(total_bits + 1)).log()
+            expected = int((exact / arb(grid) + arb(1) / 2).floor().unique_fmpz()) * grid
+        first = (bits >> depth) << 1
+        rest = bits & ((1 << depth) - 1)
+        further = [(rest >> (depth - 64 * (i + 1))) & (2**64 - 1) for i in range(depth // 64)] + [2**63] + [0] * 4
+        entropy = SequenceEntropy([first], further)
+        assert LaplaceLaw(0.0, scale).sample(entropy=entropy) == expected
+        assert entropy.used >= 1
+
+
+class SequenceEntropy:
+    def __init__(self, first, further):
+        self.stream, self.used = [*first, *further], -1
+
+    def words(self, count):
+        assert count == 1
+        self.used += 1
+        return np.array([self.stream[self.used]], dtype=np.uint64)
+
+
+def test_quotients_are_drawn_around_their_exact_value():
+    third = Fraction(1, 3)
+    count = 20_000
+    drawn_words = words(count, 5)
+    exact = LaplaceLaw(np.full(count, third, dtype=object), 1.0, grid=2.0**-40)
+    draws = exact.sample(entropy=InterleavedEntropy(drawn_words, [FURTHER]))
+    with ctx.workprec(PRECISION):
+        for word, draw in zip(drawn_words.tolist()[::40], draws.tolist()[::40], strict=True):
+            sign = -1 if word & 1 else 1
+            output = arb(1) / 3 - sign * uniform(word, 63).log()
+            assert draw == int((output * 2**40 + arb(1) / 2).floor().unique_fmpz()) * 2.0**-40
+
+
+@pytest.mark.parametrize("truth", [1e300, -1e300, 10**30, Fraction(10**40, 7), 1e-300, 2**53 + 1])
+def test_extreme_truths_give_finite_draws(truth):
+    draw = LaplaceLaw(truth, 1e-3).sample()
+    assert math.isfinite(draw)
+    assert abs(Fraction(draw) - Fraction(truth)) <= max(abs(Fraction(truth)) * Fraction(1, 2**50), 1)
+
+
+def test_error_budgets_hold_on_this_machine_with_a_factor_of_a_hundred_to_spare():
+    points = np.concatenate([np.random.default_rng(3).random(3000), np.logspace(-18, 0, 1000, endpoint=False)])
+    from scipy.special import ndtri
+
+    with ctx.workprec(120):
+        log_error = max(
+            abs(float((arb(value) - arb(x).log()) / arb(x).log()))
+            for x, value in zip(points.tolist(), np.log(points).tolist(), strict=True)
+        )
+        exp_error = max(
+            abs(float(arb(value) / (-arb(x) * 60).exp() - 1))
+            for x, value in zip(points.tolist(), np.exp(-points * 60).tolist(), strict=True)
+        )
+        halves = points / 2
+        normal_error = max(
+            abs(float(arb(value) / (-arb(2).sqrt() * (2 * arb(p)).erfcinv()) - 1))
+            for p, value in zip(halves.tolist(), ndtri(halves).tolist(), strict=True)
+        )
+    assert log_error < families.LOG_BUDGET / 100
+    # −60·x itself is rounded once, which moves the exponential by up to 60·2⁻⁵³.
+    assert exp_error < families.LOG_BUDGET / 100 + 60 * 2.0**-53
+    assert normal_error < families.NORMAL_BUDGET / 100
+
+
+def test_the_ball_path_is_rare_enough_to_be_cheap():
+    count = 40 * CHUNK
+    entropy = InterleavedEntropy(words(count, 11), [FURTHER])
+    GaussianLaw(np.zeros(count), 1.0).sample(entropy=entropy)
+    assert entropy.extra_words < count * 1e-3
+
+
+@pytest.mark.parametrize("law", [LaplaceLaw, GaussianLaw, ExponentialLaw, GumbelLaw])
+def test_arrays_of_scales_and_grids_draw_like_their_elements(law):
+    scales = np.array([0.5, 3.0, 1000.0])
+    drawn_words = words(3, 8)
+    together = law(np.array([1.0, 2.0, 3.0]), scales).sample(entropy=InterleavedEntropy(drawn_words, [FURTHER]))
+    single = [
+        law(location, scale).sample(entropy=SequenceEntropy([word], [FURTHER] * 4))
+        for location, scale, word in zip([1.0, 2.0, 3.0], scales.tolist(), drawn_words.tolist(), strict=True)
+    ]
+    assert together.tolist() == single
