@@ -17,6 +17,7 @@ _PUBLIC = {
     "ZeroConcentratedDP": "guarantees",
     "GaussianDP": "guarantees",
     "compose": "composition",
+    "compose_profiles": "composed_profile",
     "Neighbours": "sensitivity",
     "Sensitivity": "sensitivity",
     # mechanisms

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, TypeVar, cast, overload
 
 import numpy as np
 from flint import arb
@@ -27,6 +27,7 @@ HUGE_EPSILON = 1000.0
 """Above this a guarantee protects nobody; it is almost surely a slip (a scale passed as ε)."""
 
 Curve = float | NDArray[np.float64]
+Kind = TypeVar("Kind", bound="Guarantee")
 
 
 def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
@@ -109,7 +110,7 @@ class Guarantee(ABC):
         """Smallest ε such that this guarantee implies (ε, δ)-DP; never rounded down."""
         return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
 
-    def to(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
+    def to(self, kind: type[Kind], *, delta: float | None = None) -> Kind:
         """The tightest known guarantee of another kind that this one implies.
 
         Parameters
@@ -126,14 +127,14 @@ class Guarantee(ABC):
         """
         if kind not in _KINDS.values():
             raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
-        if kind is ApproxDP:
-            return self._to_approximate(delta)
+        if issubclass(kind, ApproxDP):
+            return cast(Kind, self._to_approximate(delta))
         if delta is not None:
             raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
         converted = self if isinstance(self, kind) else self._convert(kind)
         if converted is None:
             raise NoConversion(f"{self} implies no {kind.__name__} guarantee: {_WHY_NOT[type(self), kind]}")
-        return converted
+        return cast(Kind, converted)
 
     def _to_approximate(self, delta: float | None) -> ApproxDP:
         if delta is None:
@@ -141,15 +142,11 @@ class Guarantee(ABC):
             if isinstance(self, ApproxDP):
                 return self
             if not isinstance(pure, PureDP):
-                raise InvalidParameter(
-                    "delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6."
-                )
+                raise InvalidParameter("delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6.")
             return ApproxDP(pure.epsilon, 0.0)
         epsilon = self.epsilon_at(delta)
         if math.isinf(epsilon):
-            raise NoConversion(
-                f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta."
-            )
+            raise NoConversion(f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta.")
         return ApproxDP(epsilon, delta)
 
     def within(self, budget: Guarantee) -> bool:
@@ -185,9 +182,7 @@ class Guarantee(ABC):
         numbers = dict(data)
         kind = _KINDS.get(str(numbers.pop("kind", None)))
         if kind is None:
-            raise InvalidParameter(
-                "kind", data.get("kind"), f"must be one of {sorted(_KINDS)}", "Check the file."
-            )
+            raise InvalidParameter("kind", data.get("kind"), f"must be one of {sorted(_KINDS)}", "Check the file.")
         try:
             return kind(**numbers)
         except TypeError:
@@ -539,9 +534,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 _NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"
-_OWN_DELTA = (
-    "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
-)
+_OWN_DELTA = "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
 _WHY_NOT: dict[tuple[type[Guarantee], type[Guarantee]], str] = {
     (ZeroConcentratedDP, PureDP): _NO_PURE,
     (GaussianDP, PureDP): _NO_PURE,
@@ -554,6 +547,4 @@ _WHY_NOT: dict[tuple[type[Guarantee], type[Guarantee]], str] = {
     (ApproxDP, GaussianDP): _OWN_DELTA,
 }
 
-_KINDS: dict[str, type[Guarantee]] = {
-    kind.kind: kind for kind in (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)
-}
+_KINDS: dict[str, type[Guarantee]] = {kind.kind: kind for kind in (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)}

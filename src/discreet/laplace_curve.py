@@ -15,16 +15,14 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from math import comb
+from math import comb, prod
+from typing import ClassVar
 
 from flint import arb, fmpq, fmpq_poly
 
 from discreet.rounding import ball
 
 __all__ = ["LaplaceCurve", "laplace_rho"]
-
-LARGEST_SIZE = 4096
-"""Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
 
 
 @lru_cache(maxsize=256)
@@ -63,16 +61,9 @@ def _merged(shifts: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     f_s ⊗ f_t ≥ f_{s+t} (``docs/proofs/laplace_gdp.md``), so the merged curve lies above the exact one.
     """
     parts = sorted(shifts, reverse=True)
-    while _size(parts) > LARGEST_SIZE:
+    while LaplaceCurve.size(parts) > LaplaceCurve.largest_size:
         parts = sorted([*parts[:-2], parts[-2] + parts[-1]], reverse=True)
     return tuple(parts)
-
-
-def _size(shifts: list[Fraction]) -> int:
-    size = 1
-    for times in Counter(shifts).values():
-        size *= times + 1
-    return size
 
 
 class LaplaceCurve:
@@ -83,6 +74,14 @@ class LaplaceCurve:
     shifts
         The t_i, all positive.
     """
+
+    largest_size: ClassVar[int] = 4096
+    """Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
+
+    @staticmethod
+    def size(shifts: Iterable[Fraction]) -> int:
+        """Number of terms of the curve."""
+        return prod(times + 1 for times in Counter(shifts).values())
 
     def __init__(self, shifts: tuple[Fraction, ...]) -> None:
         merged = _merged(shifts)

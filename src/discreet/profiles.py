@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from flint import arb
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
 from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
-from discreet.errors import InvalidParameter, NoConversion
+from discreet.errors import InvalidParameter, NoConversion, WrongType
 from discreet.guarantees import (
     ApproxDP,
     Curve,
@@ -34,6 +35,9 @@ from discreet.guarantees import (
 )
 from discreet.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
+
+if TYPE_CHECKING:
+    from discreet.loss_distribution import PrivacyLoss
 
 __all__ = ["GaussianProfile", "LaplaceProfile", "Profile"]
 
@@ -70,6 +74,15 @@ class Profile(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The profile as JSON-ready data."""
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        """Independent privacy losses that add up to this profile's, each with its number of repetitions.
+
+        By default one loss on a few hundred points, made from the curve alone; it dominates the true one.
+        """
+        from discreet.loss_distribution import curve_loss
+
+        return [(curve_loss(self._delta, self._reach()), 1)]
 
     @overload
     def delta_at(self, epsilon: float) -> float: ...
@@ -119,7 +132,7 @@ class Profile(ABC):
         """
         if kind is ApproxDP:
             if delta is None:
-                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
+                raise InvalidParameter("delta", None, "is needed for ApproxDP", "Pass delta=1e-6.")
             return ApproxDP(self.epsilon_at(delta), delta)
         if delta is not None:
             raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
@@ -152,9 +165,7 @@ class Profile(ABC):
         # bound (dong2022, Proposition 2.12), so the search over ε needs no certificate.
         knots = np.linspace(0.0, self._reach(), _KNOTS)
         kept = 1 - np.array([self._delta(float(knot)) for knot in knots])
-        return plain(
-            np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape)
-        )
+        return plain(np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape))
 
     def _power(self, alpha: float, knots: NDArray[np.float64], kept: NDArray[np.float64]) -> float:
         from scipy.optimize import minimize_scalar
@@ -169,9 +180,7 @@ class Profile(ABC):
 
         best = int(np.argmax(flat if mirrored else steep))
         window = (float(knots[max(best - 1, 0)]), float(knots[min(best + 1, len(knots) - 1)]))
-        found = minimize_scalar(
-            lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9}
-        )
+        found = minimize_scalar(lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9})
         return max(0.0, height(float(knots[best])), -float(found.fun))
 
 
@@ -213,9 +222,7 @@ class LaplaceProfile(Profile):
         requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
         exact = tuple(sorted((_exact("shifts", shift) for shift in shifts), reverse=True))
         if not exact:
-            raise InvalidParameter(
-                "shifts", shifts, "must not be empty", "Pass one shift per moved coordinate."
-            )
+            raise InvalidParameter("shifts", shifts, "must not be empty", "Pass one shift per moved coordinate.")
         self.shifts = exact
 
     @cached_property
@@ -250,46 +257,13 @@ class LaplaceProfile(Profile):
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(thin(lambda: laplace_rho(self.shifts))))
 
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        from discreet.loss_distribution import laplace_loss
+
+        return [(laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
+
     def _reach(self) -> float:
         return min(float(self._curve.total), 700.0)
-
-    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
-        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it.
-
-        Examples
-        --------
-        >>> print(LaplaceProfile([1]).guarantee(ApproxDP, delta=0.01))
-        ApproxDP(ε=0.979899, δ=0.01)
-        """
-        if kind is ApproxDP:
-            if delta is None:
-                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
-            return ApproxDP(self.epsilon_at(delta), delta)
-        if delta is not None:
-            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
-        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
-            PureDP: self.pure,
-            ZeroConcentratedDP: self.concentrated,
-            GaussianDP: self.gaussian,
-        }
-        if kind not in ways:
-            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
-        return ways[kind]()
-
-    def within(self, budget: Guarantee) -> bool:
-        """Whether whatever has this profile satisfies ``budget``.
-
-        Examples
-        --------
-        >>> LaplaceProfile([1]).within(ApproxDP(0.98, 0.01)), GaussianProfile(1).within(PureDP(9.0))
-        (True, False)
-        """
-        if isinstance(budget, ApproxDP) and budget.delta > 0:
-            return self.delta_at(budget.epsilon) <= budget.delta
-        try:
-            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
-        except NoConversion:
-            return False
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         if len(self.shifts) > 1:
@@ -381,47 +355,14 @@ class GaussianProfile(Profile):
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(self.mu**2 / 2))
 
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        from discreet.loss_distribution import gaussian_loss
+
+        return [(gaussian_loss(self.mu**2), 1)]
+
     def _reach(self) -> float:
         mu = float(self.mu)
         return min(mu**2 / 2 + 9 * mu, 700.0)
-
-    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
-        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it.
-
-        Examples
-        --------
-        >>> print(LaplaceProfile([1]).guarantee(ApproxDP, delta=0.01))
-        ApproxDP(ε=0.979899, δ=0.01)
-        """
-        if kind is ApproxDP:
-            if delta is None:
-                raise InvalidParameter("delta", None, "is needed to state a profile as ApproxDP", "Pass delta=1e-6.")
-            return ApproxDP(self.epsilon_at(delta), delta)
-        if delta is not None:
-            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
-        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
-            PureDP: self.pure,
-            ZeroConcentratedDP: self.concentrated,
-            GaussianDP: self.gaussian,
-        }
-        if kind not in ways:
-            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
-        return ways[kind]()
-
-    def within(self, budget: Guarantee) -> bool:
-        """Whether whatever has this profile satisfies ``budget``.
-
-        Examples
-        --------
-        >>> LaplaceProfile([1]).within(ApproxDP(0.98, 0.01)), GaussianProfile(1).within(PureDP(9.0))
-        (True, False)
-        """
-        if isinstance(budget, ApproxDP) and budget.delta > 0:
-            return self.delta_at(budget.epsilon) <= budget.delta
-        try:
-            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
-        except NoConversion:
-            return False
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         return GaussianDP(up(self.mu)).tradeoff(alpha)

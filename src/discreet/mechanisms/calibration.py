@@ -161,9 +161,7 @@ def _laplace_gaussian(guarantee: GaussianDP, moves: Moves) -> float:
         mu = ball(decimal(guarantee.mu))
         if len(moves) == 1:
             reach = -2 * (2 * normal_cdf(-mu / 2)).log()
-            return _least(
-                lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee
-            )
+            return _least(lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee)
         guess = _touching_scale(mu, moves)
         return first_certified(guess, lambda b: dominates(mu, LaplaceCurve(_shifts(moves, b))))
 
@@ -181,9 +179,7 @@ def _touching_scale(mu: arb, moves: Moves) -> float:
         def excess(log_scale: float) -> float:
             return float(LaplaceCurve(_shifts(moves, math.exp(log_scale))).delta(exact) / target - 1)
 
-        return math.exp(
-            brentq(excess, math.log(largest) - 12, math.log(largest) + 1e-3, xtol=1e-15, rtol=1e-15)
-        )
+        return math.exp(brentq(excess, math.log(largest) - 12, math.log(largest) + 1e-3, xtol=1e-15, rtol=1e-15))
 
     # Every ε gives a lower bound on the scale; the touching point lies below the total at the first of them.
     return supremum(scale_at, 0.0, float(sum(moves, Fraction(0))) / scale_at(0.0))
@@ -199,6 +195,4 @@ def _gaussian_approximate(guarantee: ApproxDP, bound: Fraction) -> float:
     with precisely(_working_bits(guarantee.delta)):
         delta = ball(decimal(guarantee.delta))
         guess = float(bound) / gaussian_parameter(guarantee.epsilon, guarantee.delta)
-        return _least(
-            lambda s: bool(gaussian_delta(ball(bound / Fraction(s)), epsilon) <= delta), guess, guarantee
-        )
+        return _least(lambda s: bool(gaussian_delta(ball(bound / Fraction(s)), epsilon) <= delta), guess, guarantee)
