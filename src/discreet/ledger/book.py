@@ -95,9 +95,9 @@ class Book:
         if os.path.isdir(path):
             raise LedgerUnavailable(f"{path} is a directory. Pass the path of a file.")
 
-    def _creation(self, terms: Terms, witness: tuple[int, str] | None) -> dict[str, Any]:
-        if witness is not None:
-            raise self._lost(witness[0])
+    def _creation(self, terms: Terms, witness: Mapping[int, str]) -> dict[str, Any]:
+        if witness:
+            raise self._lost(max(witness))
         opening = None if self.journal.read_only else terms.opening()
         if opening is None:
             raise LedgerUnavailable(f"there is no ledger at {self.path}. Pass a budget to create one.")
@@ -111,9 +111,10 @@ class Book:
                 self.journal.create()
                 self.journal.append(None, "open", body)
 
-    def _check_witness(self, witness: tuple[int, str] | None) -> None:
-        if witness is not None and self.journal.hash_at(witness[0]) != witness[1]:
-            raise self._lost(witness[0])
+    def _check_witness(self, witness: Mapping[int, str]) -> None:
+        for seq, digest in witness.items():
+            if self.journal.hash_at(seq) != digest:
+                raise self._lost(seq)
 
     def _lost(self, seq: int) -> LedgerCorrupted:
         return LedgerCorrupted(

@@ -1,7 +1,7 @@
 """Journal: an append-only file of entries, each bound to all before it by a hash, committed before it counts.
 
 The file is an SQLite database (write-ahead log, ``synchronous=FULL``). Next to it lies a *witness*,
-``<file>-head``: the position and hash of a recent entry. SQLite drops the end of a damaged write-ahead log
+``<file>-head``: position and hash of the last entries. SQLite drops the end of a damaged write-ahead log
 without a word; the witness tells that entries are missing. See ``docs/decisions/ledger-durability.md``.
 """
 
@@ -302,43 +302,63 @@ class Journal:
         """Note a committed entry in the witness.
 
         Not flushed: the entry itself is, so the witness may lag behind and never runs ahead. A failure is
-        ignored for the same reason: an older witness is still true.
+        ignored for the same reason: an older witness is still true. Each entry has a slot of its own, so that
+        two processes need no order among them.
         """
         if self.path is None:
             return
         with contextlib.suppress(OSError):
-            handle = os.open(f"{self.path}-head", os.O_WRONLY | os.O_CREAT, 0o666)
+            handle = os.open(f"{self.path}-head", _WRITE, 0o666)
             try:
-                os.write(handle, _witness(entry.seq, entry.hash))
+                os.lseek(handle, entry.seq % _SLOTS * _SLOT, os.SEEK_SET)
+                os.write(handle, _slot(entry.seq, entry.hash))
             finally:
                 os.close(handle)
 
-    def witness(self) -> tuple[int, str] | None:
-        """Position and hash that the witness holds; read it before the entries."""
+    def witness(self) -> dict[int, str]:
+        """Positions and hashes of recent entries that the witness holds; read it before the entries."""
         if self.path is None:
-            return None
-        path = f"{self.path}-head"
+            return {}
+        for attempt in range(4):
+            try:
+                return _witnessed(self._witness_file())
+            except ValueError:
+                time.sleep(0.002 * attempt)  # it may be half written
+        raise LedgerCorrupted(
+            f"{self.path}-head is damaged. It is a second record of the last entries: compare the ledger's head "
+            "with a copy you trust, then delete this file."
+        )
+
+    def _witness_file(self) -> bytes:
         try:
-            with open(path, "rb") as file:
-                record = file.read()
+            with open(f"{self.path}-head", "rb") as file:
+                return file.read()
         except FileNotFoundError:
-            return None
+            return b""
         except OSError as error:
-            raise LedgerUnavailable(f"the ledger's witness {path} cannot be read: {error}.") from error
-        if not record.strip(b"\0"):
-            return None  # a new file whose content was lost with the power: it says nothing
-        fields = record.split()
-        if len(fields) != 3 or not fields[0].isdigit():
-            raise LedgerCorrupted(_DAMAGED_WITNESS.format(path=path))
-        seq, digest = int(fields[0]), fields[1].decode("latin-1")
-        if record != _witness(seq, digest):
-            raise LedgerCorrupted(_DAMAGED_WITNESS.format(path=path))
-        return seq, digest
+            raise LedgerUnavailable(f"the ledger's {self.path}-head cannot be read: {error}.") from error
 
 
-def _witness(seq: int, digest: str) -> bytes:
+_SLOTS, _SLOT = 32, 128
+_WRITE = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+
+
+def _slot(seq: int, digest: str) -> bytes:
     text = f"{seq:020d} {digest}".encode("latin-1")
-    return text + b" %08x\n" % zlib.crc32(text)
+    return (text + b" %08x" % zlib.crc32(text)).ljust(_SLOT - 1) + b"\n"
+
+
+def _witnessed(record: bytes) -> dict[int, str]:
+    """What the slots say; ValueError where one of them is damaged. An empty slot says nothing."""
+    found: dict[int, str] = {}
+    for start in range(0, len(record), _SLOT):
+        slot = record[start : start + _SLOT]
+        if slot.strip(b"\0"):
+            seq, digest = int(slot[:20]), slot[21:85].decode("latin-1")
+            if slot != _slot(seq, digest) or seq % _SLOTS != start // _SLOT:
+                raise ValueError("damaged")
+            found[seq] = digest
+    return found
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -349,10 +369,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_DAMAGED_WITNESS = (
-    "{path} is damaged. It is a second record of the last entry: compare the ledger's head with a copy you "
-    "trust, then delete this file."
-)
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
 _REASONS = {
     sqlite3.SQLITE_BUSY: "another process held its lock for more than {timeout:g} s. Try again.",

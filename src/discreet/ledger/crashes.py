@@ -1,0 +1,316 @@
+"""Crashes: kill, starve and tear a ledger on purpose, and count releases that have no durable spend.
+
+For tests and for a new kind of disk or file system: ``crash_trials(directory)`` must report ``lost == 0``. POSIX only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import struct
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import InsufficientBudget, LedgerError
+from discreet.guarantees import PureDP
+from discreet.ledger.ledger import Ledger
+from discreet.sensitivity import Neighbours
+
+__all__ = ["CrashReport", "crash_trials"]
+
+_DRAWN, _PUBLISHED = b"d", b"p"
+_RECORD = struct.Struct("=cq32s")
+_RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
+_HERE = os.path.dirname(__file__)
+
+
+@dataclass
+class CrashReport:
+    """How many trials of each sort were made, and what was found.
+
+    Attributes
+    ----------
+    lines
+        Kills at a line of the ledger's code, each line in turn.
+    moments
+        Kills at random moments, while several processes write.
+    torn
+        Write-ahead logs cut at a random place or with a flipped bit, after a kill.
+    starved
+        Writers whose disk ended after a random number of bytes.
+    drawn, published
+        Draws made and answers published by all of them.
+    refused
+        Torn ledgers that were refused; the others had lost nothing.
+    lost
+        Draws without a durable spend, published answers that are not the stored ones, overspent budgets, and torn
+        ledgers that were accepted although entries were gone. Must be zero.
+    """
+
+    lines: int = 0
+    moments: int = 0
+    torn: int = 0
+    starved: int = 0
+    drawn: int = 0
+    published: int = 0
+    refused: int = 0
+    lost: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def trials(self) -> int:
+        """All of them."""
+        return self.lines + self.moments + self.torn + self.starved
+
+    def __str__(self) -> str:
+        shown = [f"{one.name} {getattr(self, one.name)}" for one in fields(self) if one.name != "findings"]
+        return "\n".join([f"{self.trials} trials: " + ", ".join(shown), *self.findings])
+
+
+def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:
+    """Run about ``trials`` trials in a directory on the disk in question."""
+    random_ = random.Random(seed)
+    laboratory = _Laboratory(Path(directory), random_, CrashReport())
+    lines = list(range(1, laboratory.count_lines() + 1))
+    random_.shuffle(lines)
+    while laboratory.report.trials < trials:
+        laboratory.kill_at_line(lines[laboratory.report.lines % len(lines)])
+        laboratory.kill_at_moment(writers=random_.choice((1, 1, 2, 3)))
+        laboratory.tear()
+        if random_.random() < 0.4:
+            laboratory.starve()
+    laboratory.check()
+    return laboratory.report
+
+
+def _release(ledger: Ledger, number: int, tell: Callable[[bytes, Any, int], None], request: str | None) -> None:
+    """What `release` does: reserve, draw, record the answer, return it."""
+    reservation = ledger.reserve(
+        PureDP(0.01),
+        statistic="count",
+        mechanism={"name": "laplace", "scale": 100.0},
+        sensitivity={"l1": 1.0},
+        neighbours=Neighbours.ADD_REMOVE,
+        unit="row",
+        request=request,
+    )
+    answer = reservation.answer
+    if not reservation.answered:
+        tell(_DRAWN, reservation, number)
+        answer = ledger.record_answer(reservation, number)
+    tell(_PUBLISHED, reservation, answer)
+
+
+class _Laboratory:
+    """One ledger after another, and what its killed writers told before they died."""
+
+    def __init__(self, directory: Path, random_: random.Random, report: CrashReport) -> None:
+        self.directory, self.random, self.report = directory, random_, report
+        self._number = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        self._number += 1
+        for old in self.directory.glob("crash-*"):
+            old.unlink()
+        self.path = self.directory / f"crash-{self._number}.db"
+        self.budget = PureDP(self.random.choice((0.05, 1000.0)))
+        self.drawn: set[bytes] = set()
+        self.published: dict[bytes, int] = {}
+        if self.random.random() < 0.7:  # else the writers race to create it
+            Ledger(self.path, budget=self.budget).close()
+
+    # -- writers ---------------------------------------------------------------------------------------------
+
+    def _writer(self, work: Callable[[Callable[[bytes, Any, int], None]], None]) -> tuple[int, int]:
+        """Fork a writer; return its process id and the end of the pipe through which it tells."""
+        inlet, outlet = os.pipe()
+        process = os.fork()
+        if process:
+            os.close(outlet)
+            return process, inlet
+        try:
+            # One write of a few bytes is atomic and outlives the process.
+            work(lambda what, one, number: _tell(outlet, what, one.hash, number))
+        except (LedgerError, InsufficientBudget):
+            os._exit(3)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(4)
+        os._exit(0)
+
+    def _buried(self, process: int, inlet: int) -> None:
+        _, status = os.waitpid(process, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 4:
+            self._found("a writer failed with an error that is none of the library's")
+        told = b""
+        while block := os.read(inlet, 65536):
+            told += block
+        os.close(inlet)
+        for what, number, digest in _RECORD.iter_unpack(told):
+            if what == _DRAWN:
+                self.drawn.add(digest)
+                self.report.drawn += 1
+            else:
+                self.report.published += 1
+                if self.published.setdefault(digest, number) != number:
+                    self._found("one reservation, two published answers")
+
+    def _work(self, tell: Callable[[bytes, Any, int], None], releases: int) -> None:
+        with Ledger(self.path, budget=self.budget) as ledger:
+            for _ in range(releases):
+                number = int.from_bytes(os.urandom(6))
+                request = f"request {number % 8}" if number % 2 else None
+                _release(ledger, number, tell, request)
+
+    # -- trials ----------------------------------------------------------------------------------------------
+
+    def count_lines(self) -> int:
+        """How many lines of the ledger's code one release takes, from opening the file to closing it."""
+        inlet, outlet = os.pipe()
+        process = os.fork()
+        if process == 0:
+            counter = _LineCounter(None)
+            sys.settrace(counter.trace)
+            self._work(lambda *_: None, 1)
+            sys.settrace(None)
+            os.write(outlet, struct.pack("=q", counter.count))
+            os._exit(0)
+        os.waitpid(process, 0)
+        (count,) = struct.unpack("=q", os.read(inlet, 8))
+        os.close(inlet)
+        os.close(outlet)
+        return int(count)
+
+    def kill_at_line(self, line: int) -> None:
+        """One writer that dies at the given line."""
+
+        def work(tell: Callable[[bytes, Any, int], None]) -> None:
+            sys.settrace(_LineCounter(line).trace)
+            self._work(tell, 2)
+
+        self._buried(*self._writer(work))
+        self.report.lines += 1
+        self._check_often()
+
+    def kill_at_moment(self, writers: int) -> None:
+        """Writers that release without end until they are killed, one after another."""
+        alive = [self._writer(lambda tell: self._work(tell, 10_000)) for _ in range(writers)]
+        time.sleep(self.random.uniform(0.0, 0.012))
+        for process, inlet in alive:
+            os.kill(process, signal.SIGKILL)
+            self._buried(process, inlet)
+            self.report.moments += 1
+        self._check_often()
+
+    def starve(self) -> None:
+        """A writer whose files may not grow beyond a random size."""
+        size = sum(file.stat().st_size for file in self.directory.glob(f"{self.path.name}*"))
+        limit = self.random.randrange(1, max(size, 4096) + 65536)
+
+        def work(tell: Callable[[bytes, Any, int], None]) -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            self._work(tell, 50)
+
+        self._buried(*self._writer(work))
+        self.report.starved += 1
+        self._check_often()
+
+    def tear(self) -> None:
+        """Damage a copy of the log; the ledger must be refused or complete."""
+        log = Path(f"{self.path}-wal")
+        if not log.exists() or log.stat().st_size == 0:
+            return
+        copy = self.directory / "crash-torn.db"
+        for suffix in ("", "-wal", "-head"):
+            if Path(f"{self.path}{suffix}").exists():
+                shutil.copyfile(f"{self.path}{suffix}", f"{copy}{suffix}")
+        content = bytearray(log.read_bytes())
+        place = self.random.randrange(len(content))
+        if self.random.random() < 0.5:
+            del content[place:]
+        else:
+            content[place] ^= 1 << self.random.randrange(8)
+        Path(f"{copy}-wal").write_bytes(bytes(content))
+        try:
+            with Ledger(copy) as ledger:
+                ledger.verify()
+                spends = {bytes.fromhex(spend.hash) for spend in ledger.events()}
+            if not self.drawn <= spends:
+                self._found("a torn log was accepted although spends were gone")
+        except LedgerError:
+            self.report.refused += 1
+        self.report.torn += 1
+        for file in self.directory.glob("crash-torn.db*"):
+            file.unlink()
+
+    # -- what must hold --------------------------------------------------------------------------------------
+
+    def _found(self, what: str) -> None:
+        self.report.lost += 1
+        self.report.findings.append(what)
+
+    def _check_often(self) -> None:
+        if len(self.drawn) > _RENEWED_AFTER or self.random.random() < 0.02:
+            self.check()
+            self._renew()
+
+    def check(self) -> None:
+        """Compare what the writers told with what the file holds, read without the library."""
+        if not self.path.exists():
+            if self.drawn:
+                self._found("drawn without a ledger")
+            return
+        connection = sqlite3.connect(self.path)
+        try:
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            rows = connection.execute("SELECT seq, kind, body, hash FROM entries").fetchall() if tables else []
+        finally:
+            connection.close()
+        spends = {bytes.fromhex(digest): seq for seq, kind, _, digest in rows if kind == "spend"}
+        answers = {_whole(body, "spend"): _whole(body, "answer") for _, kind, body, _ in rows if kind == "answer"}
+        for digest in self.drawn - spends.keys():
+            self._found(f"drawn without a spend: {digest.hex()}")
+        for digest, answer in self.published.items():
+            if answers.get(spends.get(digest, -1)) != answer:
+                self._found(f"published but not stored: {digest.hex()}")
+        if len(spends) * 0.01 > self.budget.epsilon + 1e-9:
+            self._found("overspent")
+        if rows:
+            with Ledger(self.path, budget=self.budget) as ledger:
+                ledger.verify()
+
+
+def _tell(outlet: int, what: bytes, digest: str, number: int) -> None:
+    os.write(outlet, _RECORD.pack(what, number, bytes.fromhex(digest)))
+
+
+def _whole(body: str, name: str) -> int:
+    return int(json.loads(body)[name])
+
+
+class _LineCounter:
+    """Counts lines of the ledger's code, and kills its own process at one of them."""
+
+    def __init__(self, last: int | None) -> None:
+        self.count, self.last = 0, last
+
+    def trace(self, frame: Any, event: str, argument: Any) -> Any:
+        """Follow only this package, and the draw itself."""
+        if not frame.f_code.co_filename.startswith(_HERE):
+            return None
+        if event == "line":
+            self.count += 1
+            if self.count == self.last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.trace
