@@ -68,7 +68,12 @@ def thin(evaluate: Callable[[], arb]) -> arb:
 
 
 def _upper_end(value: arb) -> Fraction:
-    mantissa, exponent = value.upper().man_exp()
+    """Midpoint plus radius, both exact: `arb.upper` would round to whatever precision is in force."""
+    return _exact(value.mid()) + _exact(value.rad())
+
+
+def _exact(point: arb) -> Fraction:
+    mantissa, exponent = point.man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
