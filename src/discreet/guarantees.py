@@ -138,9 +138,9 @@ class Guarantee(ABC):
 
     def _to_approximate(self, delta: float | None) -> ApproxDP:
         if delta is None:
-            pure = self._convert(PureDP)
             if isinstance(self, ApproxDP):
                 return self
+            pure = self if isinstance(self, PureDP) else self._convert(PureDP)
             if not isinstance(pure, PureDP):
                 raise InvalidParameter("delta", None, f"is needed to state {self} as ApproxDP", "Pass delta=1e-6.")
             return ApproxDP(pure.epsilon, 0.0)
