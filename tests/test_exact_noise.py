@@ -106,6 +106,17 @@ def test_no_draw_differs_from_two_hundred_bit_arithmetic(name):
     assert wrong == 0
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("block", range(100))
+@pytest.mark.parametrize("name", CASES)
+def test_no_draw_in_a_hundred_million_differs(name, block):
+    kind, oracle, count, parameters = CASES[name]
+    bounds = {key: parameters[key] for key in ("lower", "upper") if key in parameters}
+    law = kind(np.full(count, parameters["c"]), parameters["b"], **bounds)
+    wrong, _ = mismatches(law, oracle, count, seed=1000 + block, **parameters)
+    assert wrong == 0
+
+
 def test_a_million_draws_are_compared():
     assert sum(count for _, _, count, _ in CASES.values()) >= 1_000_000
 

@@ -1,0 +1,36 @@
+"""The public face: every name imports, and importing the package stays light."""
+
+import subprocess
+import sys
+
+import pytest
+
+import discreet
+
+
+@pytest.mark.parametrize("name", discreet.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(discreet, name) is not None
+    assert name in dir(discreet)
+
+
+def test_names_are_neither_modules_nor_misspelt():
+    import types
+
+    shadowed = [name for name in discreet.__all__ if isinstance(getattr(discreet, name), types.ModuleType)]
+    assert shadowed == []
+    with pytest.raises(AttributeError, match="no_such_name"):
+        discreet.no_such_name  # noqa: B018
+
+
+def test_a_bare_import_loads_no_heavy_library():
+    heavy = ("numpy", "scipy", "flint", "ibis", "duckdb", "pandas", "altair", "sklearn")
+    code = f"import sys, discreet; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_function_release_is_not_hidden_by_its_room():
+    code = "from discreet import Exact, release; import discreet.releases; from discreet import release; print(callable(release))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"
