@@ -110,8 +110,8 @@ def _refuses_without_a_trace(open_ledger: Callable[[Guarantee], Ledger]) -> None
 
 def _repeats_a_request_once(open_ledger: Callable[[Guarantee], Ledger]) -> None:
     with closing(open_ledger(PureDP(1.0))) as ledger:
-        first = _spend(ledger, PureDP(0.7), request="r")
-        again = _spend(ledger, PureDP(0.7), request="r")
+        first = _spend(ledger, PureDP(0.4), request="r")
+        again = _spend(ledger, PureDP(0.4), request="r")
         assert (first.seq, first.release_id) == (again.seq, again.release_id), "a repeated request was charged twice"
         assert not again.answered, "a request without an answer must not be answered"
         _refused(InvalidParameter, "one request, two releases", lambda: _spend(ledger, PureDP(0.1), request="r"))

@@ -151,6 +151,10 @@ class Journal:
             self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
     # -- faults --------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
