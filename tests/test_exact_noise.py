@@ -121,27 +121,57 @@ def test_a_million_draws_are_compared():
     assert sum(count for _, _, count, _ in CASES.values()) >= 1_000_000
 
 
+def exact_float(number):
+    ratio = Fraction(number)
+    return arb(ratio.numerator) / arb(ratio.denominator)
+
+
+def truncated_uniform(x):
+    centre, scale = exact_float(0.3), exact_float(0.125)
+    left, right = (-centre / scale).exp(), ((centre - 1) / scale).exp()
+    mass = 2 - left - right
+    if x < centre:
+        return (((x - centre) / scale).exp() - left) / mass
+    return 1 - (((centre - x) / scale).exp() - right) / mass
+
+
+EDGES = {  # law, its uniform for an output, bits of the first word that belong to the uniform, typical outputs
+    "laplace": (LaplaceLaw(0.0, 1.0), lambda x: (-x).exp(), 63, (0.1, 1.0, 5.0)),
+    "exponential": (ExponentialLaw(0.0, 1.0), lambda x: (-x).exp(), 64, (0.1, 1.0, 5.0)),
+    "gaussian": (GaussianLaw(0.0, 1.0), lambda x: (x / arb(2).sqrt()).erfc(), 63, (0.01, 0.7, 3.0)),
+    "gumbel": (GumbelLaw(0.0, 1.0), lambda x: 1 - (-(-x).exp()).exp(), 64, (-0.9, 0.3, 4.0)),
+    "truncated": (TruncatedLaplaceLaw(0.3, 0.125, 0.0, 1.0), truncated_uniform, 64, (0.05, 0.29, 0.31, 0.9)),
+}
+
+
 @pytest.mark.parametrize("offset", [-1, 0, 1])
-@pytest.mark.parametrize("depth", [64, 128, 192])
-def test_draws_built_to_be_ambiguous_fall_on_the_right_side(offset, depth):
-    """The stream agrees with a cell's edge for ``63 + depth`` bits; only what comes after decides."""
-    scale, count = 1.0, 100
-    law = LaplaceLaw(np.zeros(count), scale)
+@pytest.mark.parametrize("depth", [64, 128])
+@pytest.mark.parametrize("name", EDGES)
+def test_draws_built_to_be_ambiguous_fall_on_the_right_side(name, depth, offset):
+    """The stream agrees with a cell's edge for all but its last bits; only those decide, and they decide exactly.
+
+    The uniform of an edge is computed from the distribution function; the stream is that number's binary expansion cut
+    after ``depth`` further bits, moved by ``offset`` units there, and continued by ones and zeros.
+    """
+    law, uniform_of, first_bits, outputs = EDGES[name]
     grid = float(law.grid)
-    cells = np.arange(1, count + 1) * 1009
-    total_bits = 63 + depth
-    for cell in cells[:: 10 if offset else 20].tolist():
-        with ctx.workprec(600):
-            edge = (-arb(Fraction(2 * cell + 1, 2).numerator) * arb(grid) / 2 / arb(scale)).exp()
-            bits = int((edge * arb(2) ** total_bits).floor().unique_fmpz()) + offset
-            # The exact output of this stream, continued by zeros:
-            exact = -arb(scale) * (arb(fmpz(2 * bits + 1)) * arb(2) ** -(total_bits + 1)).log()
-            expected = int((exact / arb(grid) + arb(1) / 2).floor().unique_fmpz()) * grid
-        first = (bits >> depth) << 1
-        rest = bits & ((1 << depth) - 1)
-        further = [(rest >> (depth - 64 * (i + 1))) & (2**64 - 1) for i in range(depth // 64)] + [2**63] + [0] * 4
-        entropy = SequenceEntropy([first], further)
-        assert LaplaceLaw(0.0, scale).sample(entropy=entropy) == expected
+    total = first_bits + depth
+    for output in outputs:
+        cell = math.floor(output / grid)
+        with ctx.workprec(800):
+            edge = uniform_of((arb(cell) + arb(1) / 2) * arb(grid))
+            cut = int((edge * arb(2) ** total).floor().unique_fmpz())
+            bits = cut + offset
+            stream = (arb(fmpz(2 * bits + 1))) * arb(2) ** -(total + 1)
+            beyond = bool(stream > edge)
+        # Outputs fall as the uniform grows, but for the truncated law.
+        upper = beyond == (name == "truncated")
+        expected = (cell + 1 if upper else cell) * grid
+        first = (bits >> depth) << (64 - first_bits)
+        further = [(bits >> (depth - 64 * (i + 1))) & (2**64 - 1) for i in range(depth // 64)]
+        entropy = SequenceEntropy([first], [*further, 2**63, 0, 0, 0])
+        drawn = law.sample(entropy=entropy)
+        assert drawn == expected
         assert entropy.used >= 1
 
 
