@@ -1,0 +1,84 @@
+"""Stability: how far one bounded unit can move sums per cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.rounding import least
+from discreet.schema import Bounds, Contribution, Schema
+from discreet.sensitivity import Neighbours, Sensitivity
+
+__all__ = ["check_unit_sum", "stability", "unit_sum_steps"]
+
+_MOST_MOVES = 64
+"""Up to this many coordinates the worst change is listed one by one; beyond, its norms say enough."""
+
+
+def check_unit_sum(schema: Schema, columns: Sequence[str], unit_sum: Bounds) -> None:
+    """Refuse sums per unit that are not of one column, or not on its grid."""
+    if schema.unit.column is None:
+        raise InvalidParameter("unit_sum", unit_sum, "needs an id column as privacy unit", "Leave it out.")
+    if len(columns) != 1:
+        raise InvalidParameter("unit_sum", unit_sum, "sums exactly one numeric column", "Name one column.")
+    unit_sum_steps(schema, columns, unit_sum)
+
+
+def unit_sum_steps(schema: Schema, columns: Sequence[str], unit_sum: Bounds | None) -> tuple[int, int]:
+    """Bounds of a unit's sum, in grid steps of its column."""
+    assert unit_sum is not None
+    column = schema.bounds(columns[0])
+    if unit_sum.step != column.step:
+        raise InvalidParameter(
+            "unit_sum", unit_sum.grid, f"must use the grid of the column, {column.grid:g}", "Use the same grid."
+        )
+    return unit_sum.lowest, unit_sum.highest
+
+
+def stability(
+    limits: Contribution,
+    *,
+    cells: int,
+    neighbours: Neighbours,
+    low: Fraction | int = 0,
+    high: Fraction | int = 1,
+) -> Sensitivity:
+    """Sensitivity of per-cell sums of values in [low, high] when each unit is bounded by ``limits``.
+
+    Guarantee
+    ---------
+    Add/remove: at most k cells change, each by at most r·M with M = max(|low|, |high|); or, with a limit m on rows
+    in all, ℓ₁ and ℓ₂ are at most m·M. Replace-one: a unit's old rows go and its new rows come, so twice as many
+    cells may change. Counts are sums of ones. Proof: ``docs/proofs/bounding.md``.
+
+    Examples
+    --------
+    >>> stability(Contribution(groups=2, rows=3), cells=12, neighbours=Neighbours.ADD_REMOVE)
+    Sensitivity(l1=6.0, l2=4.242640687119286, dimension=12, moves=(3.0, 3.0))
+    """
+    largest = max(abs(Fraction(low)), abs(Fraction(high)))
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    if limits.rows is None:
+        size = largest * limits.most_rows(cells) * (2 if replaced else 1)
+        return Sensitivity(l1=_up(size), l2=_up(size), dimension=cells)
+    groups, rows = limits.most_groups(cells), limits.rows
+    spread = max(Fraction(high), Fraction(0)) - min(Fraction(low), Fraction(0))
+    if replaced and spread > largest:  # a cell may go from one sign to the other
+        square = max(groups * spread**2, 2 * groups * largest**2) * rows**2
+        total = min(2 * groups * largest, cells * spread) * rows
+        return Sensitivity(l1=_up(total), l2=min(_up(total), _root_up(square)), dimension=cells)
+    moved = min(2 * groups, cells) if replaced else groups
+    if moved <= _MOST_MOVES:
+        return Sensitivity(moves=(_up(rows * largest),) * moved, dimension=cells)
+    step = Fraction(_up(rows * largest))
+    return Sensitivity(l1=_up(step * moved), l2=_root_up(step**2 * moved), dimension=cells)
+
+
+def _up(value: Fraction | int) -> float:
+    return least(lambda number: Fraction(number) >= value, float(value))
+
+
+def _root_up(square: Fraction) -> float:
+    return least(lambda number: Fraction(number) ** 2 >= square, math.sqrt(square))
