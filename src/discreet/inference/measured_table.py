@@ -1,0 +1,126 @@
+"""Measured table: what a release of a table says, as inference needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import requirements
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import AdditiveNoise
+from discreet.mechanisms.clipping import onto_simplex, onto_total
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.post_processed import PostProcessed
+
+if TYPE_CHECKING:
+    from discreet.releases import Release
+
+__all__ = ["MeasuredTable", "measured_table"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeasuredTable:
+    """A noisy table with the law of its noise.
+
+    Attributes
+    ----------
+    cells
+        The measurement, flattened; with the exact total where that is public.
+    shape
+        Its shape as a table.
+    value
+        What was published: the measurement after shrinkage, clipping and rounding.
+    n
+        The public number of rows, or None.
+    noise
+        `Laplace` or `Gaussian` with its scale.
+    mechanism
+        The mechanism of the release.
+    """
+
+    cells: Array
+    shape: tuple[int, ...]
+    value: Array
+    n: int | None
+    noise: AdditiveNoise
+    mechanism: Any
+
+    @property
+    def variance(self) -> float:
+        """Noise variance of one cell, before the projection on a public total."""
+        return 2 * self.noise.scale**2 if isinstance(self.noise, Laplace) else self.noise.scale**2
+
+    @property
+    def size(self) -> float:
+        """The number of rows, known or estimated; at least 1, so that a table of pure noise can be treated."""
+        return float(self.n) if self.n is not None else max(float(self.cells.sum()), 1.0)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows as a whole number, for simulations."""
+        return self.n if self.n is not None else max(round(float(self.cells.sum())), 1)
+
+    def shares(self, cells: Array | None = None) -> Array:
+        """A probability vector near the measurement."""
+        wanted = self.cells if cells is None else cells
+        projected = onto_simplex(wanted, 1.0 if cells is not None else self.size)
+        return np.asarray(projected / projected.sum())
+
+    def remeasured(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """Measurements of simulated tables (last axis), with the same noise and the same public facts."""
+        noisy = self._noisy(counts, rng)
+        return noisy if self.n is None else onto_total(noisy, float(self.n))
+
+    def released(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """Published values for simulated tables (last axis): through the same mechanism, to the end."""
+        noisy = self._noisy(counts, rng)
+        if not isinstance(self.mechanism, PostProcessed):
+            return noisy
+        if self.mechanism.keeps_total:
+            noisy = onto_total(noisy, counts.sum(axis=-1))
+        return self.mechanism.process(noisy, rng=rng)
+
+    def _noisy(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        if isinstance(self.noise, Laplace):
+            noise = rng.laplace(0.0, self.noise.scale, size=counts.shape)
+        else:
+            noise = rng.standard_normal(counts.shape)
+            noise *= self.noise.scale
+        noise += counts
+        return noise
+
+
+def measured_table(release: Release) -> MeasuredTable:
+    """What inference may use of a released table; refuses releases whose noise it does not know."""
+    from discreet.releases import Release
+
+    requirements.instance("release", release, Release, "a release of a ContingencyTable")
+    mechanism = release.mechanism
+    noise = mechanism.noise if isinstance(mechanism, PostProcessed) else mechanism
+    if not isinstance(noise, AdditiveNoise) or getattr(mechanism, "constraints", None) is not None:
+        raise InvalidParameter(
+            "release", mechanism.name, "must carry Laplace or Gaussian noise on every cell", "Release it with one."
+        )
+    value = np.asarray(release.value, dtype=float)
+    if value.ndim == 0 or value.size < 2:
+        raise InvalidParameter("release", f"shape {value.shape}", "must be a table", "Release a ContingencyTable.")
+    n = _public_size(release)
+    cells = np.asarray(release.measured, dtype=float).ravel()
+    if n is not None:
+        cells = onto_total(cells, float(n))
+    return MeasuredTable(cells, value.shape, value.ravel(), n, noise, mechanism)
+
+
+def _public_size(release: Release) -> int | None:
+    declared = getattr(release.mechanism, "total", None)
+    public = release.public.get("n")
+    size = public if declared is None else declared
+    if size is None and getattr(release.mechanism, "keeps_total", False):
+        # Exact integer total, kept by the mechanism; floats add up to it within rounding.
+        size = round(float(np.sum(release.measured)))
+    return None if size is None else int(size)

@@ -1,0 +1,216 @@
+"""Intervals for the cells and margins of a released table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.special import ndtri
+
+from discreet import requirements
+from discreet.display import as_html, as_text, number
+from discreet.inference.measured_table import MeasuredTable, measured_table
+from discreet.inference.results import Interval
+from discreet.mechanisms.laplace import Laplace
+
+if TYPE_CHECKING:
+    from discreet.inference.table_release import TableRelease
+
+__all__ = ["CellEstimates", "margin", "proportions"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CellEstimates:
+    """Estimated counts or shares of cells. It behaves as the array of its estimates.
+
+    Attributes
+    ----------
+    estimate
+        From the published value.
+    measured
+        From the noisy measurement; the intervals are built on it.
+    columns, labels
+        The columns it is by, and the labels along each of them.
+    """
+
+    estimate: Array
+    measured: Array
+    columns: tuple[str, ...]
+    labels: tuple[tuple[Hashable, ...], ...]
+    kind: str
+    _table: MeasuredTable = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the estimates."""
+        return self.estimate.shape
+
+    @property
+    def _merged(self) -> int:
+        """Table cells behind one estimate."""
+        return self._table.cells.size // self.estimate.size
+
+    @property
+    def _noise_variance(self) -> float:
+        """Noise variance of one count; a public total takes its share away."""
+        merged, cells = self._merged, self._table.cells.size
+        kept = merged * (1 - merged / cells) if self._table.n is not None else merged
+        return self._table.variance * kept
+
+    @property
+    def standard_error(self) -> Array:
+        """Of counts: that of the noise. Of shares: that of sampling and noise together."""
+        if self.kind == "count":
+            return np.full(self.shape, math.sqrt(self._noise_variance))
+        size = self._table.size
+        share = np.clip(self.measured, 0.0, 1.0)
+        return np.sqrt(share * (1 - share) / size + self._share_noise(share) / size**2)
+
+    def _share_noise(self, share: Array) -> Array:
+        """Noise variance of count − share·total."""
+        if self._table.n is not None:
+            return np.full(self.shape, self._noise_variance)
+        merged, cells = self._merged, self._table.cells.size
+        return np.asarray(self._table.variance * (merged * (1 - share) ** 2 + (cells - merged) * share**2))
+
+    def confidence_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Intervals cell by cell, or for all cells at once.
+
+        Counts: for the true count in the data; only the noise is uncertain. Shares: for the population's share, by
+        inverting a score test with the variance of sampling plus noise. Simultaneous intervals use Šidák's inequality,
+        which holds for normal errors whatever their correlation.
+
+        Parameters
+        ----------
+        level
+            Confidence level.
+        simultaneous
+            Whether ``level`` is for all cells together.
+        """
+        checked = requirements.level(level)
+        each = checked ** (1 / self.estimate.size) if simultaneous else checked
+        z = -float(ndtri((1 - each) / 2))
+        ends = self._count_ends(z) if self.kind == "count" else self._share_ends(z)
+        return Interval(*ends, checked)
+
+    def _count_ends(self, z: float) -> tuple[Array, Array]:
+        reach = self._quantile(z) * math.sqrt(self._noise_variance)
+        return np.maximum(self.measured - reach, 0.0), np.maximum(self.measured + reach, 0.0)
+
+    def _quantile(self, z: float) -> float:
+        """How many standard deviations the noise of a count stays below, where a normal one stays below z."""
+        if not isinstance(self._table.noise, Laplace):
+            return z
+        if self._merged == 1 and self._table.n is None:
+            tail = math.erfc(z / math.sqrt(2))
+            return -math.log(max(tail, 1e-300)) / math.sqrt(2)
+        # Sums of Laplace variables have excess kurtosis 3/m; Cornish and Fisher, on the safe side in the tails.
+        return z + (z**3 - 3 * z) / 24 * 3 / max(self._merged, 1)
+
+    def _share_ends(self, z: float) -> tuple[Array, Array]:
+        # (x − πS)² ≤ z²·(Nπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N.
+        size, x = self._table.size, self.measured * self._table.size
+        z2 = self._quantile(z) ** 2
+        if self._table.n is not None:
+            noise = self._noise_variance
+            a, b, c = size**2 + z2 * size, 2 * x * size + z2 * size, x**2 - z2 * noise
+        else:
+            merged, variance = self._merged, self._table.variance
+            total = self._table.cells.size * variance
+            a = size**2 + z2 * (size - total)
+            b = 2 * x * size + z2 * (size - 2 * merged * variance)
+            c = x**2 - z2 * merged * variance
+        if np.any(np.asarray(a) <= 0):
+            return np.zeros(self.shape), np.ones(self.shape)  # the total is lost in noise: nothing is excluded
+        root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
+        return np.clip((b - root) / (2 * a), 0.0, 1.0), np.clip((b + root) / (2 * a), 0.0, 1.0)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.estimate, dtype=dtype, copy=True if copy is None else copy)
+
+    def __len__(self) -> int:
+        return len(self.estimate)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.estimate[index]
+
+    def facts(self) -> list[tuple[str, str]]:
+        """One line a cell, for up to 40 cells."""
+        interval = self.confidence_interval()
+        low, high = np.asarray(interval.low), np.asarray(interval.high)
+        lines = []
+        for index in list(np.ndindex(self.shape))[:40]:
+            name = ", ".join(str(labels[i]) for labels, i in zip(self.labels, index, strict=True))
+            lines.append((name, f"{number(self.estimate[index])}  ({number(low[index])} to {number(high[index])})"))
+        hidden = self.estimate.size - len(lines)
+        return [*lines, ("…", f"{hidden} more cells")] if hidden else lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Estimates with 95 % intervals as JSON-ready data."""
+        return {
+            "kind": self.kind,
+            "columns": list(self.columns),
+            "labels": [list(labels) for labels in self.labels],
+            "estimate": self.estimate.tolist(),
+            "standard_error": self.standard_error.tolist(),
+            "confidence_interval": self.confidence_interval().to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def _title(self) -> str:
+        return f"{self.kind.capitalize()} by {', '.join(self.columns)} (95 % intervals)"
+
+    def __str__(self) -> str:
+        return as_text(self._title(), self.facts())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title(), self.facts())
+
+
+def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array:
+    table = cells.reshape(release.table.shape)
+    others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+    summed = table.sum(axis=others) if others else table
+    order = sorted(axes)
+    return np.asarray(np.transpose(summed, [order.index(axis) for axis in axes]))
+
+
+def margin(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
+    """Counts by the given axes."""
+    table = measured_table(release)
+    columns = tuple(release.table.axes[axis] for axis in axes)
+    return CellEstimates(
+        _summed(release, table.value, axes),
+        _summed(release, table.cells, axes),
+        columns,
+        tuple(release.table.labels(column) for column in columns),
+        "count",
+        table,
+    )
+
+
+def proportions(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
+    """Shares by the given axes; negative cells count as 0, so that shares are possible and add up to 1."""
+    table = measured_table(release)
+    columns = tuple(release.table.axes[axis] for axis in axes)
+    published = np.maximum(_summed(release, table.value, axes), 0.0)
+    total = float(published.sum())
+    shares = published / total if total > 0 else np.full(published.shape, 1 / published.size)
+    return CellEstimates(
+        shares,
+        _summed(release, table.cells, axes) / table.size,
+        columns,
+        tuple(release.table.labels(column) for column in columns),
+        "share",
+        table,
+    )
