@@ -23,6 +23,22 @@ _PUBLIC = {
     # mechanisms
     "Laplace": "mechanisms.laplace",
     "Gaussian": "mechanisms.gaussian",
+    "BoundedLaplace": "mechanisms.bounded_laplace",
+    "BoundaryInflatedLaplace": "mechanisms.boundary_inflated",
+    "ExponentialMechanism": "mechanisms.exponential_mechanism",
+    "PermuteAndFlip": "mechanisms.permute_and_flip",
+    "ReportNoisyMax": "mechanisms.noisy_max",
+    "Mode": "statistics.modes",
+    "NoisyAverage": "statistics.noisy_average",
+    "PoissonSample": "omission",
+    "OutlierSuppression": "omission",
+    "RankDeficientGaussian": "mechanisms.rank_deficient",
+    "JamesSteinGaussian": "mechanisms.james_stein",
+    "Clipped": "mechanisms.clipped",
+    "best_table_mechanism": "mechanisms.table_choice",
+    # tables
+    "ContingencyTable": "statistics.tables",
+    "Bins": "statistics.table_axes",
     # releasing
     "Exact": "releases",
     "Release": "releases",
@@ -32,6 +48,11 @@ _PUBLIC = {
     "Ledger": "ledger",
     # inference
     "Interval": "inference.results",
+    "MonteCarlo": "inference.monte_carlo",
+    "Asymptotic": "inference.monte_carlo",
+    "goodness_of_fit": "inference.chi_square",
+    "homogeneity": "inference.chi_square",
+    "independence": "inference.chi_square",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

@@ -5,21 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from flint import arb
 
 from discreet.guarantees import gaussian_delta
-from discreet.laplace_curve import LaplaceCurve
 from discreet.rounding import ball, normal_cdf, precisely
 
-__all__ = ["dominates", "first_certified", "gaussian_parameter", "supremum"]
+__all__ = ["PrivacyCurve", "dominates", "first_certified", "gaussian_parameter", "supremum"]
 
 _MOST_CELLS = 5000
 _BITS = 192
 
 
-def dominates(mu: arb, curve: LaplaceCurve) -> bool:
+class PrivacyCurve(Protocol):
+    """δ(ε) of a symmetric set of pairs, in ball arithmetic; convex in e^ε, and 0 from ``total`` on."""
+
+    @property
+    def total(self) -> Fraction:
+        """The largest privacy loss."""
+
+    def delta(self, epsilon: Fraction) -> arb:
+        """δ at one ε ≥ 0."""
+
+
+def dominates(mu: arb, curve: PrivacyCurve) -> bool:
     """Whether δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
 
     Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the

@@ -1,0 +1,265 @@
+"""Bounded curve: the exact privacy curve of Laplace noise conditioned on a domain.
+
+Lengths are in units of the scale: the truth moves by ``shift``, and ``rest`` is what the domain is longer than that
+(infinite for a half-line). With E(x) = 1 − e⁻ˣ and Z(t) = E(t) + E(shift + rest − t), twice holohan2018's C, the
+neighbours at t and t + shift have, for ε ≥ 0,
+
+    δ(ε; t) = E(s/2)·(2·E(t) + e⁻ᵗ·E(s/2)) / Z(t),    s = shift + ln(Z(t + shift)/Z(t)) − ε  (where positive).
+
+Every form here is a sum of positive terms, so nothing cancels. That the pair at distance ``shift`` is the worst, that
+s falls in t, and that δ(ε; ·) first rises and then falls, no later than at rest/2, is proved in
+``docs/proofs/bounded_laplace.md``; the certificates rest on these three facts.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from discreet.rounding import ball, precisely
+
+__all__ = ["BoundedCurve", "divergence", "divergence_bound", "largest_loss", "total_variation", "worst_position"]
+
+Array = NDArray[np.float64]
+
+_FLAT = 45.0
+"""Beyond this many scales from the lower end e⁻ᵗ no longer changes a float: the curve is flat."""
+_ROUNDING = 2.0**-47
+"""Relative error allowed to each float formula here; expm1, exp and log1p are good to about 2⁻⁵²."""
+_BITS = 42
+
+
+def _rise(x: Array) -> Array:
+    """E(x) = 1 − e⁻ˣ."""
+    return -np.expm1(-x)
+
+
+def largest_loss(shift: Array, rest: Array) -> Array:
+    """The largest privacy loss, Δ/b + ln(C(l+Δ)/C(l)) (holohan2018, Lemma 3.3), without cancellation."""
+    return shift + np.log1p(_rise(shift) * _rise(rest) / _rise(shift + rest))
+
+
+def _log_ratio(t: Array, shift: Array, rest: Array) -> Array:
+    """ln(Z(t + shift)/Z(t)) for t ≤ rest/2."""
+    return np.log1p(_rise(shift) * np.exp(-t) * _rise(rest - 2 * t) / _normaliser(t, shift, rest))
+
+
+def _normaliser(t: Array, shift: Array, rest: Array) -> Array:
+    return _rise(t) + _rise(rest + shift - t)
+
+
+def _pulls(epsilon: Array, t: Array, shift: Array, rest: Array) -> tuple[Array, Array, Array]:
+    """Two positive terms whose difference has the sign of ∂δ(ε; t)/∂t, for t ≤ rest/2, and their relative error."""
+    left, right, decay = _rise(t), _rise(rest + shift - t), np.exp(-t)
+    mass = left + right
+    gain = _rise(shift) * decay * _rise(rest - 2 * t) / mass
+    top = shift + np.log1p(gain)
+    excess = np.maximum(top - epsilon, 0.0)
+    half = _rise(excess / 2)
+    reach = left + decay * half
+    fall = _rise(shift) * (decay * right + np.exp(t - rest) * left) / (mass * mass * (1 + gain))
+    falling = 2 * (1 - half) * fall * reach + half * decay * (reach + left) * _rise(rest + shift - 2 * t) / mass
+    return half * decay * (2 - half), falling, _ROUNDING * (1 + (top + epsilon) / excess)
+
+
+def worst_position(epsilon: Array, shift: Array, rest: Array) -> Array:
+    """Where the worst pair begins, in scales from the lower end: the sign change of the slope, in floats.
+
+    Each round cuts every bracket into several parts, the more the fewer problems there are.
+    """
+    shape = np.broadcast_shapes(np.shape(epsilon), np.shape(shift), np.shape(rest))
+    low = np.zeros(shape)
+    high = np.broadcast_to(np.minimum(rest / 2, _FLAT), shape).copy()
+    cuts = 1 if low.size > 64 else 63
+    inner = np.arange(1, cuts + 1).reshape(-1, *(1 for _ in shape)) / (cuts + 1)
+    with np.errstate(all="ignore"):
+        for _ in range(math.ceil(_BITS / math.log2(cuts + 1))):
+            rising, falling, _ = _pulls(epsilon, low + (high - low) * inner, shift, rest)
+            passed = np.sum(np.logical_and.accumulate(rising > falling, axis=0), axis=0)
+            part = (high - low) / (cuts + 1)
+            low, high = low + part * passed, low + part * (passed + 1)
+    return np.asarray((low + high) / 2)
+
+
+def _value(excess: Array, near: Array, far: Array, shift: Array, rest: Array) -> Array:
+    half = _rise(np.maximum(excess, 0.0) / 2)
+    return half * (2 * _rise(far) + np.exp(-far) * half) / _normaliser(near, shift, rest)
+
+
+def divergence(epsilon: Array, t: Array, shift: Array, rest: Array) -> Array:
+    """δ(ε; t) for t ≤ rest/2."""
+    return _value(shift + _log_ratio(t, shift, rest) - epsilon, t, t, shift, rest)
+
+
+def total_variation(shift: Array, rest: Array) -> Array:
+    """δ(0): the worst pair is then the one in the middle of the domain."""
+    middle = np.minimum(rest / 2, _FLAT)
+    return _value(shift, middle, middle, shift, rest)
+
+
+def divergence_bound(epsilon: Array, shift: Array, rest: Array) -> Array:
+    """An upper bound of δ(ε) = max over t, valid in spite of rounding and tight to about 1e-9.
+
+    Around the float solution t₀ the sign of the slope is checked, with its error bound, at t₀ ± h; then the maximum
+    lies between them, and there s ≤ s(t₀ − h), 2E(t) + e⁻ᵗE ≤ its value at t₀ + h and Z(t) ≥ Z(t₀ − h). Where a
+    sign is not certain h grows; the ends 0 and rest/2 need no check.
+    """
+    with np.errstate(all="ignore"):
+        centre = worst_position(epsilon, shift, rest)
+        low, high = _certain_side(epsilon, centre, shift, rest, -1), _certain_side(epsilon, centre, shift, rest, 1)
+        top = shift + _log_ratio(low, shift, rest)
+        excess = top - epsilon + _ROUNDING * (top + epsilon)
+        return np.asarray(_value(excess, low, high, shift, rest) * (1 + _ROUNDING))
+
+
+def _certain_side(epsilon: Array, centre: Array, shift: Array, rest: Array, side: int) -> Array:
+    """The nearest tried position on one side of ``centre`` where the slope certainly points back to it."""
+    end = np.broadcast_to(np.zeros_like(rest) if side < 0 else rest / 2, centre.shape)
+    found = end.copy()
+    for exponent in (-4, -12, -20, -28):
+        step = np.maximum(centre, 2.0**-20 * np.minimum(rest, 1.0)) * 2.0**exponent
+        trial = centre + side * step
+        inside = (trial > 0) & (trial < np.minimum(rest / 2, _FLAT))
+        rising, falling, doubt = _pulls(epsilon, np.where(inside, trial, 0.0), shift, rest)
+        certain = side * (falling - rising) > doubt * (rising + falling)
+        found = np.where(inside & certain, trial, found)
+    return found
+
+
+class BoundedCurve:
+    """The curve δ(ε) in ball arithmetic, for one move of the truth.
+
+    Parameters
+    ----------
+    shift
+        How far the truth moves, in scales; moves longer than the domain count as the domain.
+    width
+        Length of the domain in scales; None for a half-line.
+    """
+
+    def __init__(self, shift: Fraction, width: Fraction | None) -> None:
+        self.shift = shift if width is None else min(shift, width)
+        self.rest = None if width is None else width - self.shift
+        with precisely():
+            loss = self.loss().upper()
+            mantissa, exponent = loss.man_exp()
+        self.total = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+    def _floats(self) -> tuple[Array, Array]:
+        rest = math.inf if self.rest is None else float(self.rest)
+        return np.asarray(float(self.shift)), np.asarray(rest)
+
+    def _rise_to_end(self, distance: Fraction) -> arb:
+        """E of the distance from the upper end of a pair's rest; 1 on a half-line."""
+        return arb(1) if self.rest is None else _rise_ball(ball(self.rest - distance))
+
+    def loss(self) -> arb:
+        """The largest privacy loss."""
+        shift, rise = ball(self.shift), _rise_ball(ball(self.shift))
+        whole = arb(1) if self.rest is None else _rise_ball(ball(self.shift + self.rest))
+        return shift + (rise * self._rise_to_end(Fraction(0)) / whole).log1p()
+
+    def _normaliser(self, t: Fraction) -> arb:
+        return _rise_ball(ball(t)) + self._rise_to_end(t - self.shift)
+
+    def _log_ratio(self, t: Fraction) -> arb:
+        gain = _rise_ball(ball(self.shift)) * (-ball(t)).exp() * self._rise_to_end(2 * t)
+        return (gain / self._normaliser(t)).log1p()
+
+    def _slope(self, epsilon: Fraction, t: Fraction) -> arb:
+        """A number with the sign of ∂δ(ε; t)/∂t: the difference of `_pulls`, in balls."""
+        shift = self.shift
+        left, right, decay = _rise_ball(ball(t)), self._rise_to_end(t - shift), (-ball(t)).exp()
+        mass, gain = left + right, self._log_ratio(t).expm1()
+        half = _rise_ball((ball(shift - epsilon) + self._log_ratio(t)) / 2)
+        if not half > 0:
+            return arb(-1) if half < 0 else arb(0, 1)
+        reach = left + decay * half
+        rising = half * decay * ((2 - half) - (reach + left) * self._rise_to_end(2 * t - shift) / mass)
+        mirror = arb(0) if self.rest is None else ball(t - self.rest).exp()
+        fall = _rise_ball(ball(shift)) * (decay * right + mirror * left) / (mass * mass * (1 + gain))
+        return rising - 2 * (1 - half) * fall * reach
+
+    def _value(self, epsilon: Fraction, near: Fraction, far: Fraction | None) -> arb:
+        """δ(ε; t) at near = far, or its bound over t between them; ``far`` None is infinitely far."""
+        excess = ball(self.shift - epsilon) + self._log_ratio(near)
+        half = _rise_ball(excess / 2)
+        reach = arb(2) if far is None else 2 * _rise_ball(ball(far)) + (-ball(far)).exp() * half
+        return half * reach / self._normaliser(near)
+
+    def delta(self, epsilon: Fraction) -> arb:
+        """A ball that holds the maximum of δ(ε; t) over all pairs, relatively about 1e-11 wide."""
+        if epsilon >= self.total:
+            return arb(0)
+        shift, rest = self._floats()
+        centre = Fraction(float(worst_position(np.asarray(float(epsilon)), shift, rest)))
+        low, high = self._bracket(epsilon, centre, -1), self._bracket(epsilon, centre, 1)
+        top = self._value(epsilon, low or Fraction(0), high)
+        bottom = self._value(epsilon, centre, centre)
+        bottom = bottom if bottom > 0 else arb(0)
+        return bottom.union(top) if top > 0 else arb(0)
+
+    def _bracket(self, epsilon: Fraction, centre: Fraction, side: int) -> Fraction | None:
+        """A point on one side of the maximum: as `_certain_side`, in balls. None is the far end of a half-line."""
+        middle = None if self.rest is None else self.rest / 2
+        end = Fraction(0) if side < 0 else middle
+        for exponent in range(-42, 8, 5):
+            trial = centre + side * max(centre, Fraction(1, 2**20)) * Fraction(2) ** exponent
+            if trial <= 0 or trial > _FLAT or (middle is not None and trial >= middle):
+                return end
+            if side * self._slope(epsilon, trial) < 0:
+                return trial
+        return end
+
+    def middle(self) -> arb:
+        """δ(0), the total variation distance of the worst pair, which lies in the middle of the domain."""
+        half = _rise_ball(ball(self.shift) / 2)
+        if self.rest is None:
+            return half
+        return (
+            half
+            * (2 * _rise_ball(ball(self.rest) / 2) + (-ball(self.rest) / 2).exp() * half)
+            / (self._normaliser(self.rest / 2))
+        )
+
+
+def _rise_ball(x: arb) -> arb:
+    return -(-x).expm1()
+
+
+class Ridge:
+    """Upper bounds of δ(ε; t) over ranges of t, at fixed values of ε: what lies left or right of the ridge is monotone.
+
+    Parameters
+    ----------
+    epsilons
+        The values of ε.
+    shift, rest
+        The pair's distance and the rest of the domain, in scales.
+    """
+
+    def __init__(self, epsilons: Array, shift: float, rest: float) -> None:
+        self.epsilons, self.shift, self.rest = epsilons, np.asarray(shift), float(rest)
+        self._top = divergence_bound(epsilons, self.shift, np.asarray(rest))
+        with np.errstate(all="ignore"):
+            centre = worst_position(epsilons, self.shift, np.asarray(rest))
+            self._low = _certain_side(epsilons, centre, self.shift, np.asarray(rest), -1)
+            self._high = _certain_side(epsilons, centre, self.shift, np.asarray(rest), 1)
+
+    def bound(self, low: float, high: float) -> Array:
+        """An upper bound of δ(ε; t) over low ≤ t ≤ high, for each ε."""
+        return np.where(high <= self._low, self._at(high), np.where(low >= self._high, self._at(low), self._top))
+
+    def _at(self, t: float) -> Array:
+        near, far = np.exp(-t), np.exp(t - self.rest)
+        drift = near * _rise(np.asarray(self.rest - 2 * t)) if 2 * t <= self.rest else near - far
+        position = np.asarray(t)
+        top = self.shift + np.log1p(
+            _rise(self.shift) * drift / _normaliser(position, self.shift, np.asarray(self.rest))
+        )
+        excess = top - self.epsilons + _ROUNDING * (np.abs(top) + self.shift + self.epsilons)
+        return np.asarray(_value(excess, position, position, self.shift, np.asarray(self.rest)) * (1 + _ROUNDING))
