@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from discreet.errors import DiscreetError, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-
-# from discreet.ledger_checks import check_ledger
+from discreet.ledger.conformance import check_ledger
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.noise.law import Law
 from discreet.sensitivity import Sensitivity
 
-__all__ = ["MechanismReport", "check_calibration", "check_mechanism", "check_sampler", "exact_loss"]
+__all__ = ["MechanismReport", "check_calibration", "check_ledger", "check_mechanism", "check_sampler", "exact_loss"]
 
 Array = NDArray[np.float64]
 
