@@ -35,6 +35,7 @@ _ROW_DIGITS = 12
 """Hexadecimal digits that order a unit's rows; DuckDB keeps twelve characters inline."""
 _NUMBER = r"^\s*[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf|infinity|INF|Inf|Infinity)\s*$"
 _SMALL = 2**22
+_SHORT = 2**12
 _LARGEST_EXACT_ID = 2**53
 
 
@@ -119,7 +120,7 @@ class Bounded:
         for name in self.by:
             labels = self.schema.categories(name)
             cell = cell * labels.cells + _code(table[name], labels, name)
-        fields["c"] = cell.cast("int64")
+        fields["c"] = cell.cast("int16" if self.cells < _SHORT else "int64")  # short keys group faster
         for position, name in enumerate(self.columns):
             fields[f"v{position}"] = _step(table[name], self.schema.bounds(name), name)
         return table.select(**fields)

@@ -196,7 +196,9 @@ def _from_path(path: str, table: str | None, engine: Any, memory: str | None) ->
         raise SourceError(f"source = {path!r}: there is no such file. Check the path; nothing was spent.")
     connection = _embedded(memory) if engine in (None, "duckdb") else _engine(engine)
     if path.lower().endswith(".parquet"):
-        return Dataset(_guarded(path, lambda: connection.read_parquet(files)), connection, path)
+        # Spark expands globs itself.
+        places = path if connection.name == "pyspark" else files
+        return Dataset(_guarded(path, lambda: connection.read_parquet(places)), connection, path)
     return Dataset(_guarded(path, lambda: _read_csv(connection, path, files)), connection, path)
 
 
@@ -204,7 +206,7 @@ def _read_csv(connection: Any, path: str, files: list[str]) -> Any:
     """Read CSV as text: types come from the schema, never from a look at the first rows."""
     separator = "\t" if path.lower().endswith(".tsv") else ","
     if connection.name == "pyspark":
-        return connection.read_csv(files, header=True, inferSchema=False, sep=separator, mode="FAILFAST", escape='"')
+        return connection.read_csv(path, header=True, inferSchema=False, sep=separator, mode="FAILFAST", escape='"')
     return connection.read_csv(
         files, header=True, all_varchar=True, delim=separator, quote='"', escape='"', ignore_errors=False
     )

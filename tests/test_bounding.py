@@ -1,0 +1,386 @@
+"""Bounded totals: the same cells on every engine, exact limits, a uniform choice, and no influence of others."""
+
+import hashlib
+import shutil
+from collections import Counter, defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from scipy import stats
+
+from discreet.bounding import Bounded
+from discreet.errors import DiscreetError, SourceError
+from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.sensitivity import Neighbours
+from discreet.sources import open_source
+from discreet.stability import stability
+
+ARMS, REGIONS = ["A", "B"], ["north", "south", "east", "west", 'it\'s "x"; DROP']
+SPEND, VISITS = Bounds(-2, 10, grid=0.25), Bounds(0, 7, grid=1, nulls=3)
+ODD = 'sp"end; DROP TABLE source --'
+
+
+def make_rows(rows=900, units=90, seed=5):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "user": pd.array(rng.integers(0, units, rows), dtype="Int64"),
+            "arm": rng.choice(ARMS, rows),
+            "region": rng.choice(REGIONS, rows, p=[0.5, 0.2, 0.1, 0.1, 0.1]),
+            ODD: np.round(rng.normal(3, 4, rows), 2),
+            "visits": pd.array(rng.integers(-1, 9, rows), dtype="Int64"),
+        }
+    )
+    table.loc[0, "user"] = pd.NA
+    table.loc[1, "arm"] = None
+    table.loc[2, "region"] = "elsewhere"
+    table.loc[3, ODD] = np.nan
+    table.loc[4, ODD] = np.inf
+    table.loc[5, ODD] = -np.inf
+    table.loc[6, ODD] = 1e308
+    table.loc[7, "visits"] = pd.NA
+    return table
+
+
+def make_schema(contribution=None, unit="user", **options):
+    columns = {"arm": Categories(ARMS), "region": Categories(REGIONS), ODD: SPEND, "visits": VISITS}
+    return Schema(columns=columns, unit=PrivacyUnit(unit, contribution=contribution), **options)
+
+
+def to_engine(kind, table, directory):
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    if kind == "pandas":
+        return open_source(table)
+    if kind == "polars":
+        return open_source(pl.from_arrow(arrow))
+    if kind == "pyarrow":
+        return open_source(arrow)
+    if kind == "duckdb":
+        import duckdb
+
+        connection = duckdb.connect(str(directory / "rows.db"))
+        connection.execute("CREATE TABLE clicks AS SELECT * FROM arrow")
+        return open_source(connection, table="clicks")
+    if kind == "csv":
+        pa.csv.write_csv(arrow, directory / "rows.csv")
+        return open_source(directory / "rows.csv")
+    half = arrow.num_rows // 2
+    pa.parquet.write_table(arrow.slice(0, half), directory / "rows1.parquet")
+    pa.parquet.write_table(arrow.slice(half), directory / "rows2.parquet")
+    return open_source(str(directory / "rows*.parquet"), engine="spark" if kind == "spark" else None)
+
+
+ENGINES = [
+    "pandas",
+    "polars",
+    "pyarrow",
+    "duckdb",
+    "csv",
+    "parquet",
+    pytest.param(
+        "spark",
+        marks=[
+            pytest.mark.spark,
+            pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java, and there is none"),
+        ],
+    ),
+]
+
+
+def encoded(table, by, columns, schema):
+    """Independent encoding: (user, cell, steps…) of the rows that take part."""
+    for row in table.to_dict("records"):
+        if pd.isna(row["user"]):
+            continue
+        cell = 0
+        for name in by:
+            labels = schema.categories(name).labels
+            if row[name] not in labels:
+                cell = None
+                break
+            cell = cell * len(labels) + labels.index(row[name])
+        steps = []
+        for name in columns:
+            bounds = schema.bounds(name)
+            missing = pd.isna(row[name])
+            steps.append(bounds.null_index() if missing else bounds.index(row[name]))
+        if cell is not None and None not in steps:
+            yield (int(row["user"]), cell, *steps)
+
+
+def digest(*parts):
+    return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
+
+
+def choose(rows, limits, salt):
+    """The documented choice, row by row in plain Python."""
+    by_unit = defaultdict(list)
+    for row in rows:
+        by_unit[row[0]].append(row[1:])
+    kept = []
+    for user, own in by_unit.items():
+        if limits.groups is not None:
+            cells = sorted({row[0] for row in own}, key=lambda c: (digest(salt, c // 8, user)[8 * (c % 8) :][:8], c))
+            own = [row for row in own if row[0] in cells[: limits.groups]]
+        copies, keyed = Counter(), []
+        for row in own:
+            keyed.append((digest(salt, *row, copies[row], user)[:12], row))
+            copies[row] += 1
+        keyed.sort()
+        scopes = Counter()
+        for _, row in keyed:
+            scope = None if limits.rows is None else row[0]
+            if scopes[scope] < (limits.total or limits.rows):
+                scopes[scope] += 1
+                kept.append((user, *row))
+    return kept
+
+
+LIMITS = [Contribution(groups=2, rows=2), Contribution(rows=1), Contribution(total=3), Contribution(groups=3, rows=9)]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_every_engine_keeps_the_documented_rows(kind, tmp_path):
+    table, by, columns = make_rows(), ("arm", "region"), (ODD, "visits")
+    data = to_engine(kind, table, tmp_path)
+    for limits in LIMITS[:2] if kind == "spark" else LIMITS:
+        schema = make_schema(limits)
+        bounded = Bounded(dataset=data, schema=schema, by=by, columns=columns, squares=True, salt="s1")
+        totals = bounded.totals([(ODD,), ("visits",), (ODD, "visits"), (ODD, ODD)])
+        kept = choose(encoded(table, by, columns, schema), limits, "s1")
+        expected = np.zeros((5, 10), dtype=int)
+        for _, cell, spend, visits in kept:
+            expected[:, cell] += [1, spend, visits, spend * visits, spend * spend]
+        np.testing.assert_array_equal([totals.counts, *totals.sums.values()], expected)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_histograms_and_unit_sums_agree_with_plain_python(kind, tmp_path):
+    table, limits = make_rows(), Contribution(groups=1, rows=2)
+    data, schema = to_engine(kind, table, tmp_path), make_schema(limits)
+    found = Bounded(dataset=data, schema=schema, by=("arm",), columns=(ODD,), salt="s2").histograms()
+    rows = list(encoded(table, ("arm",), (ODD,), schema))
+    expected = [Counter(), Counter()]
+    for _, cell, spend in choose(rows, limits, "s2"):
+        expected[cell][spend] += 1
+    assert [dict(zip(*map(list, one), strict=True)) for one in found] == [dict(one) for one in expected]
+
+    per_unit = Bounds(0, 20, grid=0.25)
+    bounded = Bounded(dataset=data, schema=schema, columns=(ODD,), unit_sum=per_unit, squares=True, salt="s2")
+    totals = bounded.totals([(ODD,), (ODD, ODD)])
+    sums = Counter()
+    for user, _, spend in encoded(table, (), (ODD,), schema):
+        sums[user] += spend
+    clipped = np.clip(list(sums.values()), 0, 80)
+    assert (totals.counts[0], totals.sums[ODD,][0], totals.sums[ODD, ODD][0]) == (
+        len(clipped),
+        clipped.sum(),
+        (clipped**2).sum(),
+    )
+
+
+def test_each_unit_keeps_exactly_what_it_may():
+    table = make_rows()
+    for groups in (1, 2, 5):
+        schema = make_schema(Contribution(groups=groups, rows=1))
+        bounded = Bounded(dataset=open_source(table), schema=schema, by=("arm", "region"), salt="s")
+        held = defaultdict(set)
+        for user, cell in encoded(table, ("arm", "region"), (), schema):
+            held[user].add(cell)
+        assert bounded.totals().counts.sum() == sum(min(groups, len(cells)) for cells in held.values())
+
+
+def test_a_removed_unit_changes_only_its_own_contribution():
+    table, by, columns = make_rows(), ("arm", "region"), (ODD,)
+    schema = make_schema(Contribution(groups=2, rows=2))
+
+    def totals(rows):
+        bounded = Bounded(dataset=open_source(rows), schema=schema, by=by, columns=columns, salt="s")
+        found = bounded.totals([(ODD,)])
+        return np.array([found.counts, found.sums[ODD,]])
+
+    whole = totals(table)
+    for user in (3, 17, 42):
+        own = (table["user"] == user).fillna(False)
+        np.testing.assert_array_equal(whole - totals(table[~own]), totals(table[own]))
+
+
+def test_the_choice_is_uniform_over_salts():
+    # The engines keep exactly what `choose` keeps (above), so `choose` is what is tested, over many salts.
+    # χ² over the 10 pairs of 5 cells, and over 12 rows of one user: each fails by chance once in 10⁴, and finds a
+    # pair (a row) that is kept 1.2 times as often as it should be with probability above 0.99.
+    pairs, kept_rows = Counter(), Counter()
+    rows = [(1, 0, step) for step in range(12)]
+    for salt in range(4000):
+        kept = choose([(1, cell) for cell in range(5)], Contribution(groups=2, rows=1), salt)
+        pairs[tuple(sorted(cell for _, cell in kept))] += 1
+        kept_rows.update(choose(rows, Contribution(rows=4), salt))
+    assert len(pairs) == 10
+    assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
+    # Four of twelve rows without replacement vary less than independent draws: scale χ² to have mean 11.
+    counts = np.array([kept_rows[row] for row in rows])
+    statistic = ((counts - 4000 / 3) ** 2).sum() / (4000 * (1 / 3) * (2 / 3)) * 11 / 12
+    assert stats.chi2.sf(statistic, 11) > 1e-4
+
+
+def test_cells_of_large_tables_are_chosen_as_documented():
+    # More than 32 cells take the other path to the same keys.
+    labels = [f"label {i}" for i in range(50)]
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame({"user": rng.integers(0, 40, 600), "label": rng.choice(labels, 600)})
+    schema = Schema(columns={"label": Categories(labels)}, unit=PrivacyUnit("user"))
+    limits = Contribution(groups=4, rows=1)
+    bounded = Bounded(dataset=open_source(table), schema=schema, by=("label",), contribution=limits, salt="s")
+    rows = [(int(user), labels.index(label)) for user, label in table.itertuples(index=False)]
+    expected = Counter(cell for _, cell in choose(rows, limits, "s"))
+    assert bounded.totals().counts.tolist() == [expected[cell] for cell in range(50)]
+
+
+def test_row_units_need_no_choice():
+    table = make_rows()
+    schema = make_schema(unit=None)
+    found = Bounded(dataset=open_source(table), schema=schema, by=("arm",), columns=("visits",)).totals([("visits",)])
+    known = table[table["arm"].notna()]
+    steps = known["visits"].fillna(3).clip(0, 7).astype(int)
+    assert found.counts.tolist() == [int((known["arm"] == arm).sum()) for arm in ARMS]
+    assert found.sums["visits",].tolist() == [int(steps[known["arm"] == arm].sum()) for arm in ARMS]
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-2, 3), (2, 3), (-3, -2)])
+@pytest.mark.parametrize("limits", [Contribution(groups=2, rows=2), Contribution(rows=1), Contribution(total=3)])
+def test_stability_covers_the_worst_neighbours(neighbours, low, high, limits):
+    cells = 3
+    declared = stability(limits, cells=cells, neighbours=neighbours, low=low, high=high)
+    units = list(_contributions(limits, cells, low, high))
+    others = units if neighbours is Neighbours.REPLACE_ONE else [np.zeros(cells)]
+    gaps = np.array([one - other for one in units for other in others])
+    l1, l2 = np.abs(gaps).sum(axis=1).max(), np.sqrt((gaps**2).sum(axis=1).max())
+    assert l1 <= declared.l1
+    assert l2 <= declared.l2 * (1 + 1e-12)
+    if neighbours is Neighbours.ADD_REMOVE:
+        assert l1 == declared.l1
+
+
+def _contributions(limits, cells, low, high):
+    """Extreme contributions of one unit: rows per cell at either bound."""
+    import itertools
+
+    most = limits.most_rows_in_a_group()
+    for rows in itertools.product(range(most + 1), repeat=cells):
+        if sum(rows) > limits.most_rows(cells) or np.count_nonzero(rows) > limits.most_groups(cells):
+            continue
+        for ends in itertools.product((low, high), repeat=cells):
+            yield np.array(rows) * np.array(ends, dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("table", "schema", "says"),
+    [
+        ({"x": [1.0, None]}, {"x": Bounds(0, 1, 1, nulls="refuse")}, "'x'"),
+        ({"x": [1.0, float("nan")]}, {"x": Bounds(0, 1, 1, nulls="refuse")}, "'x'"),
+        ({"x": ["1", "one"]}, {"x": Bounds(0, 1, 1, nulls="refuse")}, "'x'"),
+        ({"x": ["a", "c"]}, {"x": Categories(["a", "b"], unknown="refuse")}, "'x'"),
+        ({"x": ["a", None]}, {"x": Categories(["a", "b"], nulls="refuse")}, "'x'"),
+        ({"y": ["a", "b"]}, {"x": Categories(["a", "b"])}, "no column 'x'"),
+    ],
+)
+def test_refused_data_is_named_but_never_shown(table, schema, says):
+    declared = Schema(columns=schema)
+    by, columns = (("x",), ()) if isinstance(schema["x"], Categories) else ((), ("x",))
+    with pytest.raises(SourceError, match=says) as refusal:
+        Bounded(dataset=open_source(pa.table(table)), schema=declared, by=by, columns=columns).totals()
+    assert "one" not in str(refusal.value).split("'x'")[0]
+
+
+def test_awkward_types_are_read_the_same_way():
+    bounds = Schema(columns={"x": Bounds(0, 5, grid=0.5)})
+    for column in (
+        pa.array([0, 1, 9, None]),
+        pa.array([0.0, 1.2, 1e308, float("nan")]),
+        pa.array(["0", " 1e0 ", "inf", "nan?"]),
+        pa.array([0, 1, 7, None], type=pa.decimal128(10, 2)),
+    ):
+        data = open_source(pa.table({"x": column}))
+        found = Bounded(dataset=data, schema=bounds, columns=("x",)).totals([("x",)])
+        assert (found.counts[0], found.sums["x",][0]) == (3, 12)
+    labels = Schema(columns={"x": Categories([1, 2])})
+    for column in (pa.array([1, 2, 3]), pa.array([1.0, 2.0, None]), pa.array(["1", "2", "2.0"])):
+        found = Bounded(dataset=open_source(pa.table({"x": column})), schema=labels, by=("x",)).totals()
+        assert found.counts.tolist() == [1, 1]
+    truth = Schema(columns={"x": Categories([True, False])})
+    for column in (pa.array([True, False, None]), pa.array(["True", "false", "yes"])):
+        found = Bounded(dataset=open_source(pa.table({"x": column})), schema=truth, by=("x",)).totals()
+        assert found.counts.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_tiny_tables(rows):
+    table = pa.table({"user": pa.array([7][:rows], pa.int64()), "x": pa.array([3][:rows], pa.int64())})
+    schema = Schema(
+        columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=Contribution(groups=1, rows=1))
+    )
+    bounded = Bounded(dataset=open_source(table), schema=schema, columns=("x",))
+    assert (bounded.totals([("x",)]).counts[0], bounded.units()) == (rows, rows)
+    [(values, counts)] = bounded.histograms()
+    assert values.tolist() == [3][:rows]
+    assert counts.tolist() == [1][:rows]
+
+
+def test_sums_beyond_64_bits_are_exact():
+    bounds = Bounds(0, 2**40, grid=1)
+    table = pa.table({"x": [2.0**41] * 5, "user": [1, 1, 2, 3, 4]})
+    plain = Schema(columns={"x": bounds})
+    found = Bounded(dataset=open_source(table), schema=plain, columns=("x",), squares=True).totals([("x", "x")])
+    assert found.sums["x", "x"][0] == 5 * 2**80
+    by_user = Schema(columns={"x": bounds}, unit=PrivacyUnit("user", contribution=Contribution(rows=1)))
+    found = Bounded(dataset=open_source(table), schema=by_user, columns=("x",), squares=True).totals([("x", "x")])
+    assert found.sums["x", "x"][0] == 4 * 2**80
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: open_source(12),
+        lambda: open_source("rows.xlsx"),
+        lambda: open_source("missing.csv"),
+        lambda: open_source("missing*.parquet"),
+        lambda: open_source("duckdb://missing.db", table="t"),
+        lambda: open_source("rows.csv", table="t"),
+        lambda: open_source("nosuchengine://x", table="t"),
+        lambda: open_source(pa.table({"x": [1]}), engine=3),
+        lambda: Bounded(
+            dataset=open_source(pa.table({"u": pa.array([None], pa.timestamp("s")), "x": [1]})),
+            schema=Schema(columns={}, unit=PrivacyUnit("u", contribution=Contribution(rows=1))),
+        ).totals(),
+    ],
+)
+def test_unreadable_sources_are_refused(build):
+    with pytest.raises(DiscreetError):
+        build()
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n3\n4,5,6\n", 'a,b\n"1,2\n', "a,b\n1,\xff\n"])
+def test_malformed_csv_is_refused_without_quoting_it(content, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content.encode("latin-1"))
+    schema = Schema(columns={"a": Bounds(0, 9, grid=1)})
+    with pytest.raises(SourceError) as refusal:
+        Bounded(dataset=open_source(path), schema=schema, columns=("a",)).totals([("a",)])
+    assert "4,5,6" not in str(refusal.value)
+
+
+def test_grid_steps_equal_exact_rounding_on_dyadic_grids():
+    rng = np.random.default_rng(3)
+    values = rng.uniform(-4, 4, 500)
+    bounds = Bounds(-3, 3, grid=0.125)
+    data = open_source(pa.table({"x": values}))
+    [(steps, counts)] = Bounded(dataset=data, schema=Schema(columns={"x": bounds}), columns=("x",)).histograms()
+    exact = [(Fraction(min(max(x, -3.0), 3.0)) / Fraction(1, 8) + Fraction(1, 2)).__floor__() for x in values]
+    assert dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(Counter(exact))
