@@ -128,7 +128,7 @@ class Grid:
     def offsets(self, name: str, values: Any) -> Indices:
         """Clip and round a column; the result counts steps above the lowest grid point."""
         clipped = np.clip(column(name, values), *self.bounds)
-        index = np.floor(clipped / self.step + 0.5).astype(np.int64)
+        index = np.floor(clipped / float(self.exact_step) + 0.5).astype(np.int64)
         return np.clip(index - self.first, 0, self.largest)
 
     def values(self, offsets: Indices) -> list[Fraction]:

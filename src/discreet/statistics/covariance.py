@@ -103,7 +103,7 @@ class Covariance(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.population import CovarianceRelease
+        from discreet.inference.moments import CovarianceRelease
 
         return CovarianceRelease
 

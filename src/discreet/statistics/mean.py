@@ -62,7 +62,7 @@ class Mean(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.population import MeanRelease
+        from discreet.inference.moments import MeanRelease
 
         return MeanRelease
 
@@ -110,7 +110,7 @@ class Proportion(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.population import ProportionRelease
+        from discreet.inference.moments import ProportionRelease
 
         return ProportionRelease
 

@@ -71,7 +71,7 @@ class Variance(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.population import VarianceRelease
+        from discreet.inference.moments import VarianceRelease
 
         return VarianceRelease
 
@@ -111,7 +111,7 @@ class StandardDeviation(Variance):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.population import StandardDeviationRelease
+        from discreet.inference.moments import StandardDeviationRelease
 
         return StandardDeviationRelease
 

@@ -1,0 +1,216 @@
+"""Releases of a proportion, mean, variance, standard deviation or covariance, and what follows from one."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import requirements
+from discreet.display import Facts, number
+from discreet.errors import InvalidParameter, WrongType
+from discreet.inference.multiple_synthesis import DoubleSanitization
+from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points, debiased
+from discreet.inference.results import Interval
+from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, SamplingModel
+from discreet.releases import Release
+
+if TYPE_CHECKING:
+    from discreet.statistics.covariance import Covariance
+    from discreet.statistics.mean import Mean
+    from discreet.statistics.variance import Variance
+
+__all__ = ["CovarianceRelease", "MeanRelease", "ProportionRelease", "StandardDeviationRelease", "VarianceRelease"]
+
+Method = NoiseAware | DoubleSanitization
+
+_LEAST_SHARE = 1e-6
+_VARIANCE_POINTS = 12
+
+
+@dataclass(frozen=True)
+class MomentRelease(Release):
+    """What releases of one bounded number share."""
+
+    @property
+    def n(self) -> int:
+        """The public number of rows."""
+        return requirements.positive_integer("n", getattr(self.statistic, "n", None))
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The public domain of the statistic."""
+        low, high = self.statistic.domain()  # type: ignore[union-attr]
+        return float(low), float(high)
+
+    @property
+    def debiased(self) -> float:
+        """The value corrected for the bias of bounded noise, inside the domain."""
+        return debiased(self.mechanism, self._number(), self.domain)
+
+    def _number(self) -> float:
+        if np.ndim(self.value) != 0:
+            raise WrongType("value", self.value, "must be one number", "Release one statistic at a time.")
+        return float(self.value)
+
+    @abstractmethod
+    def sampling_model(self, **known: Any) -> SamplingModel:
+        """How the statistic varies between samples, with what is ``known`` of the population."""
+
+    def sampling_variance(self, **known: Any) -> float:
+        """Sampling variance of the statistic, at the debiased value."""
+        return self.sampling_model(**known).variance(self.debiased)
+
+    def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
+        """Interval for the population's parameter: sampling error and noise together.
+
+        Parameters
+        ----------
+        level
+            Confidence level.
+        method
+            `NoiseAware()` by default; `DoubleSanitization(m=…)` adds the variance of repeated noise.
+        known
+            What is known of the population; see `sampling_model`.
+        """
+        checked = requirements.level(level)
+        if isinstance(method, DoubleSanitization):
+            combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
+            return combined.confidence_interval(checked)
+        chosen = NoiseAware() if method is None else method
+        requirements.instance("method", chosen, NoiseAware, "NoiseAware() or DoubleSanitization(m=1000)")
+        law = ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism)
+        return chosen.interval(law, self._number(), checked)
+
+    def facts(self) -> Facts:
+        """What to show, with the interval for the population."""
+        interval = self.population_interval()
+        shown = list(super().facts())
+        return [*shown[:2], ("population, 95 %", f"{number(interval.low)} to {number(interval.high)}"), *shown[2:]]
+
+
+@dataclass(frozen=True)
+class ProportionRelease(MomentRelease):
+    """A released proportion; the population's interval is exact (binomial sampling, known noise)."""
+
+    def sampling_model(self) -> Binomial:  # type: ignore[override]  # nothing else need be known
+        """Binomial with the public n."""
+        return Binomial(n=self.n)
+
+
+@dataclass(frozen=True)
+class VarianceRelease(MomentRelease):
+    """A released variance."""
+
+    def _of(self) -> Variance:
+        return self.statistic  # type: ignore[return-value]
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, kurtosis: float | None = None
+    ) -> GammaVariance:
+        """Gamma law of a sample variance; pass the population's ``kurtosis`` (μ₄/σ⁴) where it is known."""
+        low, high = self._of().bounds
+        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis)
+
+    def plausible(self, count: int = _VARIANCE_POINTS) -> tuple[float, ...]:
+        """Equally likely values of the population's variance, from the release's confidence distribution."""
+        law = ReleaseLaw(model=self.sampling_model(), mechanism=self.mechanism)
+        return confidence_points(law, self._number(), count)
+
+
+@dataclass(frozen=True)
+class StandardDeviationRelease(VarianceRelease):
+    """A released variance, read as a standard deviation.
+
+    ``value`` is the protected variance; ``standard_deviation`` its root. The intervals are for the standard
+    deviation: the root is monotone, so they are the variance's, transformed.
+    """
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the released variance."""
+        return self._of().transform(self._number())  # type: ignore[attr-defined,no-any-return]
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data's standard deviation."""
+        return _root(super().confidence_interval(level))
+
+    def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
+        """Interval for the population's standard deviation; see `MomentRelease.population_interval`."""
+        return _root(super().population_interval(level, method=method, **known))
+
+    def facts(self) -> Facts:
+        """What to show, with the standard deviation first."""
+        return [("standard deviation", number(self.standard_deviation)), *super().facts()]
+
+
+def _root(interval: Interval) -> Interval:
+    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
+    return Interval(low, high, interval.level)
+
+
+@dataclass(frozen=True)
+class MeanRelease(MomentRelease):
+    """A released mean."""
+
+    def _of(self) -> Mean:
+        return self.statistic  # type: ignore[return-value]
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, variance: float | VarianceRelease | None = None
+    ) -> BetaMean:
+        """Beta law of a mean in bounds.
+
+        Parameters
+        ----------
+        variance
+            The population's variance, if public; or a private release of the variance, whose own uncertainty is
+            then part of the interval. Without it the largest possible variance (μ − c₀)(c₁ − μ) is assumed,
+            which is valid for every population in the bounds and wide for most.
+        """
+        low, high = bounds = self._of().bounds
+        if variance is None:
+            return BetaMean(n=self.n, bounds=bounds)
+        if isinstance(variance, VarianceRelease):
+            values: Sequence[float] = variance.plausible()
+        else:
+            values = [requirements.positive("variance", variance)]
+        centre = self.debiased
+        largest = (centre - low) * (high - centre)
+        shares = [min(1.0, max(value / largest, _LEAST_SHARE)) if largest > 0 else 1.0 for value in values]
+        return BetaMean(n=self.n, bounds=bounds, dispersion=tuple(shares))
+
+
+@dataclass(frozen=True)
+class CovarianceRelease(MomentRelease):
+    """A released covariance."""
+
+    def _of(self) -> Covariance:
+        return self.statistic  # type: ignore[return-value]
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, variances: Sequence[float | VarianceRelease] | None = None
+    ) -> NormalCovariance:
+        """Normal law of a sample covariance.
+
+        Parameters
+        ----------
+        variances
+            The two population variances, public or as private releases (their debiased values are used). Without
+            them the largest possible ones are assumed.
+        """
+        largest = math.prod((high - low) ** 2 / 4 for low, high in self._of().bounds)
+        product = largest
+        if variances is not None:
+            if len(variances) != 2:
+                raise InvalidParameter("variances", len(variances), "must be two", "Pass one a column.")
+            product = min(largest, math.prod(_variance(one) for one in variances))
+        return NormalCovariance(n=self.n, variances=max(product, largest * _LEAST_SHARE), largest=self.domain[1])
+
+
+def _variance(value: float | VarianceRelease) -> float:
+    return value.debiased if isinstance(value, VarianceRelease) else requirements.positive("variances", value)
