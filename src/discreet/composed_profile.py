@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
+from discreet.envelope import first_certified
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Curve, GaussianDP, PureDP, ZeroConcentratedDP, plain
 from discreet.laplace_curve import LaplaceCurve
@@ -81,7 +82,7 @@ def _root(square: Fraction) -> Fraction:
     numerator, denominator = math.isqrt(square.numerator), math.isqrt(square.denominator)
     if Fraction(numerator**2, denominator**2) == square:
         return Fraction(numerator, denominator)
-    unit = Fraction(2) ** (math.floor(math.log2(math.sqrt(square))) - 130)
+    unit = Fraction(2) ** ((square.numerator.bit_length() - square.denominator.bit_length()) // 2 - 130)
     scaled = square / unit**2
     return (math.isqrt(scaled.numerator // scaled.denominator) + 1) * unit
 
@@ -129,15 +130,16 @@ class ComposedProfile(Profile):
     def _epsilon(self, delta: float) -> float:
         if self._delta(0.0) <= delta:
             return 0.0
-        low, high = 0.0, max(self._reach(), 1e-6)
+        from scipy.optimize import brentq
+
+        high = max(self._reach(), 1e-6)
         while self._delta(high) > delta:
-            low, high = high, 2 * high
-            if high > 1e6:
+            high *= 2
+            if high > 2 * self._convolution.highest:
                 return math.inf
-        while high - low > 1e-10 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._delta(middle) <= delta else (middle, high)
-        return high
+        goal = math.log(max(delta, 1e-320))
+        root = brentq(lambda e: math.log(max(self._delta(e), 1e-320)) - goal, 0.0, high, rtol=1e-9, xtol=1e-300)
+        return first_certified(root, lambda e: self._delta(e) <= delta)
 
     def gaussian(self) -> GaussianDP:
         """√Σμ² over the parts: Gaussian guarantees compose exactly, so it is tight if each of them is."""

@@ -7,14 +7,17 @@ sources: ``docs/proofs/composition.md``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from discreet import requirements
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.responses import MOST_OUTCOMES, ResponseProfile, Responses, any_failure
 from discreet.rounding import decimal, down, least, up
 
 __all__ = ["compose"]
@@ -89,10 +92,10 @@ class _Parts:
         """Whether a part may fail with positive probability."""
         return any(part.delta > 0 for part in self.responses)
 
-    @property
+    @cached_property
     def failure(self) -> Fraction:
         """Probability that at least one part fails."""
-        return 1 - math.prod((1 - decimal(part.delta) for part in self.responses), start=Fraction(1))
+        return any_failure(self.responses)
 
     @property
     def basic_epsilon(self) -> Fraction:
@@ -102,20 +105,20 @@ class _Parts:
     def basic_delta(self) -> Fraction:
         return sum((decimal(part.delta) for part in self.responses), Fraction(0))
 
-    def _pure(self) -> list[PureDP]:
-        """The responses given that none fails."""
-        return [PureDP(part.epsilon) for part in self.responses if part.epsilon > 0]
+    def _counted(self) -> Counter[Guarantee]:
+        """All parts, each with its number; the responses as they are given that none fails."""
+        pure = [PureDP(part.epsilon) for part in self.responses if part.epsilon > 0]
+        return Counter([*self.concentrated, *self.gaussian, *pure])
 
     def as_concentrated(self) -> ZeroConcentratedDP:
         """ρ adds; pure and Gaussian parts imply zCDP. Given that no response fails."""
-        parts: list[Guarantee] = [*self.concentrated, *self.gaussian, *self._pure()]
-        rhos = [decimal(part.to(ZeroConcentratedDP).parameters()["rho"]) for part in parts]
+        rhos = [times * decimal(part.to(ZeroConcentratedDP).rho) for part, times in self._counted().items()]
         return ZeroConcentratedDP(up(sum(rhos, Fraction(0))))
 
     def as_gaussian(self) -> GaussianDP:
         """μ² adds; pure parts imply GDP. Given that no response fails, and without zero-concentrated parts."""
-        parts: list[Guarantee] = [*self.gaussian, *self._pure()]
-        square = sum((decimal(part.to(GaussianDP).parameters()["mu"]) ** 2 for part in parts), Fraction(0))
+        squares = [times * decimal(part.to(GaussianDP).mu) ** 2 for part, times in self._counted().items()]
+        square = sum(squares, Fraction(0))
         return GaussianDP(least(lambda mu: decimal(mu) ** 2 >= square, math.sqrt(square)) if square else 0.0)
 
 
@@ -150,8 +153,6 @@ def _basic(parts: _Parts, delta: float) -> float:
 
 def _optimal(parts: _Parts, delta: float) -> float:
     """The worst mechanisms of the parts, composed: in closed form, or by convolution of their losses."""
-    from discreet.responses import MOST_OUTCOMES, ResponseProfile, Responses
-
     if not parts.gaussian and Responses.outcomes(parts.responses) <= MOST_OUTCOMES:
         return Responses(parts.responses).epsilon_at(delta)
     from discreet.composed_profile import compose_profiles

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeVar, cast, overload
@@ -195,13 +195,20 @@ def pointwise(values: ArrayLike, function: Any) -> Curve:
     """Apply a scalar function to a number or to each element of an array."""
     if np.ndim(values) == 0:
         return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
-    array = np.asarray(values, dtype=float)
+    array = _numbers("values", values)
     return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise WrongType(name, values, "must be real numbers", "Pass a number or an array of numbers.") from None
 
 
 def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
     """Type-I error probabilities as an array; refuses what lies outside [0, 1]."""
-    array = np.asarray(alpha, dtype=float)
+    array = _numbers("alpha", alpha)
     if not np.all((array >= 0) & (array <= 1)):
         raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
     return array
@@ -316,7 +323,7 @@ class PureDP(Guarantee):
     def _tightest_mu(epsilon: arb) -> float:
         # lee2022 (12) inverted: both trade-off curves pass through the fixed point α = 1/(1 + e^ε) = Φ(−μ/2).
         target = 1 / (1 + epsilon.exp())
-        guess = float((1 - 2 * target).erfinv() * arb(8).sqrt())
+        guess = float((2 * target).erfcinv() * arb(8).sqrt())
 
         def covers(mu: float) -> bool:
             return bool(normal_cdf(-ball(decimal(mu)) / 2) <= target)
@@ -364,22 +371,22 @@ class ZeroConcentratedDP(Guarantee):
     def _delta(self, epsilon: float) -> float:
         if self.rho == 0:
             return 0.0
-        order = _best_order(lambda a: _log_delta(self.rho, epsilon, a))
+        # The exponent is convex in s = a − 1, and least where ρ(1 + 2s) = ε + log(1 + 1/s).
+        s = _root(lambda t: self.rho * (1 + 2 * math.exp(t)) - epsilon - math.log1p(math.exp(-t)))
         with precisely():
-            a, rho = ball(order), ball(decimal(self.rho))
-            exponent = (a - 1) * (a * rho - ball(decimal(epsilon))) + a * (1 - 1 / a).log() - (a - 1).log()
-            return min(up(exponent.exp()), 1.0)
+            order, rho = ball(s), ball(decimal(self.rho))
+            return min(up((order * ((1 + order) * rho - ball(decimal(epsilon))) + _slack(order)).exp()), 1.0)
 
     def _epsilon(self, delta: float) -> float:
         if self.rho == 0:
             return 0.0
         if delta == 0:
             return math.inf
-        order = _best_order(lambda a: _epsilon_of_order(self.rho, delta, a))
+        # The bound on ε is least where ρs² + log(1 + s) = log 1/δ.
+        s = _root(lambda t: self.rho * math.exp(2 * t) + math.log1p(math.exp(t)) + math.log(delta))
         with precisely():
-            a, rho = ball(order), ball(decimal(self.rho))
-            slack = a * (1 - 1 / a).log() - (a - 1).log() - ball(decimal(delta)).log()
-            return max(0.0, up(a * rho + slack / (a - 1)))
+            order, rho = ball(s), ball(decimal(self.rho))
+            return max(0.0, up((1 + order) * rho + (_slack(order) - ball(decimal(delta)).log()) / order))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         return _nothing_spent(kind) if self.rho == 0 else None
@@ -393,11 +400,8 @@ class ZeroConcentratedDP(Guarantee):
         """The best (ε, δ) trade-off over a range of ε: a valid lower bound, as each of them is one."""
         a = type_one(alpha)
         spread = self.rho + 12 * math.sqrt(self.rho)
-        curves = [
-            ApproxDP(epsilon, self._delta(epsilon)).tradeoff(a)
-            for epsilon in np.linspace(0.0, min(spread, HUGE_EPSILON), 128).tolist()
-            if self._delta(epsilon) < 1
-        ]
+        pairs = [(e, self._delta(e)) for e in np.linspace(0.0, min(spread, HUGE_EPSILON), 128).tolist()]
+        curves = [ApproxDP(epsilon, delta).tradeoff(a) for epsilon, delta in pairs if delta < 1]
         return plain(np.maximum.reduce([np.asarray(curve) for curve in curves] + [np.zeros_like(a)]))
 
     def sentence(self) -> str:
@@ -412,28 +416,19 @@ class ZeroConcentratedDP(Guarantee):
         return f"ZeroConcentratedDP(ρ={self.rho:.6g})"
 
 
-def _log_delta(rho: float, epsilon: float, order: float) -> float:
-    """log δ by the Rényi divergence of one order (canonne2020, Proposition 7)."""
-    return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+def _slack(s: arb) -> arb:
+    """log of (1 − 1/a)^a / (a − 1) with a = 1 + s (canonne2020, Corollary 13)."""
+    return -s * (1 / s).log1p() - s.log1p()
 
 
-def _epsilon_of_order(rho: float, delta: float, order: float) -> float:
-    slack = order * math.log1p(-1 / order) - math.log(order - 1) - math.log(delta)
-    return order * rho + slack / (order - 1)
+def _root(increasing: Callable[[float], float]) -> float:
+    """The s = e^t at which an increasing function of t vanishes. Any s is valid, so it needs no certificate."""
+    from scipy.optimize import brentq
 
-
-def _best_order(objective: Any) -> float:
-    """The order a > 1 that minimises a bound. Any order is valid, so the search needs no certificate."""
-    from scipy.optimize import minimize_scalar
-
-    grid = np.linspace(-12.0, 30.0, 85)
-    values = [objective(1 + math.exp(t)) for t in grid]
-    centre = int(np.argmin(values))
-    window = (grid[max(centre - 1, 0)], grid[min(centre + 1, len(grid) - 1)])
-    found = minimize_scalar(
-        lambda t: objective(1 + math.exp(t)), bounds=window, method="bounded", options={"xatol": 1e-10}
-    )
-    return 1 + math.exp(float(found.x))
+    low, high = -300.0, 350.0
+    if increasing(low) >= 0:
+        return math.exp(low)
+    return math.exp(float(brentq(increasing, low, high, xtol=1e-14))) if increasing(high) > 0 else math.exp(high)
 
 
 def gaussian_delta(mu: arb, epsilon: Fraction) -> arb:
@@ -522,15 +517,14 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
     from scipy.optimize import brentq
     from scipy.special import log_ndtr
 
-    def excess(epsilon: float) -> float:
-        first = float(log_ndtr(mu / 2 - epsilon / mu))
-        second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-        return first + math.log(max(-math.expm1(second - first), 1e-300)) - math.log(delta)
+    def excess(u: float) -> float:  # u = ε/μ keeps tiny μ in range
+        first, second = float(log_ndtr(mu / 2 - u)), mu * u + float(log_ndtr(-mu / 2 - u))
+        return first + math.log(max(-math.expm1(min(second - first, 0.0)), 1e-300)) - math.log(delta)
 
     high = 1.0
     while excess(high) > 0:
         high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14))
+    return mu * float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14)) if excess(0.0) > 0 else mu
 
 
 _NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"

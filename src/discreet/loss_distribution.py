@@ -158,9 +158,9 @@ def _above(value: Fraction | arb) -> float:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Upper bounds on the probabilities of the losses (first + k)·step; ``masses`` are positive."""
+    """Upper bounds ``masses`` on the probabilities of the losses ``points``·step."""
 
-    first: int
+    points: NDArray[np.int64]
     masses: Array
     step: float
 
@@ -177,17 +177,17 @@ class Lattice:
         index = (cell - first).astype(np.int64)
         size = int(index.max()) + 2
         masses = np.bincount(index, mass * (1 - share), size) + np.bincount(index + 1, mass * share, size)
-        return cls(first, np.asarray(masses * (1 + _INFLATION), dtype=np.float64), step)
+        (kept,) = np.nonzero(masses)
+        return cls(kept + first, np.asarray(masses[kept] * (1 + _INFLATION), dtype=np.float64), step)
 
     @cached_property
     def losses(self) -> Array:
         """The lattice points."""
-        return np.arange(self.first, self.first + len(self.masses)) * np.float64(self.step)
+        return self.points * np.float64(self.step)
 
     @cached_property
     def _logarithms(self) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.log(self.masses)
+        return np.log(self.masses)
 
     def log_mgf(self, tilt: float) -> float:
         """log Σ p·e^{θl}."""
@@ -244,7 +244,7 @@ class Convolution:
         spread = math.sqrt(sum(times * loss.spread**2 for loss, times in losses))
         finest = max(
             20 * spread / _LARGEST_WINDOW,
-            max(loss.width for loss, _ in losses) / (4 * _LARGEST_WINDOW),
+            max(loss.width for loss, _ in losses) / _LARGEST_WINDOW,
         )
         wanted = max(spread / (3200 * math.sqrt(self.count)), finest, 2.0**-1000)
         self.step = 2.0 ** math.floor(math.log2(wanted))
@@ -255,7 +255,7 @@ class Convolution:
         self._unit_tilt = 1 / spread if spread > 0 else 1.0
         self._tilts = [(0.0, self._mean(0.0))]
         self._windows: dict[int, _Window] = {}
-        self.highest = sum(times * (len(part.masses) - 1 + part.first) for part, times in self._parts) * self.step
+        self.highest = sum(times * int(part.points[-1]) for part, times in self._parts) * self.step
         self.reach = min(self.highest, self._tilts[0][1] + 9 * spread)
 
     def _log_mgf(self, tilt: float) -> float:
@@ -295,14 +295,12 @@ class Convolution:
         first = math.floor(low / self.step)
         size = next_fast_len(max(math.ceil(high / self.step) - first + 1, 16), real=True)
         precision = 10 * _UNIT * math.log2(size)  # higham2002, Theorem 24.2, with room to spare
-        product, error, offset = np.ones(size // 2 + 1, dtype=complex), precision, 0
+        product, error = np.ones(size // 2 + 1, dtype=complex), precision
         for part, times in self._parts:
-            tilted = part.tilted(tilt)
-            folded = np.bincount(np.arange(len(tilted)) % size, tilted, size)
+            folded = np.bincount(part.points % size, part.tilted(tilt), size)
             product *= _power(rfft(folded), times)
-            offset += times * part.first
             error += times * (1.01 * precision * float(np.linalg.norm(folded)) + 4 * _UNIT)
-        masses = np.roll(irfft(product, size), offset - first)
+        masses = np.roll(irfft(product, size), -(first % size))
         return _Window(first, np.maximum(masses, 0.0), tilt, self._log_mgf(tilt), error)
 
     def _finite(self, epsilon: float) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
-from math import comb
 from typing import Any
 
 from flint import arb
@@ -21,7 +20,7 @@ from discreet.loss_distribution import PrivacyLoss, response_loss
 from discreet.profiles import Profile
 from discreet.rounding import ball, decimal, precisely, up
 
-__all__ = ["ResponseProfile", "Responses"]
+__all__ = ["MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure"]
 
 MOST_OUTCOMES = 20_000
 _BITS = 640
@@ -93,7 +92,7 @@ class Responses:
     def __init__(self, parts: Iterable[ApproxDP]) -> None:
         guarantees = list(parts)
         times = Counter(decimal(part.epsilon) for part in guarantees if part.epsilon > 0)
-        self.failure = 1 - math.prod((1 - decimal(part.delta) for part in guarantees), start=Fraction(1))
+        self.failure = any_failure(guarantees)
         with precisely(_BITS):
             outcomes: dict[Fraction, arb] = {Fraction(0): arb(1)}
             for epsilon, count in times.items():
@@ -137,11 +136,18 @@ class Responses:
             return 0.0 if ratio <= 1 else max(0.0, up(ratio.log()))
 
 
+def any_failure(parts: Iterable[ApproxDP]) -> Fraction:
+    """Probability that at least one of the responses fails."""
+    counts = Counter(part.delta for part in parts)
+    return 1 - math.prod(((1 - decimal(delta)) ** times for delta, times in counts.items()), start=Fraction(1))
+
+
 def _extended(outcomes: dict[Fraction, arb], epsilon: Fraction, count: int) -> dict[Fraction, arb]:
     """Outcomes after ``count`` more responses of the same ε."""
-    heads = 1 / (1 + (-ball(epsilon)).exp())
-    tails = 1 / (1 + ball(epsilon).exp())
-    chances = [comb(count, j) * heads**j * tails ** (count - j) for j in range(count + 1)]
+    odds = ball(epsilon).exp()
+    chances = [(1 + odds) ** -count]
+    for j in range(count):
+        chances.append(chances[-1] * odds * (count - j) / (j + 1))
     grown: dict[Fraction, arb] = {}
     for loss, chance in outcomes.items():
         for j, factor in enumerate(chances):

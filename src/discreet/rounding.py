@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
@@ -68,19 +69,32 @@ def thin(evaluate: Callable[[], arb]) -> arb:
 
 
 def _upper_end(value: arb) -> Fraction:
-    """Midpoint plus radius, both exact: `arb.upper` would round to whatever precision is in force."""
+    """Midpoint plus radius, both exact: `arb.upper` would round to whatever precision is in force.
+
+    Ends far beyond the floats are clipped: their fractions could fill the memory.
+    """
+    if not value.is_finite() or value.upper() > _VAST:
+        return Fraction(2) ** 1400
     return _exact(value.mid()) + _exact(value.rad())
 
 
+_VAST = arb(2) ** 1400
+
+
 def _exact(point: arb) -> Fraction:
+    if abs(point) < 1 / _VAST:
+        return Fraction(2) ** -1400 if point > 0 else Fraction(0)
     mantissa, exponent = point.man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
 def up(value: Fraction | arb) -> float:
-    """The smallest float whose printed decimal is at least ``value``."""
+    """The smallest float whose printed decimal is at least ``value``; infinity where there is none."""
     ratio = value if isinstance(value, Fraction) else _upper_end(value)
-    number = float(ratio)
+    try:
+        number = float(ratio)
+    except OverflowError:
+        return math.inf if ratio > 0 else -sys.float_info.max
     while decimal(number) < ratio:
         number = math.nextafter(number, math.inf)
     return number

@@ -67,7 +67,7 @@ class Sensitivity:
             )
         for name in ("l1", "l2"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, requirements.positive(name, getattr(self, name)))
+                object.__setattr__(self, name, _float_above(name, getattr(self, name)))
         if self.l2 is None:
             object.__setattr__(self, "l2", self.l1)
         elif self.l1 is None and self.dimension is not None:
@@ -79,10 +79,14 @@ class Sensitivity:
             raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Leave out l1 and l2.")
         if isinstance(moves, str) or not isinstance(moves, Sequence) or len(moves) == 0:
             raise InvalidParameter("moves", moves, "must be a non-empty sequence", "Pass moves=(1, 1).")
-        sizes = sorted((requirements.positive("moves", move) for move in moves), reverse=True)
+        sizes = sorted((_float_above("moves", move) for move in moves), reverse=True)
+        if self.dimension is not None and len(sizes) > self.dimension:
+            raise InvalidParameter(
+                "moves", moves, f"has more entries than dimension = {self.dimension}", "Check the two values."
+            )
         object.__setattr__(self, "moves", tuple(sizes))
         total = sum((Fraction(size) for size in sizes), Fraction(0))
-        object.__setattr__(self, "l1", least(lambda x: Fraction(x) >= total, float(total)))
+        object.__setattr__(self, "l1", _float_above("moves", total))
         object.__setattr__(self, "l2", _root_up(sum((Fraction(size) ** 2 for size in sizes), Fraction(0))))
 
     def _check_order(self) -> None:
@@ -119,6 +123,17 @@ class Sensitivity:
         return ", ".join(f"{name} = {value:.6g}" for name, value in norms if value is not None)
 
 
+def _float_above(name: str, value: Any) -> float:
+    """The value as a positive float; a fraction that no float equals is rounded up."""
+    number = requirements.positive(name, value)
+    if isinstance(value, Fraction | int) and Fraction(number) < value:
+        number = requirements.positive(name, math.nextafter(number, math.inf))
+    return number
+
+
 def _root_up(square: Fraction) -> float:
     """The smallest float whose square is at least ``square``."""
-    return least(lambda x: Fraction(x) ** 2 >= square, math.sqrt(square))
+    # Fractions reach further than floats do: halve the exponent before taking the root.
+    half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    guess = math.ldexp(math.sqrt(square / Fraction(4) ** half), half)
+    return least(lambda x: Fraction(x) ** 2 >= square, guess)
