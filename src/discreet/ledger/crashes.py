@@ -52,8 +52,8 @@ class CrashReport:
     refused
         Torn ledgers that were refused; the others had lost nothing.
     lost
-        Draws without a durable spend, published answers that are not the stored ones, overspent budgets, and torn
-        ledgers that were accepted although entries were gone. Must be zero.
+        Draws without a durable spend, published answers that are not the stored ones, overspent budgets, ledgers
+        refused after a mere crash, and torn ones accepted although entries were gone. Must be zero.
     """
 
     lines: int = 0
@@ -287,8 +287,11 @@ class _Laboratory:
         if len(spends) * 0.01 > self.budget.epsilon + 1e-9:
             self._found("overspent")
         if rows:
-            with Ledger(self.path, budget=self.budget) as ledger:
-                ledger.verify()
+            try:
+                with Ledger(self.path, budget=self.budget) as ledger:
+                    ledger.verify()
+            except LedgerError as error:
+                self._found(f"refused after a crash: {error}")
 
 
 def _tell(outlet: int, what: bytes, digest: str, number: int) -> None:

@@ -113,8 +113,22 @@ class Journal:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
+        if self.path is None:
+            return self._connected(":memory:")
+        address = f"file:{quote(self.path)}?mode="
+        if not self.read_only:
+            return self._connected(f"{address}rwc")
+        try:
+            return self._connected(f"{address}ro")
+        except sqlite3.OperationalError:
+            if os.path.exists(f"{self.path}-wal"):
+                raise
+            # Without a log the file is complete in itself, and can be read where nothing may be written.
+            return self._connected(f"{address}ro&immutable=1")
+
+    def _connected(self, address: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._address(), uri=self.path is not None, timeout=self.timeout,
+            address, uri=self.path is not None, timeout=self.timeout,
             isolation_level=None, check_same_thread=False,
         )  # fmt: skip
         try:
@@ -126,16 +140,6 @@ class Journal:
             connection.close()
             raise
         return connection
-
-    def _address(self) -> str:
-        if self.path is None:
-            return ":memory:"
-        if not self.read_only:
-            return f"file:{quote(self.path)}?mode=rwc"
-        # Without a log the file is complete in itself, and can be read where nothing may be written.
-        sealed = not os.access(os.path.dirname(self.path), os.W_OK)
-        settled = sealed and not os.path.exists(f"{self.path}-wal")
-        return f"file:{quote(self.path)}?mode=ro{'&immutable=1' if settled else ''}"
 
     def suspend(self) -> None:
         """Close the connection; the next use opens it again. SQLite's locks do not survive a fork."""
@@ -168,7 +172,7 @@ class Journal:
     def _explained(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", None)
         primary = None if code is None else code & 0xFF
-        if code is None or primary in _DAMAGE:
+        if primary in _DAMAGE or "decode" in str(error):  # text that is no UTF-8 has no code of its own
             return LedgerCorrupted(
                 f"{self.path} is not an intact ledger ({error}). Do not release from this data set until the "
                 "ledger has been restored from a copy that includes the last release; nothing was spent."
@@ -221,23 +225,25 @@ class Journal:
             self.connection().execute(f"PRAGMA application_id = {_APPLICATION}")
 
     def set_log_mode(self) -> None:
-        """Switch a new file to the write-ahead log; SQLite does not wait here for another who does the same."""
-        deadline = time.monotonic() + self.timeout
-        while self.path is not None and not self.read_only:
-            try:
-                with self.faults():
-                    (mode,) = self.connection().execute("PRAGMA journal_mode = WAL").fetchone()
-                break
-            except LedgerUnavailable:
-                if time.monotonic() > deadline or not os.access(self.path, os.W_OK):
-                    raise
-                time.sleep(0.005)
-        else:
+        """Switch a new file to the write-ahead log."""
+        if self.path is None or self.read_only:
             return
+        with self.faults():
+            mode = self._log_mode(time.monotonic() + self.timeout)
         if mode != "wal":
             raise LedgerUnavailable(
                 f"the file system of {self.path} has no shared memory for the ledger's log. Use a local disk."
             )
+
+    def _log_mode(self, deadline: float) -> str:
+        while True:  # SQLite does not wait here for another process that does the same
+            try:
+                (mode,) = self.connection().execute("PRAGMA journal_mode = WAL").fetchone()
+                return str(mode)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.005)
 
     def is_empty(self) -> bool:
         """Whether the file holds nothing yet; anything but a ledger is refused."""
