@@ -11,6 +11,7 @@ from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.mechanisms.rank_deficient import RankDeficientGaussian
 from discreet.mechanisms.noisy_max import ReportNoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.quantile import QuantileChoice
 
 __all__ = [
     "BoundaryInflatedLaplace",
@@ -23,6 +24,7 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "PermuteAndFlip",
+    "QuantileChoice",
     "ReportNoisyMax",
     "mechanism_from_dict",
 ]

@@ -4,22 +4,32 @@ from discreet.statistics.count import Count
 from discreet.statistics.covariance import Covariance
 from discreet.statistics.covariance_matrix import CorrelationMatrix, CovarianceMatrix
 from discreet.statistics.mean import Mean, Proportion
+from discreet.statistics.modes import Mode
+from discreet.statistics.noisy_average import NoisyAverage
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
 from discreet.statistics.proportion_vector import ProportionVector
+from discreet.statistics.quantiles import Quantiles
 from discreet.statistics.statistic import Statistic, statistic_from_dict
 from discreet.statistics.sum import Sum, SumAndCount
+from discreet.statistics.table_axes import Bins
+from discreet.statistics.tables import ContingencyTable
 from discreet.statistics.variance import StandardDeviation, Variance
 
 __all__ = [
+    "Bins",
+    "ContingencyTable",
     "CorrelationMatrix",
     "Count",
     "Covariance",
     "CovarianceMatrix",
     "Mean",
+    "Mode",
+    "NoisyAverage",
     "PooledCovariance",
     "PooledVariance",
     "Proportion",
     "ProportionVector",
+    "Quantiles",
     "StandardDeviation",
     "Statistic",
     "Sum",
