@@ -255,8 +255,9 @@ class Ridge:
         return np.where(high <= self._low, self._at(high), np.where(low >= self._high, self._at(low), self._top))
 
     def _at(self, t: float) -> Array:
-        near, far = np.exp(-t), np.exp(t - self.rest)
-        drift = near * _rise(np.asarray(self.rest - 2 * t)) if 2 * t <= self.rest else near - far
+        # e⁻ᵗ − e^{t−rest}, from the nearer end so that it does not cancel.
+        gap = self.rest - 2 * t
+        drift = math.copysign(1.0, gap) * np.exp(-min(t, self.rest - t)) * _rise(np.asarray(abs(gap)))
         position = np.asarray(t)
         top = self.shift + np.log1p(
             _rise(self.shift) * drift / _normaliser(position, self.shift, np.asarray(self.rest))

@@ -19,7 +19,7 @@ from discreet.guarantees import GaussianDP, Guarantee, PureDP, ZeroConcentratedD
 from discreet.profiles import Profile
 from discreet.rounding import ball, decimal, least, precisely, up
 
-__all__ = ["BoundedLaplaceProfile", "LossBoundProfile"]
+__all__ = ["BoundedLaplaceProfile"]
 
 
 class BoundedLaplaceProfile(Profile):
@@ -181,44 +181,3 @@ def _tightest_mu(curve: BoundedCurve) -> float:
     """The smallest μ whose Gaussian curve covers this one: the two touch at ε = 0; certified everywhere."""
     guess = 2 * math.sqrt(2) * float(curve.middle().erfinv())
     return first_certified(guess * (1 + 2.0**-38), lambda mu: dominates(ball(decimal(mu)), curve))
-
-
-class LossBoundProfile(Profile):
-    """What follows from a bound on the privacy loss alone, as the worst ε-DP mechanism has it.
-
-    Parameters
-    ----------
-    loss
-        The bound on the privacy loss.
-    """
-
-    def __init__(self, loss: float) -> None:
-        self._pure = PureDP(loss)
-
-    def _delta(self, epsilon: float) -> float:
-        return self._pure.delta_at(epsilon)
-
-    def _epsilon(self, delta: float) -> float:
-        return self._pure.epsilon_at(delta)
-
-    def pure(self) -> PureDP:
-        return self._pure
-
-    def gaussian(self) -> GaussianDP:
-        converted = self._pure.to(GaussianDP)
-        assert isinstance(converted, GaussianDP)
-        return converted
-
-    def concentrated(self) -> ZeroConcentratedDP:
-        converted = self._pure.to(ZeroConcentratedDP)
-        assert isinstance(converted, ZeroConcentratedDP)
-        return converted
-
-    def _reach(self) -> float:
-        return min(self._pure.epsilon, 700.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "loss_bound", "loss": self._pure.epsilon}
-
-    def __repr__(self) -> str:
-        return f"LossBoundProfile({self._pure.epsilon})"

@@ -114,6 +114,12 @@ class BoundaryInflatedLaplace(Mechanism):
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return clamped_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
 
+    def expected_error(self, level: float = 0.95) -> Floats:
+        """How far from the truth the output stays with probability ``level``; never beyond the domain's length."""
+        low, high = self._domain.ends
+        error = np.minimum(-self.scale * np.log1p(-level), high - low)
+        return float(error) if error.ndim == 0 else np.asarray(error)
+
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {"scale": self.scale, "bounds": self._domain.parameters(), "grid": self.grid}

@@ -11,10 +11,11 @@ import numpy as np
 
 from discreet import requirements
 from discreet.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
-from discreet.bounded_profile import BoundedLaplaceProfile, LossBoundProfile
+from discreet.bounded_profile import BoundedLaplaceProfile
 from discreet.bounded_scale import bounded_laplace_scale, published_scale
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee, PureDP
+from discreet.implied_profile import ImpliedProfile
 from discreet.inference.law_inversion import truncated_laplace_interval
 from discreet.mechanisms.domain import Domain
 from discreet.mechanisms.mechanism import Mechanism
@@ -169,11 +170,11 @@ class BoundedLaplace(Mechanism):
             change = Fraction(sensitivity.require_l1())
             if len(coordinates) == 1:
                 return BoundedLaplaceProfile([coordinates[0].move(change)])
-            return LossBoundProfile(spread_loss(coordinates, change))
+            return ImpliedProfile(PureDP(spread_loss(coordinates, change)))
         moves = [Fraction(move) for move in sensitivity.moves]
         if len(set(coordinates)) == 1:
             return BoundedLaplaceProfile([coordinates[0].move(move) for move in moves])
-        return LossBoundProfile(assigned_loss(coordinates, moves))
+        return ImpliedProfile(PureDP(assigned_loss(coordinates, moves)))
 
     def _known_changes(self, changes: Sequence[Fraction]) -> Profile:
         coordinates = self._coordinates(len(changes))
@@ -226,6 +227,13 @@ class BoundedLaplace(Mechanism):
         low, high = self._domain.ends
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return truncated_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
+
+    def expected_error(self, level: float = 0.95) -> Floats:
+        """How far from the truth the output stays with probability ``level``: most for a truth at an end."""
+        low, high = self._domain.ends
+        scale = np.asarray(self.scale)
+        error = -scale * np.log1p(level * np.expm1((low - high) / scale))
+        return float(error) if error.ndim == 0 else error
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
