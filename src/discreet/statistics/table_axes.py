@@ -41,13 +41,14 @@ def column_values(data: Any, name: str) -> NDArray[Any]:
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """Python values keep their types: numpy would turn [1, "a"] into two strings."""
-    array = np.asarray(values)
+    """Python values keep their types: numpy would turn [1, "a"] into two strings, and refuse ["a", ["b"]]."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return np.fromiter(values, dtype=object)
     if array.dtype.kind in "biuf" or array.ndim != 1:
         return array
-    kept = np.empty(len(values), dtype=object)
-    kept[:] = list(values)
-    return kept
+    return np.fromiter(values, dtype=object, count=array.size)
 
 
 @dataclass(frozen=True)
