@@ -29,6 +29,11 @@ class Interval:
     high: Floats
     level: float
 
+    def __post_init__(self) -> None:
+        for end in ("low", "high"):
+            value = getattr(self, end)
+            object.__setattr__(self, end, float(value) if np.ndim(value) == 0 else np.asarray(value))
+
     def __iter__(self) -> Iterator[Floats]:
         return iter((self.low, self.high))
 
