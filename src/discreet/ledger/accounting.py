@@ -76,8 +76,8 @@ class Accounting(ABC):
     def chosen(budget: Guarantee, name: str | None) -> str:
         """The name of the accounting that `of` would use; refuses what does not fit the budget."""
         requirements.instance("budget", budget, Guarantee, "a guarantee such as PureDP(1.0)")
-        possible = _POSSIBLE[type(budget)]
-        name = possible[0] if name is None else name
+        possible = _POSSIBLE.get(type(budget), ())
+        name = possible[0] if possible and name is None else name
         if name not in possible:
             raise InvalidParameter(
                 "accounting", name, f"must be one of {list(possible)} for a {type(budget).__name__} budget",
@@ -85,7 +85,7 @@ class Accounting(ABC):
             )  # fmt: skip
         if not any(value > 0 for value in budget.parameters().values()):
             raise InvalidParameter("budget", budget, "must allow something", "Pass a positive budget.")
-        return name
+        return str(name)
 
     @staticmethod
     def restored(budget: Guarantee, name: str, allowance: Amount) -> Accounting:

@@ -21,6 +21,10 @@ _PROTECTS = {
 }
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spend:
     """One release as the ledger recorded it, before anything was drawn; never a data value.
@@ -170,7 +174,7 @@ class Verification:
         )
         return (
             f"{self.path}: intact\n"
-            f"  {self.entries} entries, {self.spends} releases, spent {self.spent}, left {self.remaining}\n"
+            f"  {self.entries} entries, {_counted(self.spends, 'release')}, spent {self.spent}, left {self.remaining}\n"
             f"  head {self.head}\n{anchor}"
         )
 
@@ -203,7 +207,7 @@ class Statement:
         return [
             ("data set", self.dataset or "not named"),
             ("budget", f"{self.budget}, {self.accounting} accounting"),
-            ("spent", f"{self.spent} in {len(self.spends)} releases"),
+            ("spent", f"{self.spent} in {_counted(len(self.spends), 'release')}"),
             ("remaining", str(self.remaining)),
             ("protects", self.protects),
             ("head", f"{self.head[:16]}… after {self.entries} entries"),

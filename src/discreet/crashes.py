@@ -1,4 +1,4 @@
-"""Crashes: kill, starve and tear a ledger on purpose, and count releases that have no durable spend.
+"""Crashes: kill releases, starve and tear their ledger on purpose, and count those that have no durable spend.
 
 For tests and for a new kind of disk or file system: ``crash_trials(directory)`` must report ``lost == 0``. POSIX only.
 """
@@ -20,17 +20,24 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import discreet.ledger as ledger_package
+from discreet import releases
 from discreet.errors import InsufficientBudget, LedgerError
 from discreet.guarantees import PureDP
-from discreet.ledger.ledger import Ledger
-from discreet.sensitivity import Neighbours
+from discreet.ledger import Ledger, Reservation
+from discreet.mechanisms.laplace import Laplace
+from discreet.noise.law import Floats, Truth
+from discreet.releases import Exact, release
+from discreet.sensitivity import Sensitivity
 
 __all__ = ["CrashReport", "crash_trials"]
 
 _DRAWN, _PUBLISHED = b"d", b"p"
-_RECORD = struct.Struct("=cq32s")
+_RECORD = struct.Struct("=cd32s")
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
-_HERE = os.path.dirname(__file__)
+_WATCHED = (os.path.dirname(ledger_package.__file__), releases.__file__)
 
 
 @dataclass
@@ -40,7 +47,7 @@ class CrashReport:
     Attributes
     ----------
     lines
-        Kills at a line of the ledger's code, each line in turn.
+        Kills at a line of `release` or of the ledger's code, each line in turn.
     moments
         Kills at random moments, while several processes write.
     torn
@@ -92,22 +99,39 @@ def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed:
     return laboratory.report
 
 
-def _release(ledger: Ledger, number: int, tell: Callable[[bytes, Any, int], None], request: str | None) -> None:
-    """What `release` does: reserve, draw, record the answer, return it."""
-    reservation = ledger.reserve(
-        PureDP(0.01),
-        statistic="count",
-        mechanism={"name": "laplace", "scale": 100.0},
-        sensitivity={"l1": 1.0},
-        neighbours=Neighbours.ADD_REMOVE,
-        unit="row",
-        request=request,
-    )
-    answer = reservation.answer
-    if not reservation.answered:
-        tell(_DRAWN, reservation, number)
-        answer = ledger.record_answer(reservation, number)
-    tell(_PUBLISHED, reservation, answer)
+Tell = Callable[[bytes, str, float], None]
+"""How a writer tells what it does: what, for which spend, which value."""
+
+
+class _WatchedLedger(Ledger):
+    """Remembers the last reservation, so that the draw can tell for which spend it is."""
+
+    last: Reservation
+
+    def reserve(self, guarantee: Any, **options: Any) -> Reservation:
+        self.last = super().reserve(guarantee, **options)
+        return self.last
+
+
+@dataclass(frozen=True)
+class _TellingLaplace(Laplace):
+    """Tells that it draws before it does."""
+
+    tell: Callable[[], None] = lambda: None
+
+    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+        self.tell()
+        return super().draw(truth, rng=rng)
+
+    def parameters(self) -> dict[str, Any]:
+        return Laplace(self.scale).parameters()
+
+
+def _release(ledger: _WatchedLedger, tell: Tell, request: str | None) -> None:
+    mechanism = _TellingLaplace(scale=100.0, tell=lambda: tell(_DRAWN, ledger.last.hash, 0.0))
+    published = release(Exact(0.0, Sensitivity(l1=1.0)), mechanism, ledger=ledger, request=request)
+    if request is not None:  # only then is the answer stored
+        tell(_PUBLISHED, ledger.last.hash, float(published.value))
 
 
 class _Laboratory:
@@ -116,6 +140,8 @@ class _Laboratory:
     def __init__(self, directory: Path, random_: random.Random, report: CrashReport) -> None:
         self.directory, self.random, self.report = directory, random_, report
         self._number = 0
+        with _WatchedLedger(":memory:", PureDP(1.0)) as ledger:  # import here what the writers would import each
+            _release(ledger, lambda *_: None, "warm")
         self._renew()
 
     def _renew(self) -> None:
@@ -125,13 +151,13 @@ class _Laboratory:
         self.path = self.directory / f"crash-{self._number}.db"
         self.budget = PureDP(self.random.choice((0.05, 1000.0)))
         self.drawn: set[bytes] = set()
-        self.published: dict[bytes, int] = {}
+        self.published: dict[bytes, float] = {}
         if self.random.random() < 0.7:  # else the writers race to create it
             Ledger(self.path, budget=self.budget).close()
 
     # -- writers ---------------------------------------------------------------------------------------------
 
-    def _writer(self, work: Callable[[Callable[[bytes, Any, int], None]], None]) -> tuple[int, int]:
+    def _writer(self, work: Callable[[Tell], None]) -> tuple[int, int]:
         """Fork a writer; return its process id and the end of the pipe through which it tells."""
         inlet, outlet = os.pipe()
         process = os.fork()
@@ -140,7 +166,7 @@ class _Laboratory:
             return process, inlet
         try:
             # One write of a few bytes is atomic and outlives the process.
-            work(lambda what, one, number: _tell(outlet, what, one.hash, number))
+            work(lambda what, digest, value: _tell(outlet, what, digest, value))
         except (LedgerError, InsufficientBudget):
             os._exit(3)
         except BaseException:
@@ -156,21 +182,20 @@ class _Laboratory:
         while block := os.read(inlet, 65536):
             told += block
         os.close(inlet)
-        for what, number, digest in _RECORD.iter_unpack(told):
+        for what, value, digest in _RECORD.iter_unpack(told):
             if what == _DRAWN:
                 self.drawn.add(digest)
                 self.report.drawn += 1
             else:
                 self.report.published += 1
-                if self.published.setdefault(digest, number) != number:
+                if self.published.setdefault(digest, value) != value:
                     self._found("one reservation, two published answers")
 
-    def _work(self, tell: Callable[[bytes, Any, int], None], releases: int) -> None:
-        with Ledger(self.path, budget=self.budget) as ledger:
+    def _work(self, tell: Tell, releases: int) -> None:
+        with _WatchedLedger(self.path, budget=self.budget) as ledger:
             for _ in range(releases):
-                number = int.from_bytes(os.urandom(6))
-                request = f"request {number % 8}" if number % 2 else None
-                _release(ledger, number, tell, request)
+                number = int.from_bytes(os.urandom(2))
+                _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
 
     # -- trials ----------------------------------------------------------------------------------------------
 
@@ -194,7 +219,7 @@ class _Laboratory:
     def kill_at_line(self, line: int) -> None:
         """One writer that dies at the given line."""
 
-        def work(tell: Callable[[bytes, Any, int], None]) -> None:
+        def work(tell: Tell) -> None:
             sys.settrace(_LineCounter(line).trace)
             self._work(tell, 2)
 
@@ -217,7 +242,7 @@ class _Laboratory:
         size = sum(file.stat().st_size for file in self.directory.glob(f"{self.path.name}*"))
         limit = self.random.randrange(1, max(size, 4096) + 65536)
 
-        def work(tell: Callable[[bytes, Any, int], None]) -> None:
+        def work(tell: Tell) -> None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
             self._work(tell, 50)
@@ -278,7 +303,8 @@ class _Laboratory:
         finally:
             connection.close()
         spends = {bytes.fromhex(digest): seq for seq, kind, _, digest in rows if kind == "spend"}
-        answers = {_whole(body, "spend"): _whole(body, "answer") for _, kind, body, _ in rows if kind == "answer"}
+        stored = [json.loads(body) for _, kind, body, _ in rows if kind == "answer"]
+        answers = {content["spend"]: content["answer"]["value"] for content in stored}
         for digest in self.drawn - spends.keys():
             self._found(f"drawn without a spend: {digest.hex()}")
         for digest, answer in self.published.items():
@@ -294,12 +320,8 @@ class _Laboratory:
                 self._found(f"refused after a crash: {error}")
 
 
-def _tell(outlet: int, what: bytes, digest: str, number: int) -> None:
-    os.write(outlet, _RECORD.pack(what, number, bytes.fromhex(digest)))
-
-
-def _whole(body: str, name: str) -> int:
-    return int(json.loads(body)[name])
+def _tell(outlet: int, what: bytes, digest: str, value: float) -> None:
+    os.write(outlet, _RECORD.pack(what, value, bytes.fromhex(digest)))
 
 
 class _LineCounter:
@@ -309,8 +331,8 @@ class _LineCounter:
         self.count, self.last = 0, last
 
     def trace(self, frame: Any, event: str, argument: Any) -> Any:
-        """Follow only this package, and the draw itself."""
-        if not frame.f_code.co_filename.startswith(_HERE):
+        """Follow the code of releases and ledgers only."""
+        if not frame.f_code.co_filename.startswith(_WATCHED):
             return None
         if event == "line":
             self.count += 1
