@@ -22,7 +22,7 @@ __all__ = ["BetaMean", "Binomial", "GammaVariance", "NormalCovariance", "Samplin
 
 Array = NDArray[np.float64]
 
-_REACH, _NODES = 6.0, 384
+_REACH, _NODES, _CELLS = 6.0, 384, 480
 _EXACT_BINOMIAL = 20_000
 
 
@@ -36,6 +36,19 @@ def _normal_nodes(count: int = _NODES) -> tuple[Array, Array]:
     points = np.linspace(-_REACH, _REACH, count)
     weights = np.exp(-points * points / 2)
     return points, weights / weights.sum()
+
+
+def _edges(centre: float, spread: float, cells: int, low: float, high: float) -> Array:
+    """Ends of cells around a centre, inside [low, high]: 12 deviations on each side, and the rest in one cell."""
+    inner = np.linspace(max(low, centre - 12 * spread), min(high, centre + 12 * spread), cells + 1)
+    return np.unique(np.concatenate([[low], inner, [high]]))
+
+
+def _middles(edges: Array, cumulative: Array) -> tuple[Array, Array]:
+    """Middles of cells and their probabilities."""
+    weights = np.diff(cumulative)
+    kept = weights > 0
+    return ((edges[1:] + edges[:-1]) / 2)[kept], weights[kept] / weights[kept].sum()
 
 
 class SamplingModel(ABC):
@@ -136,17 +149,24 @@ class BetaMean(SamplingModel):
         return sum(self.dispersion) / len(self.dispersion) * (parameter - low) * (high - parameter) / self.n
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
-        """Quantiles of the beta law at normal points."""
+        """Cells of the beta law, or of several of them."""
         low, high = self.bounds
         position = (parameter - low) / (high - low)
-        count = len(self.dispersion)
-        concentration = self.n / np.array(self.dispersion)[:, None] - 1
-        first, second = position * concentration, (1 - position) * concentration
-        if min(first.min(), second.min()) <= 0:
+        if not 0 < position < 1:
             return np.array([parameter]), np.array([1.0])
-        points, weights = _normal_nodes(_NODES if count == 1 else _NODES // 4)
-        values = special.betaincinv(first, second, special.ndtr(points)).ravel()
-        return np.asarray(low + (high - low) * values), np.tile(weights, count) / count
+        cells = _CELLS if len(self.dispersion) == 1 else _CELLS // 3
+        parts = [self._cells(position, self.n / share - 1, cells) for share in self.dispersion]
+        values = np.concatenate([middle for middle, _ in parts])
+        weights = np.concatenate([weight for _, weight in parts]) / len(parts)
+        return np.asarray(low + (high - low) * values), weights
+
+    @staticmethod
+    def _cells(position: float, concentration: float, cells: int) -> tuple[Array, Array]:
+        if concentration <= 0:  # one row, at the bounds: nothing is known but its mean
+            return np.array([0.0, 1.0]), np.array([1 - position, position])
+        spread = math.sqrt(position * (1 - position) / (concentration + 1))
+        edges = _edges(position, spread, cells, 0.0, 1.0)
+        return _middles(edges, special.betainc(position * concentration, (1 - position) * concentration, edges))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +213,14 @@ class GammaVariance(SamplingModel):
         return parameter**2 * max(2 / (self.n - 1) + (self._kurtosis(parameter) - 3) / self.n, 1e-12)
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
-        """Quantiles of the gamma law at normal points, inside the domain."""
+        """Cells of the gamma law, inside the domain."""
         if parameter <= 0:
             return np.array([0.0]), np.array([1.0])
-        points, weights = _normal_nodes()
-        shape = parameter**2 / self.variance(parameter)
-        values = special.gammaincinv(shape, special.ndtr(points)) * (parameter / shape)
+        spread = math.sqrt(self.variance(parameter))
+        shape = (parameter / spread) ** 2
+        edges = _edges(parameter, spread, _CELLS, 0.0, parameter + 40 * spread)
+        below = np.asarray(special.gammainc(shape, edges * (shape / parameter)), dtype=float)
+        values, weights = _middles(edges, below)
         return np.minimum(values, self.largest), weights
 
 
