@@ -63,6 +63,10 @@ _PUBLIC = {
     "Plan": "planning",
     "plan": "planning",
     "Ledger": "ledger",
+    # comparing
+    "compare_means": "comparing.compare",
+    "compare_arms": "comparing.compare",
+    "plan_comparison": "comparing.planning",
     # inference
     "NoiseAware": "inference.population",
     "MultipleSynthesis": "inference.multiple_synthesis",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
@@ -126,8 +127,7 @@ class Selection(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
-        names = getattr(self, "__dataclass_fields__", {})
-        return {name: getattr(self, name) for name in names}
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def _strongest(

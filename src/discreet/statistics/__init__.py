@@ -3,7 +3,10 @@
 from discreet.statistics.count import Count
 from discreet.statistics.covariance import Covariance
 from discreet.statistics.covariance_matrix import CorrelationMatrix, CovarianceMatrix
+from discreet.statistics.grouped import Grouped
 from discreet.statistics.mean import Mean, Proportion
+from discreet.statistics.mean_difference import MeanDifference, WinsorizedMoments
+from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
@@ -22,7 +25,10 @@ __all__ = [
     "Count",
     "Covariance",
     "CovarianceMatrix",
+    "Grouped",
     "Mean",
+    "MeanDifference",
+    "MeanAndVariance",
     "Mode",
     "NoisyAverage",
     "PooledCovariance",
@@ -35,5 +41,6 @@ __all__ = [
     "Sum",
     "SumAndCount",
     "Variance",
+    "WinsorizedMoments",
     "statistic_from_dict",
 ]

@@ -1,0 +1,157 @@
+"""Outlier scores and omission steps: brute force, exact coins, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from flint import arb
+
+from discreet import OutlierSuppression, PoissonSample
+from discreet.errors import InvalidParameter, NoConversion
+from discreet.guarantees import ApproxDP, PureDP
+from discreet.noise.events import exact_events
+from discreet.outliers import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
+from discreet.sensitivity import Neighbours
+from tests.chosen_entropy import ChosenEntropy
+
+
+def test_absolute_scores_by_brute_force() -> None:
+    data = np.random.default_rng(1).integers(0, 126, 300)
+    brute = np.abs(data[:, None] - data[None]).mean(axis=1) / 125
+    np.testing.assert_allclose(AbsoluteDistance((0, 125)).mean_distances(data), brute, rtol=1e-13)
+
+
+def test_discrete_scores_by_brute_force() -> None:
+    generator = np.random.default_rng(2)
+    for data in (generator.integers(-3, 4, 200), generator.choice(list("abc"), 200), generator.random(50).round(1)):
+        brute = (data[:, None] != data[None]).mean(axis=1)
+        np.testing.assert_allclose(DiscreteDistance().mean_distances(data), brute, rtol=1e-15)
+    rows = generator.integers(0, 2, (100, 3))
+    brute = (rows[:, None] != rows[None]).any(axis=2).mean(axis=1)
+    np.testing.assert_allclose(DiscreteDistance().mean_distances(rows), brute, rtol=1e-15)
+
+
+def test_euclidean_scores_by_brute_force_and_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(3).normal(size=(120, 3))
+    bounds = ((-1, 1), (-2, 2), (0, 3))
+    clipped = np.clip(rows, [-1, -2, 0], [1, 2, 3])
+    brute = np.linalg.norm(clipped[:, None] - clipped[None], axis=2).mean(axis=1) / math.sqrt(4 + 16 + 9)
+    whole = EuclideanDistance(bounds).mean_distances(rows)
+    monkeypatch.setattr("discreet.outliers._BLOCK", 500)
+    np.testing.assert_allclose(EuclideanDistance(bounds).mean_distances(rows), whole, rtol=1e-15)
+    np.testing.assert_allclose(whole, brute, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("distance", "data"),
+    [
+        (AbsoluteDistance((0.1, 0.9)), np.random.default_rng(4).random(400)),
+        (DiscreteDistance(), np.random.default_rng(5).integers(0, 9, 400)),
+        (EuclideanDistance(((0, 1), (0, 2))), np.random.default_rng(6).random((150, 2))),
+    ],
+)
+def test_error_bounds_cover_the_floats(distance, data) -> None:  # type: ignore[no-untyped-def]
+    floats, rows = distance.mean_distances(data), distance.prepare(data)
+    for index in range(0, len(data), 37):
+        exact = distance.mean_distance_ball(rows, index)
+        assert abs(float(exact) - floats[index]) <= distance.error(len(data))
+        assert exact.rel_accuracy_bits() > 40
+
+
+def test_scores_lie_between_the_limits_for_any_data() -> None:
+    for data in ([5.0], [0.0, 1e9, -1e9], [3.0] * 7):
+        scores = outlier_scores(data, 0.2, 0.7, AbsoluteDistance((0, 10)))
+        assert np.all((scores >= 0.2) & (scores <= 0.7))
+    assert outlier_scores([], 0.2, 0.7, AbsoluteDistance((0, 10))).size == 0
+
+
+def test_exact_coin_takes_more_bits_when_close() -> None:
+    """U = ½ exactly in its first 64 bits against p = ½ + 2⁻¹⁰⁰: decided by later bits."""
+    for further, expected in ((0, True), (2**64 - 1, False)):
+        entropy = ChosenEntropy([2**63], further=[further])
+        assert exact_events(np.array([0.5]), 0.0, lambda _: arb(1) / 2 + arb(2) ** -100, entropy=entropy)[0] == expected
+        assert entropy.extra_words >= 1
+
+
+def test_poisson_sample_keeps_with_its_rate() -> None:
+    """Binomial at 6 standard deviations: a false alarm once in 5e8; a rate off by 0.01 is seen surely at 200,000."""
+    kept = PoissonSample(0.3).kept(range(200_000))
+    assert abs(kept.mean() - 0.3) < 6 * math.sqrt(0.21 / 200_000)
+    assert PoissonSample(1.0).kept(range(1000)).all()
+    again = PoissonSample(0.3).kept(range(200_000))
+    assert (kept != again).any()
+
+
+def test_suppression_deletes_by_the_scores() -> None:
+    data = np.repeat([0.0, 100.0], [90_000, 10_000])
+    step = OutlierSuppression(0.1, 0.8, AbsoluteDistance((0, 100)))
+    kept = step.kept(data)
+    for value, deleted in ((0.0, 0.1 + 0.7 * 0.1), (100.0, 0.1 + 0.7 * 0.9)):
+        rows = data == value
+        assert abs(1 - kept[rows].mean() - deleted) < 6 * math.sqrt(deleted * (1 - deleted) / rows.sum())
+
+
+def test_apply_keeps_the_container() -> None:
+    frame = pd.DataFrame({"x": range(100)})
+    step = PoissonSample(0.5)
+    for data in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), frame["x"].to_numpy(), list(range(100))):
+        part = step.apply(data, rng=1)
+        assert type(part) is type(data)
+        assert len(part) == int(step.kept(data, rng=1).sum())
+
+
+def test_guarantees_of_steps_invert() -> None:
+    for step in (PoissonSample(0.25), OutlierSuppression(0.4, 0.5, DiscreteDistance())):
+        target = ApproxDP(1.0, 1e-6)
+        spent = step.before(target)
+        assert step.amplify(spent).within(target)
+        assert step.amplify(spent).epsilon == pytest.approx(1.0, rel=1e-9)
+        assert step.to_dict()["name"] == step.name
+
+
+def test_settings_without_a_theorem_are_refused() -> None:
+    for step in (PoissonSample(0.25), OutlierSuppression(0.4, 0.5, DiscreteDistance())):
+        step.require(Neighbours.ADD_REMOVE)
+        with pytest.raises(InvalidParameter, match="added and removed"):
+            step.require(Neighbours.REPLACE_ONE)
+        with pytest.raises(InvalidParameter, match="several rows"):
+            step.require(Neighbours.ADD_REMOVE, unit="person")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: PoissonSample(0.0),
+        lambda: PoissonSample(1.1),
+        lambda: PoissonSample("x"),  # type: ignore[arg-type]
+        lambda: OutlierSuppression(0.0, 0.5, DiscreteDistance()),
+        lambda: OutlierSuppression(0.5, 0.4, DiscreteDistance()),
+        lambda: OutlierSuppression(0.1, 0.4, "absolute"),  # type: ignore[arg-type]
+        lambda: AbsoluteDistance((1, 0)),
+        lambda: AbsoluteDistance((0, math.inf)),
+        lambda: EuclideanDistance(()),
+        lambda: AbsoluteDistance((0, 1)).mean_distances([0.0, math.nan]),
+        lambda: AbsoluteDistance((0, 1)).mean_distances([[0.0]]),
+        lambda: EuclideanDistance(((0, 1),)).mean_distances([[0.0, 1.0]]),
+        lambda: DiscreteDistance().mean_distances([0.0, math.nan]),
+        lambda: PoissonSample(0.5).kept(3),
+    ],
+)
+def test_refusals(call) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidParameter):
+        call()
+
+
+def test_no_budget_where_suppression_alone_costs_more() -> None:
+    with pytest.raises(NoConversion, match="no budget exists"):
+        OutlierSuppression(0.1, 0.9, DiscreteDistance()).before(PureDP(1.0))
+
+
+def test_exact_score_is_a_fraction() -> None:
+    distance = AbsoluteDistance((0, 3))
+    assert distance.mean_distance_ball(distance.prepare([0, 1, 3]), 0).contains(arb(4) / 9)
