@@ -44,12 +44,12 @@ class Partition:
 
 
 class ParallelSpending:
-    """What was spent in each part: a common amount, and what single parts spent beyond it."""
+    """What single parts spent beyond what was spent in all of them alike."""
 
     def __init__(self, partition: Partition, nothing: Amount) -> None:
         self.partition = partition
         self._known = frozenset(partition.parts)
-        self._common = self._highest = nothing
+        self._highest = nothing
         self._extra: dict[str, Amount] = {}
         self._nothing = nothing
 
@@ -62,22 +62,30 @@ class ParallelSpending:
         if not isinstance(costs, Mapping):
             return costs
         highest = self._highest
-        for part, cost in costs.items():
-            highest = peak(highest, added(self._extra.get(part, self._nothing), cost))
+        for amount in {id(amount): amount for amount in self._after(costs).values()}.values():
+            highest = peak(highest, amount)
         return less(highest, self._highest)
 
-    def spend(self, costs: Mapping[str, Amount] | Amount) -> None:
-        """Count it: an amount is spent in every part."""
-        if not isinstance(costs, Mapping):
-            self._common = added(self._common, costs)
-            return
-        self._highest = added(self._highest, self.charge(costs))
-        for part, cost in costs.items():
-            self._extra[part] = added(self._extra.get(part, self._nothing), cost)
+    def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
+        """What the named parts would have spent by themselves.
 
-    def spent(self, part: str) -> Amount:
-        """What one part spent."""
-        return added(self._common, self._extra.get(part, self._nothing))
+        Most parts of a large partition share one history, and so one object: each pair is added once.
+        """
+        sums: dict[tuple[int, int], Amount] = {}
+        after: dict[str, Amount] = {}
+        for part, cost in costs.items():
+            before = self._extra.get(part, self._nothing)
+            pair = (id(before), id(cost))
+            if pair not in sums:
+                sums[pair] = added(before, cost)
+            after[part] = sums[pair]
+        return after
+
+    def spend(self, costs: Mapping[str, Amount] | Amount) -> None:
+        """Count it. One amount for all parts raises the largest as much as any, and changes nothing here."""
+        if isinstance(costs, Mapping):
+            self._highest = added(self._highest, self.charge(costs))
+            self._extra |= self._after(costs)
 
 
 def texts(amount: Amount) -> list[str]:

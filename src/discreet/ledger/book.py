@@ -159,9 +159,9 @@ class Book:
             self.follow()
             yield self.balance
 
-    def append(self, kind: str, content: Mapping[str, Any]) -> Entry:
-        """Write one entry; inside `step`, and once only."""
-        entry = self.journal.append(self.balance.last, kind, canonical(kind, content))
+    def append(self, kind: str, body: str) -> Entry:
+        """Write one entry, given in canonical form; inside `step`, and once only."""
+        entry = self.journal.append(self.balance.last, kind, body)
         self._added.append(entry)
         return entry
 

@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -55,9 +56,9 @@ class Entry:
     body: str
     hash: str
 
-    @property
+    @cached_property
     def content(self) -> Any:
-        """The body, parsed."""
+        """The body, parsed once."""
         return json.loads(self.body)
 
 

@@ -138,7 +138,7 @@ class Ledger:
         with self._book.step() as balance:
             _check_pins(balance, neighbours, unit)
             new = {"neighbours": None if neighbours is None else neighbours.value, "unit": unit}
-            self._book.append("pin", {**new, "created": claim.now()})
+            self._book.append("pin", canonical("unit", new | {"created": claim.now()}))
 
     # -- spending ------------------------------------------------------------------------------------------
 
@@ -195,7 +195,8 @@ class Ledger:
             if content["release_id"] in balance.releases:
                 raise InvalidParameter("release_id", release_id, "was used before", "Leave it out.")
             charge, total = _charged(balance, content)
-            entry = self._book.append("spend", content | {"charge": texts(charge), "total": texts(total)})
+            sums = {"charge": texts(charge), "total": texts(total)}
+            entry = self._book.append("spend", canonical("release", content | sums))
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
 
     def _earlier(self, balance: Balance, content: Mapping[str, Any]) -> Reservation | None:
@@ -222,14 +223,13 @@ class Ledger:
         ``answer`` is made of JSON values.
         """
         requirements.instance("reservation", reservation, Reservation, "what reserve() returned")
-        canonical("answer", answer)
+        body = canonical("answer", {"spend": reservation.seq, "answer": answer, "created": claim.now()})
         with self._book.step() as balance:
             if self._book.journal.hash_at(reservation.seq) != reservation.hash:
                 raise LedgerMismatch("the reservation belongs to another ledger. Record it where it was made.")
             if reservation.seq in balance.answers:
                 return self._book.answer(reservation.seq)
-            content = {"spend": reservation.seq, "answer": answer, "created": claim.now()}
-            entry = self._book.append("answer", content)
+            entry = self._book.append("answer", body)
         return entry.content["answer"]
 
     def partition(self, name: str, parts: Iterable[str], *, membership_public: bool = False) -> Partition:
@@ -258,7 +258,7 @@ class Ledger:
             claim.require_stable_membership(declared, balance.neighbours)
             if known is None:
                 content = {"name": name, "parts": list(declared.parts), "membership_public": membership_public}
-                self._book.append("partition", content | {"created": claim.now()})
+                self._book.append("partition", canonical("parts", content | {"created": claim.now()}))
         return declared
 
     # -- looking -------------------------------------------------------------------------------------------
