@@ -144,10 +144,14 @@ class BoundedCurve:
     def __init__(self, shift: Fraction, width: Fraction | None) -> None:
         self.shift = shift if width is None else min(shift, width)
         self.rest = None if width is None else width - self.shift
+        self.total = self._total()
+
+    def _total(self) -> Fraction:
+        if self.rest == 0:  # one pair only: the loss is the shift, exactly
+            return self.shift
         with precisely():
-            loss = self.loss().upper()
-            mantissa, exponent = loss.man_exp()
-        self.total = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+            mantissa, exponent = self.loss().upper().man_exp()
+        return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
     def _floats(self) -> tuple[Array, Array]:
         rest = math.inf if self.rest is None else float(self.rest)

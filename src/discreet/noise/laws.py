@@ -370,7 +370,9 @@ class TruncatedLaplaceLaw(LocationLaw):
         """Distribution function."""
         z = self._standardised(np.clip(x, self.lower, self.upper))
         left, right = self._mass
-        below = np.exp(np.minimum(z, 0)) - np.exp(-self._sides[0])
+        # exp(z) − exp(−left), without cancellation where the domain is short beside the scale.
+        up_to = np.minimum(z, 0) + self._sides[0]
+        below = np.exp(np.minimum(z, 0)) * -np.expm1(-up_to)
         return _plain(np.where(z < 0, below, left - np.expm1(-np.maximum(z, 0))) / (left + right))
 
     def quantile(self, q: ArrayLike) -> Floats:

@@ -1,0 +1,379 @@
+"""Bounded Laplace: exact scales, exact curve, tightness, and the papers' own numbers."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from discreet import (
+    ApproxDP,
+    BoundedLaplace,
+    Exact,
+    GaussianDP,
+    Ledger,
+    PureDP,
+    Sensitivity,
+    ZeroConcentratedDP,
+    release,
+)
+from discreet.bounded_curve import BoundedCurve, divergence, divergence_bound, largest_loss, worst_position
+from discreet.bounded_loss import Coordinate, assigned_loss, spread_loss
+from discreet.bounded_profile import BoundedLaplaceProfile
+from discreet.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
+from discreet.errors import DiscreetError
+from discreet.rounding import ball, decimal, precisely
+from discreet.testing import check_calibration, check_mechanism, exact_loss
+
+UNIT = Sensitivity(l1=0.1)
+KINDS = [PureDP(1.0), ApproxDP(1.0, 0.01), ApproxDP(0.1, 1e-6), GaussianDP(1.0), ZeroConcentratedDP(0.5)]
+
+
+def test_contract_numbers():
+    """Provenance: solved with mpmath at 50 digits before the code was written."""
+    calibrate = BoundedLaplace.calibrate
+    assert calibrate(PureDP(1.0), UNIT, bounds=(0, 1)).scale == pytest.approx(0.161156010442, abs=1e-12)
+    assert calibrate(ApproxDP(1.0, 0.01), UNIT, bounds=(0, 1)).scale == pytest.approx(0.135497, abs=1e-6)
+    published = calibrate(ApproxDP(1.0, 0.01), UNIT, bounds=(0, 1), as_published="holohan2018")
+    assert published.scale == pytest.approx(0.159273, abs=1e-6)
+    wide = calibrate(ApproxDP(0.5, 0.05), Sensitivity(l1=0.2), bounds=(0, 1))
+    assert wide.scale == pytest.approx(0.382383, abs=1e-6)
+    narrow = calibrate(ApproxDP(0.1, 0.01), Sensitivity(l1=0.01), bounds=(0, 1))
+    assert narrow.scale == pytest.approx(0.105190, abs=1e-6)
+    assert BoundedLaplace(scale=0.1, bounds=(0, 1)).guarantee(UNIT).epsilon == pytest.approx(1.489850, abs=5e-7)
+
+
+def test_holohan2018_delta_is_far_below_its_claim():
+    """At the paper's scale for (1, 0.01) the true δ is 4.7e-5, and the worst pair lies inside the domain."""
+    published = BoundedLaplace.calibrate(ApproxDP(1.0, 0.01), UNIT, bounds=(0, 1), as_published="holohan2018")
+    assert published.profile(UNIT).delta_at(1.0) == pytest.approx(4.69e-5, rel=0.01)
+    tight = BoundedLaplace.calibrate(ApproxDP(1.0, 0.01), UNIT, bounds=(0, 1)).scale
+    position = worst_position(np.asarray(1.0), np.asarray(0.1 / tight), np.asarray(0.9 / tight)) * tight
+    assert float(position) == pytest.approx(0.0139, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "change", "true_epsilon"), [(1.0, 0.1, 1.4898), (0.1, 0.01, 0.1909), (1.0, 1.0, 1.0)]
+)
+def test_liu2019_scale_is_not_what_it_claims(epsilon, change, true_epsilon):
+    sensitivity = Sensitivity(l1=change)
+    made = BoundedLaplace.calibrate(PureDP(epsilon), sensitivity, bounds=(0, 1), as_published="liu2019")
+    assert made.scale == pytest.approx(change / epsilon)
+    assert made.guarantee(sensitivity).epsilon == pytest.approx(true_epsilon, abs=5e-5)
+    found, _ = exact_loss(made.law(0.0), made.law(change))
+    assert found == pytest.approx(true_epsilon, rel=1e-3)
+
+
+def test_liu2019_scale_loses_at_most_twice_the_claim():
+    sensitivity = Sensitivity(l1=1e-6)
+    made = BoundedLaplace.calibrate(PureDP(1e-3), sensitivity, bounds=(0, 1), as_published="liu2019")
+    assert 1.999e-3 < made.guarantee(sensitivity).epsilon < 2e-3
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (0, None), (None, 1), (-3, 5)], ids=str)
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("change", [0.01, 0.5, 1.0])
+def test_conformance(bounds, epsilon, change):
+    sensitivity = Sensitivity(l1=change)
+    made = BoundedLaplace.calibrate(PureDP(epsilon), sensitivity, bounds=bounds)
+    end = bounds[1] if bounds[0] is None else bounds[0]
+    report = check_mechanism(made, sensitivity, truths=(end, 0.4), draws=60_000)
+    assert report.tightness >= 0.99
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (0, None)], ids=str)
+@pytest.mark.parametrize("guarantee", KINDS, ids=str)
+def test_calibration_is_met_and_tight(guarantee, bounds):
+    check_calibration(BoundedLaplace, [guarantee], UNIT, bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("scale", "change", "epsilon"),
+    [(0.135, 0.1, 1.0), (0.4, 0.2, 0.5), (0.1, 0.01, 0.1), (0.05, 0.3, 4.0), (3.0, 0.5, 0.1)],
+)
+def test_curve_against_every_pair_of_neighbours(scale, change, epsilon):
+    """δ found by integrating both densities over a mesh, for all pairs on a mesh, both ways round."""
+    made = BoundedLaplace(scale=scale, bounds=(0, 1))
+    starts = np.unique(np.concatenate([np.linspace(0, 1 - change, 25), np.linspace(0, min(0.1, 1 - change), 25)]))
+    losses = [exact_loss(made.law(q), made.law(q + change), (epsilon,))[1][0] for q in starts]
+    claimed = made.profile(Sensitivity(l1=change)).delta_at(epsilon)
+    assert max(losses) <= claimed * (1 + 1e-7)
+    assert max(losses) >= 0.99 * claimed
+
+
+def test_shorter_moves_lose_less():
+    made = BoundedLaplace(scale=0.135, bounds=(0, 1))
+    claimed = made.profile(UNIT).delta_at(1.0)
+    rng = np.random.default_rng(5)
+    for q, z in zip(rng.uniform(0, 0.9, 40), rng.uniform(0, 0.1, 40), strict=True):
+        assert exact_loss(made.law(q), made.law(q + z), (1.0,))[1][0] <= claimed * (1 + 1e-7)
+
+
+def test_closed_form_of_one_pair_against_quadrature():
+    with mpmath.workdps(30):
+        for shift, width, t, epsilon in [(0.7, 7.0, 0.1, 1.0), (0.01, 0.1, 0.03, 0.005), (3.0, 30.0, 2.0, 2.5)]:
+            p = _density(t, width)
+            q = _density(t + shift, width)
+            end = mpmath.findroot(
+                lambda x, p=p, q=q, e=epsilon: mpmath.log(p(x) / q(x)) - e, (t, t + shift), solver="ridder"
+            )
+            wanted = mpmath.quad(lambda x, p=p, q=q, e=epsilon: p(x) - mpmath.exp(e) * q(x), [0, t, end])
+            found = divergence(np.asarray(epsilon), np.asarray(t), np.asarray(shift), np.asarray(width - shift))
+            assert float(found) == pytest.approx(float(wanted), rel=1e-12)
+
+
+def _density(centre, width):
+    mass = 2 - mpmath.exp(-centre) - mpmath.exp(centre - width)
+    return lambda x: mpmath.exp(-abs(x - centre)) / mass
+
+
+def test_divergence_rises_then_falls_before_the_middle():
+    """The theorem that the certificates rest on, over random settings: one sign change of the slope, by rest/2."""
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        shift = math.exp(rng.uniform(-7, 3))
+        rest = shift * math.exp(rng.uniform(-6, 7))
+        epsilon = float(largest_loss(np.asarray(shift), np.asarray(rest))) * rng.uniform(0, 1)
+        t = np.sort(np.concatenate([rng.uniform(0, rest / 2, 150), rest / 2 * np.exp(-rng.uniform(0, 20, 150))]))
+        steps = np.diff(divergence(np.asarray(epsilon), t, np.asarray(shift), np.asarray(rest)))
+        steps = steps[np.abs(steps) > 1e-13]
+        assert np.count_nonzero(np.diff(np.sign(steps))) <= 1
+        assert steps.size == 0 or steps[0] > 0 or np.all(steps < 0)
+
+
+def test_bound_covers_the_maximum_and_little_more():
+    rng = np.random.default_rng(12)
+    shift = np.exp(rng.uniform(-20, 3, 3000))
+    rest = shift * np.exp(rng.uniform(-15, 20, 3000))
+    epsilon = largest_loss(shift, rest) * rng.uniform(0, 0.999, 3000)
+    bound = divergence_bound(epsilon, shift, rest)
+    for fraction in (0.0, 1e-6, 1e-3, 0.1, 0.5, 1.0):
+        with np.errstate(all="ignore"):
+            here = divergence(epsilon, np.minimum(rest / 2, 40.0) * fraction, shift, rest)
+        assert np.all(here <= bound)
+    at = divergence(epsilon, worst_position(epsilon, shift, rest), shift, rest)
+    assert np.quantile(bound / at - 1, 0.99) < 1e-7
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 0.3, 50.0])
+@pytest.mark.parametrize("change", [1e-9, 1e-3, 0.25, 1.0])
+def test_scale_against_mpmath(epsilon, change):
+    """holohan2018's fixed point at 60 digits, in its own form, which cancels in doubles but not here."""
+    with mpmath.workdps(60):
+        delta_q, eps = mpmath.mpf(Fraction(change).numerator) / Fraction(change).denominator, mpmath.mpf(repr(epsilon))
+
+        def gap(log_b):
+            b = mpmath.exp(log_b)
+            ratio = (1 - (mpmath.exp(-delta_q / b) + mpmath.exp(-(1 - delta_q) / b)) / 2) / (
+                1 - (1 + mpmath.exp(-1 / b)) / 2
+            )
+            return delta_q / b + mpmath.log(ratio) - eps
+
+        start = mpmath.log(delta_q / eps)
+        wanted = mpmath.exp(mpmath.findroot(gap, (start - mpmath.mpf("1e-9"), start + 1), solver="anderson", tol=1e-80))
+    scale = bounded_laplace_scale(PureDP(epsilon), Fraction(change), Fraction(1))
+    assert mpmath.mpf(scale) == pytest.approx(wanted, rel=4e-16)
+    assert mpmath.mpf(scale) >= wanted * (1 - mpmath.mpf("1e-30"))
+    fast = float(bounded_laplace_scales(epsilon, 0.0, change, 0.0, 1.0))
+    assert 0 <= fast / scale - 1 < 1e-13
+
+
+def test_no_rounding_ever_exceeds_the_claim():
+    """True ε above the claim in none of 4,000 random settings (vectorised scales, checked in ball arithmetic)."""
+    rng = np.random.default_rng(13)
+    count = 4000
+    epsilon = np.exp(rng.uniform(np.log(1e-9), np.log(50), count))
+    width = np.exp(rng.uniform(-10, 10, count))
+    low = rng.normal(0, 1, count) * width
+    change = width * np.exp(rng.uniform(np.log(1e-9), 0, count))
+    scales = bounded_laplace_scales(epsilon, 0.0, change, low, low + width)
+    with precisely():
+        for e, c, lo, hi, b in zip(epsilon, change, low, low + width, scales, strict=True):
+            exact = Fraction(b)
+            curve = BoundedCurve(Fraction(c) / exact, (Fraction(hi) - Fraction(lo)) / exact)
+            assert curve.loss() <= ball(decimal(e))
+            nearer = Fraction(b * (1 - 1e-12))
+            wasteful = BoundedCurve(Fraction(c) / nearer, (Fraction(hi) - Fraction(lo)) / nearer)
+            assert wasteful.loss() > ball(decimal(e))
+
+
+def test_vectorised_approximate_scales_are_certified_and_near_the_smallest():
+    rng = np.random.default_rng(14)
+    epsilon = np.exp(rng.uniform(np.log(1e-6), np.log(20), 150))
+    epsilon[:10] = 0.0
+    delta = np.exp(rng.uniform(np.log(1e-10), np.log(0.5), 150))
+    change = np.exp(rng.uniform(np.log(1e-6), 0, 150))
+    scales = bounded_laplace_scales(epsilon, delta, change, 0.0, 1.0)
+    with precisely():
+        for e, d, c, b in zip(epsilon, delta, change, scales, strict=True):
+            assert BoundedCurve(Fraction(c) / Fraction(b), 1 / Fraction(b)).delta(decimal(e)) <= ball(decimal(d))
+            nearer = Fraction(b * (1 - 1e-5))
+            assert BoundedCurve(Fraction(c) / nearer, 1 / nearer).delta(decimal(e)) > ball(decimal(d))
+
+
+def test_larger_scales_lose_less():
+    scales = np.geomspace(0.01, 10, 400)
+    for epsilon, change in [(1.0, 0.1), (0.1, 0.5), (0.0, 0.3), (3.0, 0.02)]:
+        bound = divergence_bound(np.full(400, epsilon), change / scales, (1 - change) / scales)
+        assert np.all(np.diff(bound) <= 1e-7 * bound[:-1])
+
+
+def test_gaussian_and_concentrated_parameters_against_quadrature():
+    """μ: no ε may need a larger one. ρ: Rényi divergences in closed form over a mesh of pairs and orders."""
+    shift, width = 1.0, 10.0
+    profile = BoundedLaplaceProfile([(Fraction(1), Fraction(10))])
+    mu = profile.gaussian()
+    for epsilon in (0.0, 0.05, 0.3, 0.8, 1.2, 1.4):
+        assert profile.delta_at(epsilon) <= mu.delta_at(epsilon) * (1 + 1e-9)
+    assert mu.delta_at(0.0) == pytest.approx(profile.delta_at(0.0), rel=1e-9)
+    found = max(
+        _renyi(t, shift, width, order) / order
+        for t in np.linspace(0, width - shift, 181)
+        for order in (1.0001, 1.05, 1.2, 1.5, 2.0, 4.0, 16.0)
+    )
+    assert found <= profile.concentrated().rho <= 1.01 * found
+
+
+def _renyi(t, shift, width, order):
+    mass = [2 - math.exp(-q) - math.exp(q - width) for q in (t, t + shift)]
+    k = order - 1
+    inner = math.exp(k * shift) * (-math.expm1(-t) - math.expm1(-(2 * order - 1) * shift) / (2 * order - 1))
+    inner += math.exp(-k * shift) * (math.exp(-shift) - math.exp(t - width))
+    return math.log(mass[1] / mass[0]) + math.log(inner / mass[0]) / k
+
+
+def test_half_line_is_the_limit_of_long_domains():
+    half = BoundedLaplace(scale=0.1, bounds=(0, None)).guarantee(UNIT).epsilon
+    long = BoundedLaplace(scale=0.1, bounds=(0, 1e9)).guarantee(UNIT).epsilon
+    mirrored = BoundedLaplace(scale=0.1, bounds=(None, 0)).guarantee(UNIT).epsilon
+    assert half == mirrored == pytest.approx(long, rel=1e-12)
+    assert half == pytest.approx(1 + math.log(2 - math.exp(-1)), rel=1e-12)
+
+
+def test_a_change_loses_more_when_it_is_spread():
+    """Two coordinates, the change split every way: the largest total loss is at equal slopes, above Δ in one."""
+    same = [Coordinate(Fraction(1), Fraction(10))] * 2
+    mixed = [Coordinate(Fraction(1), Fraction(10)), Coordinate(Fraction(2), Fraction(3))]
+    change = Fraction(3, 2)
+    for coordinates in (same, mixed):
+        with precisely():
+            split = [Fraction(k, 200) * change for k in range(201)]
+            totals = [float(coordinates[0].loss(z) + coordinates[1].loss(change - z)) for z in split]
+        assert max(totals) <= spread_loss(coordinates, change) <= max(totals) * (1 + 1e-4)
+        assert spread_loss(coordinates, change) > totals[0]
+
+
+def test_moves_are_assigned_to_the_worst_coordinates():
+    coordinates = [
+        Coordinate(Fraction(1), Fraction(10)),
+        Coordinate(Fraction(3), Fraction(5)),
+        Coordinate(Fraction(2), None),
+    ]
+    moves = [Fraction(1), Fraction(1, 2)]
+    with precisely():
+        every = [
+            float(coordinates[i].loss(moves[0]) + coordinates[j].loss(moves[1]))
+            for i in range(3)
+            for j in range(3)
+            if i != j
+        ]
+    assert assigned_loss(coordinates, moves) == pytest.approx(max(every), rel=1e-9)
+
+
+@pytest.mark.parametrize("guarantee", KINDS, ids=str)
+def test_vectors_are_split_by_coordinate(guarantee):
+    sensitivities = [Sensitivity(l1=0.1), Sensitivity(l1=0.3)]
+    made = BoundedLaplace.calibrate(guarantee, sensitivities, bounds=[(0, 1), (-2, 2)], shares=(2.0, 1.0))
+    assert made.profile(sensitivities).within(guarantee)
+    assert made.profile(Sensitivity(moves=(0.3, 0.1))).within(guarantee)
+    parts = guarantee.split([2.0, 1.0])
+    alone = [
+        bounded_laplace_scale(parts[0], Fraction(0.1), Fraction(1)),
+        bounded_laplace_scale(parts[1], Fraction(0.3), Fraction(4)),
+    ]
+    assert made.scale == pytest.approx(alone)
+
+
+def test_default_shares_are_proportional_to_the_sensitivities():
+    """liu2019 (8) as published: then all coordinates have one scale, δ₁/ε."""
+    sensitivities = [Sensitivity(l1=0.1), Sensitivity(l1=0.3)]
+    made = BoundedLaplace.calibrate(PureDP(1.0), sensitivities, bounds=(0, 1), as_published="liu2019")
+    assert made.scale == pytest.approx((0.4, 0.4))
+
+
+def test_a_move_longer_than_the_domain_counts_as_the_domain():
+    far = BoundedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=50.0), bounds=(0, 1))
+    assert far.scale == 1.0
+
+
+def test_truths_outside_are_clamped_exactly():
+    made = BoundedLaplace(scale=0.1, bounds=(0, 1))
+    assert made.law(7.0).location == 1.0
+    assert made.law(Fraction(-1, 3)).location == 0.0
+    assert made._domain.clamp(Fraction(1, 3)) == Fraction(1, 3)
+    assert made.law(10**30).location == 1.0
+    assert np.array_equal(made.law(np.array([-1.0, 0.5, 2.0])).location, [0.0, 0.5, 1.0])
+
+
+def test_release_end_to_end():
+    ledger = Ledger(":memory:", budget=PureDP(2.0))
+    made = BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, 1))
+    noisy = release(Exact(Fraction(1, 3), UNIT), made, ledger=ledger)
+    assert 0 <= noisy.value <= 1
+    assert noisy.guarantee.epsilon <= 1.0
+    assert ledger.remaining().epsilon >= 1.0
+    low, high = noisy.confidence_interval(0.95)
+    assert low <= noisy.value <= high
+    assert type(noisy).from_json(noisy.to_json()).mechanism == made
+
+
+def test_a_vector_needs_a_sensitivity_that_says_how_it_spreads():
+    made = BoundedLaplace(scale=0.1, bounds=(0, 1))
+    ledger = Ledger(":memory:", budget=PureDP(9.0))
+    with pytest.raises(DiscreetError, match="spread"):
+        release(Exact(np.array([0.1, 0.2]), UNIT), made, ledger=ledger)
+    assert ledger.remaining() == PureDP(9.0)
+    release(Exact(np.array([0.1, 0.2]), Sensitivity(l1=0.1, dimension=2)), made, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: BoundedLaplace(scale=0.0, bounds=(0, 1)),
+        lambda: BoundedLaplace(scale=math.nan, bounds=(0, 1)),
+        lambda: BoundedLaplace(scale="1", bounds=(0, 1)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(1, 0)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, 0)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(None, None)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, math.nan)),
+        lambda: BoundedLaplace(scale=1.0, bounds=()),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, 1, 2)),
+        lambda: BoundedLaplace(scale=1.0, bounds="01"),
+        lambda: BoundedLaplace(scale=(1.0, 2.0), bounds=(0, 1)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, 1), grid=0.3),
+        lambda: BoundedLaplace(scale=(1.0, 2.0), bounds=[(0, 1), (0, 1)], changes=(1.0,)),
+        lambda: BoundedLaplace.calibrate(PureDP(0.0), UNIT, bounds=(0, 1)),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), UNIT),
+        lambda: BoundedLaplace.calibrate(1.0, UNIT, bounds=(0, 1)),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), 0.1, bounds=(0, 1)),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, 1), as_published=True),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, 1), shares=(1.0,)),
+        lambda: BoundedLaplace.calibrate(GaussianDP(1.0), UNIT, bounds=(0, 1), as_published="holohan2018"),
+        lambda: BoundedLaplace.calibrate(ApproxDP(1.0, 0.1), UNIT, bounds=(0, 1), as_published="liu2019"),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), [UNIT, UNIT], bounds=[(0, 1)] * 3),
+        lambda: BoundedLaplace.calibrate(PureDP(1.0), [UNIT, UNIT], bounds=(0, 1), shares=(1.0,)),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, 1)).law(math.nan),
+        lambda: BoundedLaplace(scale=1.0, bounds=(0, 1)).law("x"),
+        lambda: BoundedLaplace(scale=1.0, bounds=[(0, 1), (0, 1)]).law([0.1, 0.2, 0.3]),
+        lambda: BoundedLaplace(scale=1.0, bounds=[(0, 1), (0, 1)], changes=(0.1, 0.1)).guarantee(Sensitivity(l1=0.3)),
+        lambda: bounded_laplace_scales(0.0, 0.0, 1.0, 0.0, 1.0),
+        lambda: bounded_laplace_scales(1.0, 1.0, 1.0, 0.0, 1.0),
+        lambda: bounded_laplace_scales(1.0, 0.0, -1.0, 0.0, 1.0),
+        lambda: bounded_laplace_scales(1.0, 0.0, 1.0, 1.0, 0.0),
+        lambda: bounded_laplace_scales([1.0, math.nan], 0.0, 1.0, 0.0, 1.0),
+    ],
+)
+def test_refusals(build):
+    with pytest.raises(DiscreetError):
+        build()
