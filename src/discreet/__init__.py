@@ -66,7 +66,6 @@ _PUBLIC = {
     # comparing
     "compare_means": "comparing.compare",
     "compare_arms": "comparing.compare",
-    "plan_comparison": "comparing.planning",
     # inference
     "NoiseAware": "inference.population",
     "MultipleSynthesis": "inference.multiple_synthesis",

@@ -28,7 +28,7 @@ from discreet.statistics.statistic import Statistic, statistic_from_dict
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
 
-__all__ = ["Exact", "Release", "release"]
+__all__ = ["Exact", "Release", "check_simulation", "release"]
 
 FORMAT = 1
 
@@ -251,7 +251,7 @@ def release(
     """
     requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
     requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
-    _check_simulation(ledger, rng)
+    check_simulation(ledger, rng)
     mechanism.check(exact)
     claim = claimed(mechanism, exact.sensitivity, ledger, guarantee)
     if claim is None and rng is None:
@@ -293,7 +293,8 @@ def _recorded(drawn: Release, ledger: Ledger, reservation: Any, request: str | N
     return Release.from_dict(ledger.record_answer(reservation, drawn.to_dict()))
 
 
-def _check_simulation(ledger: Ledger | None, rng: Any) -> None:
+def check_simulation(ledger: Ledger | None, rng: Any) -> None:
+    """Refuse a real release without a ledger, and simulated noise on a ledger that lasts."""
     if rng is None and ledger is None:
         raise InvalidParameter(
             "ledger", None, "is required for a real release", "Pass ledger=Ledger(…), or rng=… to simulate."

@@ -1,0 +1,5 @@
+"""Comparing: private comparisons of arms' means. The rooms in the order of the data flow: arms, spending, methods."""
+
+from discreet.comparing.compare import compare_arms, compare_means
+
+__all__ = ["compare_arms", "compare_means"]

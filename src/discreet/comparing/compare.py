@@ -1,0 +1,319 @@
+"""compare_means: a private A/B test in one call. Validate, reserve in the ledger, draw, conclude, in that order."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import requirements
+from discreet.comparing.arms import Arms, arms_from_columns, check_sizes
+from discreet.comparing.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
+from discreet.comparing.paper import paper_method
+from discreet.comparing.spending import Purse
+from discreet.display import as_html, as_text, number
+from discreet.errors import InvalidParameter, NotCertified
+from discreet.guarantees import Guarantee
+from discreet.inference.arm_means import contrast
+from discreet.inference.mean_difference import MeanComparison
+from discreet.noise.law import generator
+from discreet.releases import check_simulation
+from discreet.sensitivity import Neighbours
+from discreet.statistics.mean_difference import MeanDifference, size_is_public
+
+if TYPE_CHECKING:
+    from discreet.ledger import Ledger
+
+__all__ = ["ArmComparisons", "compare_arms", "compare_means", "compare_totals"]
+
+FEWEST_PARTITIONS = 100
+FEWEST_UNITS_A_PARTITION = 1000
+Rng = int | np.random.Generator | None
+
+
+def compare_means(
+    treatment: Any,
+    control: Any,
+    *,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    partitions: int | None = None,
+    censor: tuple[float, float] = (0.1, 0.1),
+    ledger: Ledger | None = None,
+    method: str | Method = "best",
+    as_published: bool = False,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    arm: str = "public",
+    unit: str = "row",
+    partition_labels: tuple[Any, Any] | None = None,
+    spread: float | None = None,
+    rng: Rng = None,
+) -> MeanComparison:
+    """Compare the means of two arms, one outcome per unit.
+
+    Parameters
+    ----------
+    treatment, control
+        Outcomes of the units of each arm; one number per unit.
+    bounds
+        Public bounds of an outcome; values outside are clipped, and the comparison is of clipped means.
+    guarantee
+        What the whole comparison may spend: `PureDP` is met with Laplace noise, other kinds with Gaussian noise.
+    partitions
+        Number of partitions of the partition methods.
+    censor
+        Shares (α, β) of partition differences to censor below and above.
+    ledger
+        Where the cost is recorded; required unless ``rng`` makes it a simulation.
+    method
+        ``"best"`` (default), ``"direct"``, ``"noise_aware"``, one of liu2023's names (``"2S"``, ``"4S"``, ``"4SDD"``,
+        ``"6S"``, ``"6SDD"``, ``"winsorized"``, ``"trimmed"``, ``"naive"``, ``"naiveDD"``, ``"naive5"``,
+        ``"naive5DD"``, ``"original"``), or a method object.
+    as_published
+        Run liu2023's procedure as printed. It has no guarantee (errata E2 to E5), so only with ``rng``.
+    neighbours
+        Which data sets must be hard to tell apart. Under replace-one the number of units is public.
+    arm
+        Whether the experiment fixed each unit's arm (``"public"``), or it is part of the record (``"private"``).
+    unit
+        Whose data one outcome is.
+    partition_labels
+        Natural partitions: for treatment and control the partition number of every unit.
+    spread
+        A guess of the outcome's standard deviation, for the choice of ``"best"``.
+    rng
+        A seed or generator simulates.
+
+    Notes
+    -----
+    **Guarantee.** As asked for, for the neighbours named; proofs in ``docs/proofs/mean_difference.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, compare_means
+    >>> rng = np.random.default_rng(1)
+    >>> a, b = rng.poisson(3.0, 20_000), rng.poisson(2.5, 20_000)
+    >>> result = compare_means(a, b, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
+    >>> result.method, result.simulated, result.confidence_interval(0.95).contains(0.5)
+    ('direct', True, True)
+    """
+    settled = Settled.of(
+        guarantee, ledger, method=method, as_published=as_published, neighbours=neighbours, unit=unit,
+        spread=spread, rng=rng,
+    )  # fmt: skip
+    if partitions is None and not isinstance(settled.method, Direct | Best):
+        raise InvalidParameter("partitions", None, f"is needed by {settled.method.name}", "Pass partitions=….")
+    statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
+    if partition_labels is not None and partitions is None:
+        raise InvalidParameter("partitions", None, "is needed with partition_labels", "Pass partitions=….")
+    labels = None if partition_labels is None else dict(zip(("treatment", "control"), partition_labels, strict=True))
+    arms = arms_from_columns(
+        {"control": control, "treatment": treatment}, bounds=statistic.bounds, partitions=partitions or 1,
+        equal=size_is_public(neighbours, arm), labels=labels, rng=settled.rng,
+    )  # fmt: skip
+    return compare_totals(arms, statistic, settled, natural=labels is not None)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Validated arguments that every comparison shares."""
+
+    guarantee: Guarantee
+    ledger: Ledger | None
+    method: Method
+    neighbours: Neighbours
+    unit: str
+    rng: np.random.Generator | None
+
+    @classmethod
+    def of(
+        cls,
+        guarantee: Any,
+        ledger: Ledger | None,
+        *,
+        method: str | Method,
+        as_published: bool,
+        neighbours: Any,
+        unit: Any,
+        spread: float | None,
+        rng: Rng,
+    ) -> Settled:
+        """Check everything that does not need the data."""
+        requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
+        requirements.instance("unit", unit, str, 'a name such as unit="row"')
+        chosen = method_named(method, as_published=as_published, spread=spread)
+        if rng is None and not chosen.certified:
+            raise NotCertified(
+                f"{chosen.name} has no proved guarantee, so it may not touch real data. "
+                "Leave out as_published, or pass rng=… to simulate."
+            )
+        check_simulation(ledger, rng)
+        source = None if rng is None else generator(rng)
+        Purse(guarantee, source)  # refuses a guarantee of nothing
+        return cls(guarantee, ledger, chosen, neighbours, unit, source)
+
+
+def method_named(method: str | Method, *, as_published: bool = False, spread: float | None = None) -> Method:
+    """The method object behind a name."""
+    if isinstance(method, Method):
+        return method
+    own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware()}
+    if method in own:
+        if as_published:
+            raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
+        return own[str(method)]
+    return paper_method(method, as_published=as_published)
+
+
+def compare_totals(arms: Arms, statistic: MeanDifference, settled: Settled, *, natural: bool = False) -> MeanComparison:
+    """Compare two arms whose totals are at hand: reserve, draw, conclude."""
+    check_sizes(arms, public=size_is_public(settled.neighbours, statistic.arm))
+    setting = _setting(arms, statistic, settled.neighbours, natural)
+    release_id = _reserve(settled, statistic)
+    finding = settled.method.run(arms, Purse(settled.guarantee, settled.rng), setting)
+    certified = settled.method.certified
+    return MeanComparison(
+        contrast=finding.contrast,
+        method=finding.method,
+        guarantee=settled.guarantee if certified else None,
+        neighbours=settled.neighbours,
+        unit=settled.unit,
+        release_id=release_id,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        simulated=settled.rng is not None,
+        control=finding.control,
+        treatment=arms.labels[1],
+        against=arms.labels[0],
+        noisy=finding.noisy,
+        notes=(*finding.notes, *_warnings(setting, finding)),
+    )
+
+
+def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natural: bool) -> Setting:
+    sizes = public_sizes(arms, neighbours, statistic.arm)
+    if not natural or sizes is None:
+        return Setting(statistic, neighbours, sizes)
+    # liu2023 section 3.8: sizes of natural partitions are known constants, and σⱼ² ∝ 1/nⱼ₁ + 1/nⱼ₀.
+    inverse = (1 / np.maximum(arms.counts[:2], 1)).sum(axis=0)
+    edges = np.quantile(inverse, np.linspace(0, 1, 9))
+    group = np.clip(np.searchsorted(edges, inverse, side="right") - 1, 0, 7)
+    present = [index for index in range(8) if (group == index).any()]
+    ratios = tuple(float(np.sqrt(inverse[group == index].mean() / inverse.mean())) for index in present)
+    shares = tuple(float((group == index).mean()) for index in present)
+    return Setting(statistic, neighbours, sizes, ratios, shares)
+
+
+def _reserve(settled: Settled, statistic: MeanDifference) -> str:
+    release_id = uuid.uuid4().hex
+    if settled.ledger is None or not settled.method.certified:
+        return release_id
+    return settled.ledger.reserve(
+        settled.guarantee,
+        statistic=statistic.to_dict(),
+        mechanism=settled.method.parameters(),
+        sensitivity=statistic.sensitivity(neighbours=settled.neighbours).to_dict(),
+        neighbours=settled.neighbours,
+        unit=settled.unit,
+        release_id=release_id,
+    ).release_id
+
+
+def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:
+    """liu2023's advice where it is not followed, with its reason; from public facts only."""
+    if finding.method == Direct.name or setting.statistic.partitions is None:
+        return ()
+    notes = []
+    if setting.partitions < FEWEST_PARTITIONS:
+        notes.append(f"P = {setting.partitions} is below {FEWEST_PARTITIONS}: noise on counts of P values is large")
+    if setting.sizes is not None and min(setting.sizes[:2]) / setting.partitions < FEWEST_UNITS_A_PARTITION:
+        notes.append("fewer than 1,000 units a partition: means of skewed outcomes may not be normal yet")
+    return tuple(notes)
+
+
+@dataclass(frozen=True)
+class ArmComparisons:
+    """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni)."""
+
+    pairs: tuple[MeanComparison, ...]
+
+    def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
+        for one in self.pairs:
+            if (one.treatment, one.against) == tuple(pair):
+                return one
+        names = [(one.treatment, one.against) for one in self.pairs]
+        raise InvalidParameter("pair", pair, f"must be one of {names}", "Name the two arms.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every pair as JSON-ready data."""
+        return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            (f"{one.treatment} − {one.against}",
+             f"{number(one.estimate)}, {one.confidence_interval()}, p = {number(one.pvalue)}")
+            for one in self.pairs
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return as_text("Differences of means, all pairs at once", self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_html("Differences of means, all pairs at once", self._rows())
+
+
+def compare_arms(
+    columns: Mapping[str, Any],
+    *,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    ledger: Ledger | None = None,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    arm: str = "public",
+    unit: str = "row",
+    rng: Rng = None,
+) -> ArmComparisons:
+    """Compare any number of arms, all pairs at once, from one measurement of each arm's mean.
+
+    A unit is in one arm, so all arms together cost what one of them costs.
+
+    Parameters
+    ----------
+    columns
+        Outcomes of each arm's units, by the arm's name; two arms or more.
+    bounds, guarantee, ledger, neighbours, arm, unit, rng
+        As in `compare_means`.
+    """
+    requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
+    requirements.positive_integer("number of arms", len(columns), at_least=2)
+    settled = Settled.of(
+        guarantee, ledger, method=Direct(), as_published=False, neighbours=neighbours, unit=unit, spread=None, rng=rng
+    )
+    statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns))
+    arms = arms_from_columns(
+        {str(name): values for name, values in columns.items()}, bounds=statistic.bounds, partitions=1,
+        equal=True, rng=settled.rng,
+    )  # fmt: skip
+    check_sizes(arms, public=size_is_public(neighbours, arm))
+    setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
+    release_id = _reserve(settled, statistic)
+    means, measured = Direct().means(arms, Purse(guarantee, settled.rng), setting)
+    every = list(itertools.combinations(range(len(means)), 2))
+    return ArmComparisons(
+        tuple(
+            MeanComparison(
+                contrast=contrast([means[i], means[j]], [-1.0, 1.0], laplace=measured.laplace),
+                method=Direct.name, guarantee=guarantee, neighbours=neighbours, unit=unit, release_id=release_id,
+                created=datetime.now(UTC).isoformat(timespec="seconds"), simulated=settled.rng is not None,
+                control=contrast([means[i]], [1.0], laplace=measured.laplace), treatment=arms.labels[j],
+                against=arms.labels[i], simultaneous=len(every),
+                noisy={"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale},
+            )
+            for i, j in every
+        )
+    )  # fmt: skip

@@ -1,0 +1,289 @@
+"""Methods that use the whole budget once: direct, noise-aware, and the better of the two from public facts."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet import requirements
+from discreet.comparing.arms import Arms
+from discreet.comparing.spending import Measured, Purse
+from discreet.errors import InvalidParameter
+from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
+from discreet.inference.noise_aware import NoiseAwarePosterior
+from discreet.sensitivity import Neighbours
+from discreet.statistics.bounded import fractions
+from discreet.statistics.mean_difference import (
+    CURVATURE_WEIGHT,
+    MeanDifference,
+    WinsorizedMoments,
+    size_is_public,
+)
+
+__all__ = ["Best", "Direct", "Finding", "Method", "NoiseAware", "Setting"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public facts of a comparison.
+
+    Attributes
+    ----------
+    statistic
+        Bounds, arms, partitions and censoring.
+    neighbours
+        Between which data sets.
+    sizes
+        Public number of units per arm; None where it is private.
+    ratios, shares
+        Where natural partitions have public, unequal sizes: σⱼ/σ and the share of partitions that has each.
+    """
+
+    statistic: MeanDifference
+    neighbours: Neighbours
+    sizes: tuple[int, ...] | None
+    ratios: tuple[float, ...] = (1.0,)
+    shares: tuple[float, ...] = (1.0,)
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions."""
+        if self.statistic.partitions is None:
+            raise InvalidParameter("partitions", None, "is needed by this method", "Pass partitions=….")
+        return self.statistic.partitions
+
+    @property
+    def censor(self) -> tuple[float, float]:
+        """Shares to censor below and above."""
+        return self.statistic.censor or (0.1, 0.1)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a method concludes from its noisy statistics."""
+
+    contrast: Contrast
+    method: str
+    noisy: dict[str, Any] = field(default_factory=dict)
+    control: Contrast | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Method(ABC):
+    """A way to compare two arms."""
+
+    name: ClassVar[str]
+    certified: ClassVar[bool] = True
+
+    @abstractmethod
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        """Spend the purse on the arms' totals and conclude."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger."""
+
+
+@dataclass(frozen=True)
+class Direct(Method):
+    """Bounded moments of every arm: no partitions, no censoring, one sanitization with the whole budget.
+
+    Guarantee
+    ---------
+    The guarantee spent, by the sensitivity of `MeanDifference`. The mean's noise has scale width/(n·ε) per arm, and the
+    moment that the standard error needs comes at no further cost.
+    """
+
+    name: ClassVar[str] = "direct"
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[ArmMean], Measured]:
+        """Every arm's mean, and the noisy moments behind them."""
+        statistic = _normed(setting.statistic, purse, len(arms.labels))
+        moments = [
+            statistic.value(arms.size(i), arms.total(i), arms.squares[i], arms.largest, setting.neighbours)
+            for i in range(len(arms.labels))
+        ]
+        measured = purse.measure(
+            fractions([value for arm in moments for value in arm]),
+            statistic.sensitivity(neighbours=setting.neighbours),
+        )
+        values = np.asarray(measured.value).reshape(len(arms.labels), -1)
+        means = [
+            arm_mean(
+                values[i],
+                size=None if setting.sizes is None else setting.sizes[i],
+                low=arms.low,
+                width=arms.width,
+                weight=float(CURVATURE_WEIGHT[statistic.norm]),
+                noise_scale=measured.scale,
+                noise_variance=measured.noise_variance,
+            )
+            for i in range(len(arms.labels))
+        ]
+        return means, measured
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        means, measured = self.means(arms, purse, setting)
+        return Finding(
+            contrast(means, [-1.0, 1.0], laplace=measured.laplace),
+            self.name,
+            noisy={"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale},
+            control=contrast(means[:1], [1.0], laplace=measured.laplace),
+        )
+
+
+@dataclass(frozen=True)
+class NoiseAware(Method):
+    """Winsorized partition means with the joint law of all sanitized statistics as likelihood (errata T6).
+
+    A share of the budget measures the arms directly: that places the interval (l*, u*), from the outcome's own bounds
+    and n units rather than P partition values, and it stays in the likelihood. The rest measures the winsorized sum
+    and sum of squares of the P partition differences, together, at the price of the sum alone.
+
+    Guarantee
+    ---------
+    The guarantee spent: the two measurements compose, the second given the public interval of the first.
+
+    Parameters
+    ----------
+    placement_share
+        Share of the budget for the placement.
+    """
+
+    name: ClassVar[str] = "noise_aware"
+    placement_share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if requirements.probability("placement_share", self.placement_share) == 0:
+            raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "placement_share": self.placement_share}
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        first, second = purse.split([self.placement_share, 1 - self.placement_share])
+        means, measured = Direct().means(arms, first, setting)
+        start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
+        low, high = placed(start, setting.partitions, setting.censor)
+        pieces = WinsorizedMoments(interval=(float(low), float(high)), partitions=setting.partitions, norm=second.norm)
+        partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
+        a, c = np.asarray(partitioned.value)
+        error = math.sqrt(sum(float(arm.variance_error) ** 2 for arm in means))
+        found = noise_aware_contrast(
+            NoiseAwarePosterior(
+                partitions=setting.partitions, low=low, high=high, first=a, second=c,
+                weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
+                plain=start.estimate, plain_noise=start.noise_variance,
+                spread=setting.partitions * float(sum(arm.variance for arm in means)),
+                spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
+            )
+        )  # fmt: skip
+        noisy = {
+            "interval": [float(low), float(high)],
+            "winsorized_moments": [float(a), float(c)],
+            "moments": np.asarray(measured.value).tolist(),
+            "noise_scales": [measured.scale, partitioned.scale],
+        }
+        return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], laplace=measured.laplace))
+
+
+def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tuple[Any, Any]:
+    """(l*, u*) from a direct measurement: the wished quantiles, widened by what is unknown of the centre."""
+    sigma = np.sqrt(partitions * start.sampling_variance)
+    doubt = np.sqrt(start.noise_variance)
+    reach_low, reach_high = (-float(ndtri(share)) for share in censor)
+    return start.estimate - reach_low * sigma - doubt, start.estimate + reach_high * sigma + doubt
+
+
+def noise_aware_contrast(posterior: NoiseAwarePosterior) -> Contrast:
+    """The posterior as a contrast; what noise adds is measured against the same likelihood's sampling error."""
+    mean, variance, sigma = posterior.moments()
+    scale = np.average(np.square(posterior.ratios), weights=posterior.shares)
+    sampling = np.minimum(sigma**2 * scale / posterior.partitions, 0.999999 * variance)
+    df = np.full(np.shape(mean), float(posterior.partitions - 1))
+    return Contrast(mean, sampling, variance - sampling, df, [])
+
+
+@dataclass(frozen=True)
+class Best(Method):
+    """Direct or noise-aware, whichever has the smaller expected error. Decided from public facts before any draw.
+
+    Parameters
+    ----------
+    spread
+        A guess of the outcome's standard deviation; by default one hundredth of the width of its bounds, which suits
+        outcomes that are mostly zero.
+    """
+
+    name: ClassVar[str] = "best"
+    spread: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.spread is not None:
+            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "spread": self.spread}
+
+    def chosen(self, purse: Purse, setting: Setting) -> Method:
+        """The method that public facts speak for."""
+        if setting.sizes is None or setting.statistic.partitions is None:
+            return Direct()
+        low, high = setting.statistic.bounds
+        spread = (high - low) / 100 if self.spread is None else self.spread
+        direct, aware = (
+            expected_error(method, purse, setting, setting.sizes, spread) for method in (Direct(), NoiseAware())
+        )
+        return NoiseAware() if aware < direct else Direct()
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        return self.chosen(purse, setting).run(arms, purse, setting)
+
+
+def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequence[int], spread: float) -> float:
+    """Expected standard error of a method, from public facts and a guessed standard deviation of the outcome."""
+    low, high = setting.statistic.bounds
+    sampling = spread**2 * sum(1 / size for size in sizes[:2])
+    unit = _unit_variance(purse, setting)
+    direct_noise = unit * sum(((high - low) / size) ** 2 for size in sizes[:2])
+    if isinstance(method, Direct):
+        return math.sqrt(sampling + direct_noise)
+    if not isinstance(method, NoiseAware):
+        raise InvalidParameter("method", method, "has no closed expected error", 'Use "direct" or "noise_aware".')
+    first, second = purse.split([method.placement_share, 1 - method.placement_share])
+    start_noise = direct_noise / unit * _unit_variance(first, setting)
+    count = setting.partitions
+    sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)
+    reach = [-float(ndtri(share)) for share in setting.censor]
+    width = sum(reach) * sigma + 2 * doubt
+    inside = 1 - sum(setting.censor)
+    partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
+    scale = second.mechanism.calibrate(second.guarantee, partition).scale
+    noise = (2 if second.norm == "l1" else 1) * (width * scale / (count * inside)) ** 2
+    # The two noisy measurements are combined, each with the weight its noise allows.
+    return math.sqrt(1.03 * sampling + 1 / (1 / noise + 1 / start_noise))
+
+
+def _unit_variance(purse: Purse, setting: Setting) -> float:
+    """Variance of the noise on one moment."""
+    statistic = _normed(setting.statistic, purse, setting.statistic.arms)
+    scale = purse.mechanism.calibrate(purse.guarantee, statistic.sensitivity(neighbours=setting.neighbours)).scale
+    return scale**2 * (2 if purse.norm == "l1" else 1)
+
+
+def _normed(statistic: MeanDifference, purse: Purse, arms: int) -> MeanDifference:
+    return replace(statistic, norm=purse.norm, arms=arms)
+
+
+def public_sizes(arms: Arms, neighbours: Neighbours, arm: str) -> tuple[int, ...] | None:
+    """Numbers of units per arm where they are public."""
+    return tuple(arms.size(i) for i in range(len(arms.labels))) if size_is_public(neighbours, arm) else None

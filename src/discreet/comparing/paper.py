@@ -1,0 +1,325 @@
+"""The methods of liu2023 as objects, each in two forms: certified (default), and as published for simulations.
+
+As published: PrivateQuantile at twice its claim and without end intervals (errata E2, E3), sums of values inside the
+raw quantiles with the sensitivities (16), (17) (E4, E5). Certified: PrivateQuantile over all intervals at ε/2, sums
+inside the sanitized interval only (the "doubling-down" form), centred in its middle, with sensitivities that hold.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import requirements
+from discreet.comparing.arms import Arms
+from discreet.comparing.methods import Finding, Method, Setting
+from discreet.comparing.sanitizing import ExactSanitizer, Sanitizer, SimulatedSanitizer
+from discreet.comparing.spending import Purse
+from discreet.errors import InvalidParameter
+from discreet.inference.arm_means import Contrast
+from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
+
+__all__ = ["CensoredLikelihood", "Naive", "Original", "PaperMethod", "TwoStatistics", "WinsorizedOrTrimmed"]
+
+Array = NDArray[np.float64]
+Ends = tuple[float, float]
+
+_STANDS_IN = "sums are taken inside the sanitized interval and centred: inside raw quantiles nothing can be certified"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Sanitized statistics of the censored likelihood, in coordinates centred at ``centre``."""
+
+    low: Array
+    high: Array
+    centre: Array
+    total: Array
+    squares: Array
+    below: Array
+    above: Array
+    inside: Array
+
+
+class PaperMethod(Method):
+    """What liu2023's methods share: m sanitizations with equal shares, combined by (6) and (7)."""
+
+    statistics: ClassVar[int]
+    as_published: bool
+    m: int
+
+    @property
+    def certified(self) -> bool:  # type: ignore[override]
+        """Only the certified form has a guarantee."""
+        return not self.as_published
+
+    @abstractmethod
+    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        """Estimates of θ and their variances for sorted rows of partition values, one column per sanitization."""
+
+    def shares(self) -> int:
+        """Number of statistics sanitized in one round."""
+        return self.statistics
+
+    def contrasts(self, values: Array, purse: Purse, bounds: Ends, censor: Ends) -> Contrast:
+        """Rows of partition values to combined estimates; ``bounds`` are those of a partition value."""
+        part = purse.split([1.0] * (self.shares() * self.m))[0]
+        sanitizer: Sanitizer
+        if purse.rng is None:
+            sanitizer = ExactSanitizer(part, bounds, self.m)
+        else:
+            sanitizer = SimulatedSanitizer.of(part, bounds, self.m, as_published=self.as_published)
+        ordered = np.sort(np.atleast_2d(values), axis=1)
+        found = self.sanitized(ordered, sanitizer, bounds, censor)
+        # θ lies in the bounds, whatever noise made of a likelihood.
+        most = ((bounds[1] - bounds[0]) / 2) ** 2
+        return combined(LocationEstimate(np.clip(found.estimate, *bounds), np.minimum(found.variance, most)))
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        low, high = setting.statistic.bounds
+        found = self.contrasts(arms.differences(), purse, (low - high, high - low), setting.censor)
+        single = Contrast(
+            estimate=found.estimate[0], sampling_variance=found.sampling_variance[0],
+            noise_variance=found.noise_variance[0], df=found.df[0], laplace_scales=[],
+        )  # fmt: skip
+        return Finding(single, self.name, noisy={"m": self.m}, notes=self.notes())
+
+    def notes(self) -> tuple[str, ...]:
+        """What the reader must know."""
+        return ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "m": self.m, "as_published": self.as_published}
+
+
+def combined(estimates: LocationEstimate) -> Contrast:
+    """liu2023 (6) and (7), for every row."""
+    theta, variance = np.asarray(estimates.estimate), np.maximum(np.asarray(estimates.variance), 0.0)
+    m = theta.shape[1]
+    within = variance.mean(axis=1)
+    if m == 1:
+        return Contrast(theta[:, 0], within, np.zeros_like(within), np.full(within.shape, 1e9), [])
+    between = np.maximum(theta.var(axis=1, ddof=1), 1e-300)
+    df = (m - 1) * (1 + m * within / between) ** 2
+    return Contrast(theta.mean(axis=1), within, between / m, np.minimum(df, 1e9), [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original(Method):
+    """Not private: Student's t on the partition values, for studies only."""
+
+    name: ClassVar[str] = "original"
+    certified: ClassVar[bool] = False
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        z = arms.differences()
+        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, 0.0, float(z.size - 1), [])
+        return Finding(found, self.name, notes=("not private",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStatistics(PaperMethod):
+    """2S: sum and sum of squares of all partition values (liu2023 3.2); certified, both are centred in the bounds.
+
+    **Guarantee.** One unit moves one value in [L, U]: the centred sum by at most U − L, the centred squares by at most
+    ((U − L)/2)².
+    """
+
+    name: ClassVar[str] = "2S"
+    statistics: ClassVar[int] = 2
+    m: int = 4
+    as_published: bool = False
+
+    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        low, high = bounds
+        centre = 0.0 if self.as_published else (low + high) / 2
+        reach = max(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
+        values, rows = ordered - centre, np.ones((1, self.m))
+        total = sanitizer.add(values.sum(axis=1, keepdims=True) * rows, high - low)
+        squares = sanitizer.add((values**2).sum(axis=1, keepdims=True) * rows, reach)
+        count = ordered.shape[1]
+        return LocationEstimate(centre + total / count, (squares - total**2 / count) / (count * (count - 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CensoredPieces(PaperMethod):
+    """Methods that sanitize (l, u) and sums between them."""
+
+    m: int = 4
+    as_published: bool = False
+    double_down: bool = False
+
+    def counted(self) -> int:
+        """How many counts are sanitized: none (the shares α, β are used), one (inside), or two (below, above)."""
+        return 0
+
+    def shares(self) -> int:
+        return 4 + self.counted()
+
+    def notes(self) -> tuple[str, ...]:
+        published = super().notes()
+        return published if self.as_published or self.double_down else (_STANDS_IN,)
+
+    def pieces(self, ordered: Array, sanitizer: Sanitizer, censor: Ends) -> Pieces:
+        """Sanitize everything the method needs."""
+        count = ordered.shape[1]
+        alpha, beta = censor
+        ends = np.stack([sanitizer.quantile(ordered, alpha), sanitizer.quantile(ordered, 1 - beta)])
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
+        from_below, from_above = int(count * alpha), int(count * beta)
+        if self.double_down or not self.as_published:
+            first, last = _positions(ordered, low), _positions(ordered, high)
+        else:
+            first, last = np.full(low.shape, from_below), np.full(low.shape, count - from_above)
+        centre = np.zeros_like(low) if self.as_published else (low + high) / 2
+        plain, squared = _between(ordered, first, last), _between(ordered**2, first, last)
+        inside = (last - first).astype(float)
+        reach = np.maximum(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
+        total = sanitizer.add(plain - centre * inside, high - low)
+        squares = sanitizer.add(squared - 2 * centre * plain + centre**2 * inside, reach)
+        below, above = np.full(low.shape, float(from_below)), np.full(low.shape, float(from_above))
+        between = np.full(low.shape, float(int(count * (1 - alpha - beta) + 1e-9)))
+        if self.counted() == 2:
+            below = np.clip(sanitizer.add(first.astype(float), 1.0), 0, count)
+            above = np.clip(sanitizer.add((count - last).astype(float), 1.0), 0, count)
+            between = np.maximum(count - below - above, 1.0)
+        elif self.counted() == 1:
+            between = np.clip(sanitizer.add(inside, 1.0), 2, count)
+        return Pieces(low - centre, high - centre, centre, total, squares, below, above, between)
+
+
+def _positions(ordered: Array, cuts: Array) -> NDArray[np.int64]:
+    """Number of values below each cut, row by row."""
+    return np.stack([np.searchsorted(row, cut) for row, cut in zip(ordered, cuts, strict=True)])
+
+
+def _between(ordered: Array, first: Any, last: Any) -> Array:
+    """Sums of the values from position ``first`` to before ``last``, row by row."""
+    running = np.concatenate([np.zeros((ordered.shape[0], 1)), np.cumsum(ordered, axis=1)], axis=1)
+    return np.asarray(np.take_along_axis(running, last, axis=1) - np.take_along_axis(running, first, axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CensoredLikelihood(CensoredPieces):
+    """4S, 4SDD, 6S and 6SDD: the censored normal likelihood (14) with sanitized statistics.
+
+    Parameters
+    ----------
+    counts
+        Whether the censored counts are sanitized too (6S) or taken from the shares (4S).
+    double_down
+        Whether sums and counts are computed inside the sanitized interval (DD).
+    inference
+        ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``: maximum likelihood.
+    """
+
+    name: ClassVar[str] = "censored_likelihood"
+    counts: bool = False
+    inference: str = "bayes"
+
+    def __post_init__(self) -> None:
+        if self.inference not in ("bayes", "ml"):
+            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
+        requirements.positive_integer("m", self.m)
+        object.__setattr__(self, "name", ("6S" if self.counts else "4S") + ("DD" if self.double_down else ""))
+
+    def counted(self) -> int:
+        return 2 if self.counts else 0
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "inference": self.inference}
+
+    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        pieces = self.pieces(ordered, sanitizer, censor)
+        likelihood = CensoredNormal(
+            below=pieces.below, inside=pieces.inside, above=pieces.above, lower=pieces.low, upper=pieces.high,
+            total=pieces.total, squares=pieces.squares,
+        )  # fmt: skip
+        found = likelihood.posterior(17) if self.inference == "bayes" else likelihood.maximum()
+        return LocationEstimate(pieces.centre + found.estimate, found.variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinsorizedOrTrimmed(CensoredPieces):
+    """The winsorized mean (26) or the trimmed mean (27), for equal shares on both sides."""
+
+    name: ClassVar[str] = "winsorized"
+    trimmed: bool = False
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("m", self.m)
+        object.__setattr__(self, "name", "trimmed" if self.trimmed else "winsorized")
+
+    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        alpha, beta = censor
+        if alpha != beta:
+            raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
+        count, pieces = ordered.shape[1], self.pieces(ordered, sanitizer, censor)
+        rest = 1 - alpha - beta
+        if self.trimmed:
+            theta = pieces.total / (count * rest)
+            factor = 1 / (rest * (count * rest - 1))
+        else:
+            theta = alpha * pieces.low + beta * pieces.high + pieces.total / count
+            factor = (count - 1) / (count * rest - 1) ** 2
+        spread = alpha * (pieces.low - theta) ** 2 + beta * (pieces.high - theta) ** 2
+        # Σ(z − θ)² over the values inside; (23) prints it for a sum that is θ times their number.
+        spread = spread + pieces.squares / count - rest * theta**2
+        return LocationEstimate(pieces.centre + theta, factor * spread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Naive(CensoredPieces):
+    """The negative control: a normal likelihood for the values inside, as if nothing had been censored (32) to (34)."""
+
+    name: ClassVar[str] = "naive"
+    counts: bool = False
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("m", self.m)
+        object.__setattr__(self, "name", "naive" + ("5" if self.counts else "") + ("DD" if self.double_down else ""))
+
+    def counted(self) -> int:
+        return 1 if self.counts else 0
+
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes(), "a negative control: it ignores the censoring, so its intervals are wrong")
+
+    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        pieces = self.pieces(ordered, sanitizer, censor)
+        inside = np.maximum(pieces.inside, 2.0)
+        spread = np.maximum(pieces.squares - pieces.total**2 / inside, 0.0)
+        # (34) prints the variance of one value; that of the mean has one more division, as in (11).
+        return LocationEstimate(pieces.centre + pieces.total / inside, spread / (inside * (inside - 1)))
+
+
+def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference: str = "bayes") -> Method:
+    """One of liu2023's methods by its name there."""
+    form: dict[str, Any] = {"as_published": as_published, "m": m}
+    known: dict[str, Any] = {
+        "original": lambda: Original(),
+        "2S": lambda: TwoStatistics(**form),
+        "winsorized": lambda: WinsorizedOrTrimmed(**form),
+        "trimmed": lambda: WinsorizedOrTrimmed(trimmed=True, **form),
+    }
+    for counts, digits in ((False, "4S"), (True, "6S")):
+        for double in (False, True):
+            known[digits + ("DD" if double else "")] = lambda c=counts, d=double: CensoredLikelihood(
+                counts=c, double_down=d, inference=inference, **form
+            )
+            known["naive" + ("5" if counts else "") + ("DD" if double else "")] = lambda c=counts, d=double: Naive(
+                counts=c, double_down=d, **form
+            )
+    if name not in known:
+        names = sorted(["best", "direct", "noise_aware", *known])
+        raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
+    method: Method = known[name]()
+    return method
