@@ -14,7 +14,17 @@ from discreet.ledger.balance import Partition
 from discreet.ledger.journal import canonical
 from discreet.sensitivity import Neighbours
 
-__all__ = ["Guarantees", "described", "identified", "names", "now", "require_stable_membership", "scope", "text"]
+__all__ = [
+    "Guarantees",
+    "described",
+    "identified",
+    "names",
+    "now",
+    "require_stable_membership",
+    "scope",
+    "text",
+    "written",
+]
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
 """One guarantee, or one for each part of a partition."""
@@ -52,8 +62,6 @@ def described(
     """The fields that describe the release."""
     for name, value in (("mechanism", mechanism), ("sensitivity", sensitivity)):
         requirements.instance(name, value, dict, f"{name}.to_dict()")
-    for name, value in (("statistic", statistic), ("mechanism", mechanism), ("sensitivity", sensitivity)):
-        canonical(name, value)
     requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
     return {
         "statistic": statistic,
@@ -62,6 +70,16 @@ def described(
         "neighbours": neighbours.value,
         "unit": text("unit", unit),
     }
+
+
+def written(content: dict[str, Any]) -> str:
+    """The claim in canonical form; a part that is not made of JSON values is named."""
+    try:
+        return canonical("release", content)
+    except InvalidParameter:
+        for name in ("statistic", "mechanism", "sensitivity"):
+            canonical(name, content[name])
+        raise
 
 
 def identified(release_id: str | None, request: str | None) -> dict[str, Any]:

@@ -196,7 +196,7 @@ class Ledger:
                 raise InvalidParameter("release_id", release_id, "was used before", "Leave it out.")
             charge, total = _charged(balance, content)
             sums = {"charge": texts(charge), "total": texts(total)}
-            entry = self._book.append("spend", canonical("release", content | sums))
+            entry = self._book.append("spend", claim.written(content | sums))
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
 
     def _earlier(self, balance: Balance, content: Mapping[str, Any]) -> Reservation | None:
