@@ -1,0 +1,206 @@
+"""Statistical audit: the code that really runs, as a black box.
+
+Draws are taken on two neighbouring inputs. One half of them chooses the event that tells the neighbours apart best; the
+other half says how often it happens, and a Clopper–Pearson bound turns that into an ε which the claim must exceed. The
+bound is wrong with probability at most ``1 − confidence``, whatever the mechanism is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import requirements
+from discreet.audit.bounds import certified_delta, certified_epsilon, smallest_excess
+from discreet.audit.events import Event, Outputs, View, views_of
+from discreet.display import Facts, as_html, as_text, number
+from discreet.errors import InvalidParameter
+from discreet.guarantees import Guarantee
+
+__all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
+
+Draw = Callable[[int], Any]
+
+_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class StatisticalAudit:
+    """What draws on two neighbours certify.
+
+    Attributes
+    ----------
+    epsilon
+        A lower bound on ε at the claim's δ for that ε; compare with ``claimed``.
+    claimed
+        The ε of the claim to which ``epsilon`` must be compared.
+    at_delta
+        The δ at which both are stated.
+    event
+        What told the neighbours apart best.
+    draws, confidence
+        Draws on each side, and the probability with which the bound is right.
+    detectable
+        The smallest true ε that would have been found with 99 % probability by the same event.
+    """
+
+    claimed: float
+    epsilon: float
+    at_delta: float
+    event: str
+    draws: int
+    confidence: float
+    detectable: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim was not refuted."""
+        return self.epsilon <= self.claimed
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("claim", f"ε = {number(self.claimed)} at δ = {number(self.at_delta)}"),
+            ("certified", f"ε ≥ {number(self.epsilon)} with {100 * self.confidence:g} % confidence"),
+            ("verdict", "not refuted" if self.passed else "REFUTED"),
+            ("event", self.event),
+            ("draws", f"{self.draws:,} on each side"),
+            ("would have found", f"a true ε of {number(self.detectable)}, with 99 % probability"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "claimed": self.claimed,
+            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
+            "at_delta": self.at_delta,
+            "event": self.event,
+            "draws": self.draws,
+            "confidence": self.confidence,
+            "detectable": self.detectable,
+            "passed": self.passed,
+        }
+
+    def __str__(self) -> str:
+        return as_text("Statistical audit", self.facts())
+
+    def _repr_html_(self) -> str:
+        return as_html("Statistical audit", self.facts())
+
+
+def audit_pair(
+    first: Draw,
+    second: Draw,
+    claim: Guarantee,
+    *,
+    draws: int = 1_000_000,
+    confidence: float = 0.999,
+) -> StatisticalAudit:
+    """Audit any callable: ``first(n)`` and ``second(n)`` return n outputs on two neighbouring inputs.
+
+    Outputs are numbers, rows of numbers, or whole numbers that stand for choices.
+
+    Examples
+    --------
+    >>> from discreet import Laplace, PureDP
+    >>> law = Laplace(1.0).law
+    >>> audit_pair(lambda n: law(0.0).sample(n), lambda n: law(1.0).sample(n), PureDP(1.0), draws=20_000).passed
+    True
+    >>> audit_pair(lambda n: law(0.0).sample(n), lambda n: law(2.0).sample(n), PureDP(1.0), draws=20_000).passed
+    False
+    """
+    count = requirements.positive_integer("draws", draws, at_least=1000)
+    return audit_draws(first(count), second(count), claim, confidence=confidence)
+
+
+def audit_draws(first: Any, second: Any, claim: Guarantee, *, confidence: float = 0.999) -> StatisticalAudit:
+    """The same for draws that were made already."""
+    requirements.instance("claim", claim, Guarantee, "a guarantee such as PureDP(1.0)")
+    level = requirements.level(confidence)
+    here, there = _rows("first", first), _rows("second", second)
+    if here.shape != there.shape or here.shape[0] < 1000:
+        raise InvalidParameter(
+            "draws", (here.shape, there.shape), "must be equally many on both sides, at least 1000", "Draw more."
+        )
+    half = here.shape[0] // 2
+    event, swapped = _best_event(here[:half], there[:half], claim)
+    if swapped:
+        here, there = there, here
+    return _tested(event, here[half:], there[half:], claim, level)
+
+
+def _rows(name: str, draws: Any) -> Outputs:
+    array = np.asarray(draws, dtype=float)
+    if array.ndim == 0 or array.size == 0 or np.isnan(array).any():
+        raise InvalidParameter(name, "…", "must be an array of draws without NaN", "Return one output per draw.")
+    return array.reshape(array.shape[0], -1)
+
+
+def _points(claim: Guarantee) -> list[tuple[float, float]]:
+    """Pairs (ε, δ) of the claim at which it can be refuted."""
+    finite = claim.epsilon_at(0.0)
+    pure = [(finite, 0.0)] if math.isfinite(finite) else []
+    return pure + [(epsilon, claim.delta_at(epsilon)) for epsilon in _EPSILONS if not pure or epsilon < finite]
+
+
+def _best_event(here: Outputs, there: Outputs, claim: Guarantee) -> tuple[Event, bool]:
+    """The event, and the order of the sides, that goes furthest beyond the claim on the choosing half."""
+    trials = here.shape[0]
+    best: tuple[float, Event, bool] | None = None
+    for view in views_of(np.concatenate([here[: trials // 2], there[: trials // 2]])):
+        labels, counts = _label_counts(view, here, there)
+        for swapped in (False, True):
+            p, q = counts[::-1] if swapped else counts
+            order = np.argsort(-np.log((p + 0.5) / (q + 0.5)), kind="stable")
+            score, size = _best_prefix(np.cumsum(p[order]), np.cumsum(q[order]), trials, claim)
+            if best is None or score > best[0]:
+                best = score, Event(view, labels[order[: size + 1]]), swapped
+    assert best is not None
+    return best[1], best[2]
+
+
+def _label_counts(view: View, here: Outputs, there: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    both = np.concatenate([view.label(here), view.label(there)])
+    labels, codes = np.unique(both, return_inverse=True)
+    trials = here.shape[0]
+    counts = np.array([np.bincount(part, minlength=labels.size) for part in (codes[:trials], codes[trials:])])
+    return labels, counts
+
+
+def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, claim: Guarantee) -> tuple[float, int]:
+    """How far the most suspicious labels, taken together, go beyond the claim."""
+    alpha = 1e-3
+    margins = []
+    for epsilon, delta in _points(claim):
+        if delta == 0.0:
+            margins.append(certified_epsilon(p, q, trials, alpha) - epsilon)
+        else:
+            margins.append((certified_delta(p, q, trials, alpha, epsilon) - delta) / max(delta, 1e-6))
+    stacked = np.max(np.array(margins), axis=0)
+    index = int(np.argmax(stacked))
+    return float(stacked[index]), index
+
+
+def _tested(event: Event, here: Outputs, there: Outputs, claim: Guarantee, confidence: float) -> StatisticalAudit:
+    trials = here.shape[0]
+    k, m = event.count(here), event.count(there)
+    points = _points(claim)
+    alpha = (1 - confidence) / 2
+    bounds = [float(certified_epsilon(k, m, trials, alpha, delta)) for _, delta in points]
+    worst = int(np.argmax([bound - epsilon for bound, (epsilon, _) in zip(bounds, points, strict=True)]))
+    epsilon, delta = points[worst]
+    share = min(max(k / trials, 1 / trials), 1 - 1 / trials)
+    return StatisticalAudit(
+        claimed=epsilon,
+        epsilon=bounds[worst],
+        at_delta=delta,
+        event=str(event),
+        draws=2 * trials,
+        confidence=confidence,
+        detectable=smallest_excess(share, trials, alpha, epsilon),
+    )
