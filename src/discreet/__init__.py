@@ -66,6 +66,15 @@ _PUBLIC = {
     # comparing
     "compare_means": "comparing.compare",
     "compare_arms": "comparing.compare",
+    # data
+    "Bounds": "schema",
+    "Categories": "schema",
+    "Contribution": "schema",
+    "PrivacyUnit": "schema",
+    "Schema": "schema",
+    "Session": "session",
+    "Quantiles": "statistics.quantiles",
+    "QuantileChoice": "mechanisms.quantile",
     # inference
     "NoiseAware": "inference.population",
     "MultipleSynthesis": "inference.multiple_synthesis",

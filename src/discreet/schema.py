@@ -417,6 +417,8 @@ class Schema:
                     "contribution", override, "rows are the privacy unit and contribute one row each", "Leave it out."
                 )
             return Contribution(groups=1, rows=1)
+        if override is not None:
+            requirements.instance("contribution", override, Contribution, "Contribution(rows=4)")
         limits = override if override is not None else self.unit.contribution
         if limits is None:
             raise InvalidParameter(

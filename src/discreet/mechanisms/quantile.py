@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -54,6 +55,9 @@ class QuantileChoice(Mechanism):
     recursive
         Split the data at the middle quantile and go on in both halves; the cost grows with the logarithm of the
         number of quantiles only.
+    groups
+        Number of disjoint groups of rows; the truth then holds the groups' grids one after another, and every group
+        gets its own quantiles.
     as_published
         liu2023's Algorithm 1, for simulations: it has no guarantee (errata E2, E3).
 
@@ -78,6 +82,7 @@ class QuantileChoice(Mechanism):
     grid: float
     margins: tuple[float, ...] | None = None
     recursive: bool = False
+    groups: int = 1
     as_published: bool = False
 
     def __post_init__(self) -> None:
@@ -92,6 +97,7 @@ class QuantileChoice(Mechanism):
             raise InvalidParameter("margins", self.margins, "must be one per quantile", "Check the lengths.")
         if self.recursive and self.margins is not None:
             raise InvalidParameter("recursive", True, "has no intervals", "Leave out the interval, or recursion.")
+        requirements.positive_integer("groups", self.groups)
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
 
@@ -102,7 +108,9 @@ class QuantileChoice(Mechanism):
         return math.ceil(math.log2(count + 1)) if self.recursive else count
 
     @classmethod
-    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: Quantiles | None = None) -> Self:
+    def calibrate(
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: Quantiles | None = None, groups: int = 1
+    ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the quantiles of ``statistic``."""
         from discreet.statistics.quantiles import Quantiles
 
@@ -110,7 +118,7 @@ class QuantileChoice(Mechanism):
         plain = cls(factor=1.0, **described.targets(1.0))
         part = guarantee.split(plain.rounds)[0] if plain.rounds > 1 else guarantee
         factor = _factor(part, sensitivity)
-        return cls(factor=factor, **described.targets(factor))
+        return cls(factor=factor, groups=groups, **described.targets(factor))
 
     def span(self, sensitivity: Sensitivity) -> Fraction:
         """Range of one choice."""
@@ -146,12 +154,25 @@ class QuantileChoice(Mechanism):
             "grid": self.grid,
             "margins": None if self.margins is None else list(self.margins),
             "recursive": self.recursive,
+            "groups": self.groups,
             "as_published": self.as_published,
         }
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
-        _histogram(exact.value, self.lowest, self.highest)
+        self._parts(exact.value)
+
+    def _parts(self, truth: Truth) -> list[tuple[Integers, Integers]]:
+        """The histogram of each group."""
+        if self.groups == 1:
+            return [_histogram(truth, self.lowest, self.highest)]
+        cells = self.highest - self.lowest + 1
+        steps, counts = _histogram(truth, self.lowest, self.lowest + self.groups * cells - 1)
+        starts = np.searchsorted(steps, self.lowest + cells * np.arange(self.groups + 1))
+        return [
+            _histogram(np.array([steps[a:b] - group * cells, counts[a:b]]), self.lowest, self.highest)
+            for group, (a, b) in enumerate(pairwise(starts.tolist()))
+        ]
 
     def rank_error(self, level: float = 0.95) -> float:
         """With probability ``level`` a published value is within this many ranks of its target."""
@@ -179,27 +200,28 @@ class QuantileChoice(Mechanism):
     def law(self, truth: Truth) -> ChoiceLaw:
         """Distribution of the published grid step, counted from the lowest; for a single quantile."""
         chances = self.chances(truth)
-        return ChoiceLaw(chances, int(np.argmax(chances)), lambda: self._steps(truth, None)[0] - self.lowest)
+        return ChoiceLaw(
+            chances, int(np.argmax(chances)), lambda: self._steps(self._parts(truth)[0], None)[0] - self.lowest
+        )
 
     def draw(self, truth: Truth, *, rng: Generator = None) -> Floats:
         """The published quantiles, in order."""
         if self.as_published:
             steps = [_as_published(truth, q, self.factor, self.lowest, self.highest, rng) for q in self.probabilities]
         else:
-            steps = [float(step) for step in self._steps(truth, rng)]
+            random = None if rng is None else generator(rng)
+            steps = [float(step) for part in self._parts(truth) for step in self._steps(part, random)]
         values = np.array([step * self.grid for step in steps])
         return float(values[0]) if values.size == 1 else values
 
     def _margin(self, position: int) -> float:
         return 0.0 if self.margins is None else self.margins[position]
 
-    def _steps(self, truth: Truth, rng: Generator) -> list[int]:
-        steps, counts = _histogram(truth, self.lowest, self.highest)
-        random = None if rng is None else generator(rng)
+    def _steps(self, part: tuple[Integers, Integers], random: np.random.Generator | None) -> list[int]:
+        steps, counts = part
         if self.recursive:
             found: dict[int, int] = {}
             order = sorted(range(len(self.probabilities)), key=lambda i: self.probabilities[i])
-            part = (steps, counts)
             self._split(part, order, (Fraction(0), Fraction(1)), found, random)
             return [found[i] for i in range(len(self.probabilities))]
         chosen = [

@@ -142,16 +142,15 @@ class Quantiles(Statistic):
             "recursive": self.recursive,
         }
 
-    def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1) -> Sensitivity:
-        """Largest change of a rank distance."""
+    def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1, grouped: bool = False) -> Sensitivity:
+        """Largest change of a rank distance; in groups, of the sum over groups of their largest changes."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
-        if neighbours is Neighbours.REPLACE_ONE:
-            return Sensitivity(l1=float(rows * (2 if self.recursive else 1)))
-        if self.recursive:
+        if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
-        worst = max(max(decimal(q), 1 - decimal(q)) for q in self._aims())
-        return Sensitivity(l1=not_below(rows * worst))
+        worst = Fraction(1) if self.recursive else max(max(decimal(q), 1 - decimal(q)) for q in self._aims())
+        # In parts of the data a replaced row is removed from one and added to another.
+        return Sensitivity(l1=not_below(rows * worst * (2 if neighbours is Neighbours.REPLACE_ONE else 1)))
 
     def exact_histogram(
         self,
@@ -166,14 +165,15 @@ class Quantiles(Statistic):
         from discreet.releases import Exact
 
         return Exact(
-            self._whole(np.asarray(steps, dtype=np.int64), np.asarray(counts, dtype=np.int64)),
+            self.whole(np.asarray(steps, dtype=np.int64), np.asarray(counts, dtype=np.int64)),
             self.sensitivity(neighbours=neighbours, rows_per_unit=rows_per_unit),
             neighbours=neighbours,
             unit=unit,
             statistic=self,
         )
 
-    def _whole(self, steps: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def whole(self, steps: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Steps and counts with both ends of the grid, each step once. Private."""
         ends = np.array([self.bounds.lowest, self.bounds.highest])
         places, position = np.unique(np.concatenate([ends, steps]), return_inverse=True)
         if places[0] < ends[0] or places[-1] > ends[1]:

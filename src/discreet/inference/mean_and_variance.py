@@ -1,0 +1,114 @@
+"""Released mean and variance, with intervals for noise alone and for noise and sampling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet import requirements
+from discreet.display import Facts, number
+from discreet.inference.results import Interval
+from discreet.releases import Release
+from discreet.statistics.mean_and_variance import MeanAndVariance
+
+__all__ = ["MeanAndVarianceRelease"]
+
+
+@dataclass(frozen=True)
+class MeanAndVarianceRelease(Release):
+    """Three noisy totals, and the moments that follow from them."""
+
+    @property
+    def _of(self) -> MeanAndVariance:
+        return cast(MeanAndVariance, self.statistic)
+
+    def _totals(self) -> tuple[float, float, float]:
+        first, second, rows = (float(part) for part in np.asarray(self.value))
+        return first, second, rows
+
+    @property
+    def count(self) -> float:
+        """The noisy number of rows (or units)."""
+        return self._totals()[2]
+
+    @property
+    def mean(self) -> float:
+        """The mean, inside the bounds; their middle where the count is below one."""
+        first, _, rows = self._totals()
+        return self._value(first / max(rows, 1.0) if rows >= 1 else 0.0)
+
+    @property
+    def variance(self) -> float:
+        """The variance (divisor n), at least 0 and at most what the bounds allow."""
+        first, second, rows = self._totals()
+        shape = second / max(rows, 1.0) - (first / max(rows, 1.0)) ** 2
+        return float(self._of.half) ** 2 * min(max(shape, 0.0), 1.0)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the variance."""
+        return math.sqrt(self.variance)
+
+    def _value(self, position: float) -> float:
+        return float(self._of.middle) + float(self._of.half) * min(max(position, -1.0), 1.0)
+
+    def _ends(self, level: float) -> tuple[list[float], list[float]]:
+        """Intervals of the three totals that hold together at ``level`` (Bonferroni)."""
+        low, high = self.mechanism.confidence_interval(np.asarray(self.value, dtype=float), (2 + level) / 3)
+        return [float(end) for end in np.asarray(low)], [float(end) for end in np.asarray(high)]
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the mean of the data; privacy noise only."""
+        checked = requirements.level(level)
+        low, high = self._ends(checked)
+        if high[2] < 1:
+            return Interval(*self._of.bounds, checked)
+        rows = [max(low[2], 1.0), max(high[2], 1.0)]
+        ratios = [total / count for total in (low[0], high[0]) for count in rows]
+        return Interval(self._value(min(ratios)), self._value(max(ratios)), checked)
+
+    def variance_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the variance of the data; privacy noise only."""
+        checked = requirements.level(level)
+        low, high = self._ends(checked)
+        rows = [max(low[2], 1.0), max(high[2], 1.0)]
+        seconds = [max(total, 0.0) / count for total in (low[1], high[1]) for count in rows]
+        firsts = [total / count for total in (low[0], high[0]) for count in rows]
+        least = 0.0 if min(firsts) <= 0 <= max(firsts) else min(x * x for x in firsts)
+        most = max(x * x for x in firsts)
+        scale = float(self._of.half) ** 2
+        return Interval(
+            scale * min(max(min(seconds) - most, 0.0), 1.0), scale * min(max(max(seconds) - least, 0.0), 1.0), checked
+        )
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's mean: noise and sampling error (normal, for independent rows) together.
+
+        Each of the two gets half of 1 − level; the variance is taken at the upper end of its own interval.
+        """
+        share = (1 + requirements.level(level)) / 2
+        noise = self.confidence_interval(share)
+        reach = float(ndtri((1 + share) / 2)) * self.sampling_error(share)
+        low, high = self._of.bounds
+        return Interval(max(float(noise.low) - reach, low), min(float(noise.high) + reach, high), level)
+
+    def sampling_error(self, level: float = 0.95) -> float:
+        """Standard error of the mean from sampling alone, at the cautious end of what noise leaves open."""
+        fewest = max(self._ends(level)[0][2], 1.0)
+        return math.sqrt(float(self.variance_interval(level).high) / fewest)
+
+    def facts(self) -> Facts:
+        """What to show."""
+        noise, both = self.confidence_interval(), self.population_interval()
+        return [
+            ("mean", number(self.mean)),
+            ("95 % interval, noise", f"{number(noise.low)} to {number(noise.high)}"),
+            ("95 % interval, noise and sampling", f"{number(both.low)} to {number(both.high)}"),
+            ("standard deviation", number(self.standard_deviation)),
+            ("rows", number(self.count)),
+            *(fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")),
+        ]

@@ -1,0 +1,98 @@
+"""MeanAndVariance: two moments of a column whose number of rows is protected too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from discreet import requirements
+from discreet.rounding import decimal
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.statistics.bounded import fractions, not_below, whole_bounds
+from discreet.statistics.statistic import Statistic
+
+if TYPE_CHECKING:
+    from discreet.releases import Exact, Release
+
+__all__ = ["MeanAndVariance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanAndVariance(Statistic):
+    """Mean and variance of a column in public bounds, from three noisy totals.
+
+    The value is (Σz, Σz², number of rows) with z = (x − middle)/half-width, so that each coordinate moves by at most 1
+    with one row. The release knows the mean, the variance, and an interval that includes sampling error.
+
+    Guarantee
+    ---------
+    Add/remove: all three coordinates move by at most 1 (ℓ₁ = 3, ℓ₂ = √3). Replace-one: the first by at most 2, the
+    second by 1, the third not at all (ℓ₁ = 3, ℓ₂ = √5).
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of a row, as the decimals they print as; values outside are clipped.
+
+    Examples
+    --------
+    >>> moments = MeanAndVariance(bounds=(0, 10))
+    >>> [str(part) for part in moments.of_sums(rows=2, total=Fraction(10), squares=Fraction(100))]
+    ['0', '2', '2']
+    """
+
+    name: ClassVar[str] = "mean_and_variance"
+    bounds: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
+
+    @property
+    def middle(self) -> Fraction:
+        """Centre of the bounds."""
+        return (decimal(self.bounds[0]) + decimal(self.bounds[1])) / 2
+
+    @property
+    def half(self) -> Fraction:
+        """Half the width of the bounds."""
+        return (decimal(self.bounds[1]) - decimal(self.bounds[0])) / 2
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.mean_and_variance import MeanAndVarianceRelease
+
+        return MeanAndVarianceRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds)}
+
+    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
+        """How far one row moves the three totals."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        if neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(moves=(1.0, 1.0, 1.0))
+        return Sensitivity(moves=(2.0, 1.0))
+
+    def of_sums(self, rows: int, total: Fraction, squares: Fraction) -> Any:
+        """The value from the number of rows, their sum and their sum of squares. Private."""
+        first = (total - rows * self.middle) / self.half
+        second = (squares - 2 * self.middle * total + rows * self.middle**2) / self.half**2
+        return fractions([first, second, Fraction(rows)])
+
+    def exact(self, data: Sequence[float], *, neighbours: Neighbours, unit: str = "row") -> Exact:
+        """The three totals of a column, still private."""
+        from discreet.releases import Exact
+
+        low, high = (decimal(end) for end in self.bounds)
+        rows = [min(max(Fraction(requirements.finite("data", x)), low), high) for x in np.asarray(data).tolist()]
+        value = self.of_sums(len(rows), sum(rows, Fraction(0)), sum((x * x for x in rows), Fraction(0)))
+        return Exact(value, self.sensitivity(neighbours=neighbours), neighbours, unit, self)
+
+    def noise_in_mean(self, scale: float, rows: int) -> float:
+        """Standard-error-like size of the noise in the mean, for ``rows`` rows and noise of ``scale`` a total."""
+        return not_below(self.half) * scale * math.sqrt(2) / requirements.positive_integer("rows", rows)

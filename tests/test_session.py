@@ -1,0 +1,260 @@
+"""Sessions: exact values, declared sensitivities that hold, plans without data, repeats without cost."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet import (
+    Bounds,
+    Categories,
+    Contribution,
+    GaussianDP,
+    Ledger,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+    ZeroConcentratedDP,
+)
+from discreet.errors import DiscreetError, InsufficientBudget
+from discreet.questions import Questions, Selection
+from discreet.releases import Release
+
+ARMS = ["A", "B"]
+BANDS = ["young", "old"]
+COLUMNS = {
+    "arm": Categories(ARMS, nulls="=A", unknown="=A"),
+    "band": Categories(BANDS, nulls="=old", unknown="=old"),
+    "spend": Bounds(0, 50, grid=0.5, nulls=0),
+    "age": Bounds(10, 90, grid=1, nulls=40),
+}
+SHARP = PureDP(500.0)
+UNITS = PrivacyUnit("device", contribution=Contribution(groups=2, rows=2))
+
+
+def make_rows(rows=400, devices=150, seed=2):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "device": rng.integers(0, devices, rows),
+            "arm": rng.choice(ARMS, rows),
+            "band": rng.choice(BANDS, rows, p=[0.7, 0.3]),
+            "spend": np.round(rng.exponential(8, rows) * 2) / 2,
+            "age": rng.integers(15, 95, rows),
+        }
+    )
+
+
+def by_row(neighbours=Neighbours.ADD_REMOVE, size=None):
+    return Schema(columns=COLUMNS, neighbours=neighbours, size=size)
+
+
+PLENTY = PureDP(1000.0)
+
+
+def session(rows, schema, budget=PLENTY):
+    return Session(rows, schema, ledger=":memory:", budget=budget)
+
+
+def test_sharp_answers_agree_with_pandas():
+    rows = make_rows()
+    asked = session(rows, by_row(), PureDP(10_000.0 / 10))
+    spend = rows["spend"].clip(0, 50)
+    assert asked.count(PureDP(50.0)).value == pytest.approx(400, abs=1)
+    assert asked.sum("spend", PureDP(50.0)).value == pytest.approx(spend.sum(), abs=20)
+    assert asked.mean("spend", PureDP(50.0)).mean == pytest.approx(spend.mean(), abs=0.1)
+    both = asked.mean("spend", PureDP(50.0), spread=True)
+    assert both.mean == pytest.approx(spend.mean(), abs=0.1)
+    assert both.standard_deviation == pytest.approx(spend.std(), abs=0.3)
+    assert both.confidence_interval().contains(spend.mean())
+    assert both.variance_interval().contains(spend.var(ddof=0))
+    assert asked.proportion("band", "young", PureDP(50.0)).mean == pytest.approx(
+        (rows["band"] == "young").mean(), abs=0.02
+    )
+    median = asked.quantile("age", 0.5, PureDP(50.0))
+    assert median.estimate == pytest.approx(np.median(rows["age"].clip(10, 90)), abs=1)
+    table = asked.table(["arm", "band"], PureDP(50.0))
+    np.testing.assert_allclose(table.value, pd.crosstab(rows["arm"], rows["band"]).loc[ARMS, BANDS].to_numpy(), atol=1)
+    bins = asked.histogram("age", PureDP(50.0), edges=[10, 30, 60, 90])
+    np.testing.assert_allclose(bins.value, np.histogram(rows["age"].clip(10, 90), [10, 30, 60, 90.5])[0], atol=1)
+    labels = asked.histogram("arm", PureDP(50.0))
+    assert labels.value[0] == pytest.approx((rows["arm"] == "A").sum(), abs=1)
+
+
+def test_groups_agree_with_pandas():
+    rows = make_rows()
+    asked = session(rows, by_row())
+    spend = rows.assign(spend=rows["spend"].clip(0, 50)).groupby("arm")["spend"]
+    means = asked.mean("spend", PureDP(50.0), by="arm")
+    totals = asked.sum("spend", PureDP(50.0), by="arm")
+    medians = asked.quantile("spend", 0.5, PureDP(50.0), by="arm")
+    for arm in ARMS:
+        assert means[arm].mean == pytest.approx(spend.mean()[arm], abs=0.2)
+        assert totals[arm].value == pytest.approx(spend.sum()[arm], abs=20)
+        assert medians[arm].estimate == pytest.approx(spend.median()[arm], abs=1)
+    assert list(means) == ARMS
+    restored = Release.from_json(means.to_json())
+    assert restored["B"].mean == means["B"].mean
+    assert "A" in str(means)
+    with pytest.raises(DiscreetError):
+        means["C"]
+
+
+def test_public_sizes_give_plain_means_variances_and_covariances():
+    rows = make_rows()
+    asked = session(rows, by_row(Neighbours.REPLACE_ONE, size=400))
+    spend, age = rows["spend"].clip(0, 50), rows["age"].clip(10, 90)
+    assert asked.mean("spend", PureDP(50.0)).value == pytest.approx(spend.mean(), abs=0.05)
+    assert asked.proportion("band", "young", PureDP(50.0)).value == pytest.approx(
+        (rows["band"] == "young").mean(), abs=0.01
+    )
+    assert asked.variance("spend", PureDP(50.0)).value == pytest.approx(spend.var(), abs=2)
+    matrix = asked.covariance_matrix(["spend", "age"], PureDP(300.0))
+    np.testing.assert_allclose(np.asarray(matrix.value), [spend.var(), age.var(), np.cov(spend, age)[0, 1]], atol=5)
+    with pytest.raises(DiscreetError, match="size"):
+        session(rows, by_row(Neighbours.REPLACE_ONE, size=399)).mean("spend", PureDP(1.0))
+    with pytest.raises(DiscreetError, match="public"):
+        session(rows, by_row()).covariance_matrix(["spend", "age"], PureDP(1.0))
+
+
+def test_tests_are_run_on_released_tables():
+    rows = make_rows(rows=2000)
+    asked = session(rows, by_row())
+    fit = asked.goodness_of_fit("band", [0.3, 0.7], PureDP(1.0))
+    assert fit.pvalue < 0.01
+    assert 0 <= asked.independence(["arm", "band"], PureDP(1.0)).pvalue <= 1
+    assert 0 <= asked.homogeneity("band", "arm", PureDP(1.0)).pvalue <= 1
+    assert asked.ledger.remaining() == PureDP(997.0)
+    assert "p" in str(fit)
+
+
+QUESTIONS = {
+    "count": lambda ask: ask.count(PureDP(1.0), Selection()),
+    "table": lambda ask: ask.table(("arm", "band"), PureDP(1.0), Selection()),
+    "sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection()),
+    "sum by": lambda ask: ask.sum("spend", PureDP(1.0), Selection(by=("arm",))),
+    "mean": lambda ask: ask.mean("spend", PureDP(1.0), Selection(), spread=False, rows=None),
+    "mean by": lambda ask: ask.mean("age", PureDP(1.0), Selection(by=("arm", "band")), spread=True, rows=None),
+    "proportion": lambda ask: ask.proportion("band", "old", PureDP(1.0), Selection()),
+    "variance": lambda ask: ask.variance("age", PureDP(1.0), Selection()),
+    "histogram": lambda ask: ask.histogram("age", [10, 20, 50, 90], PureDP(1.0), Selection()),
+}
+PER_UNIT = {
+    "unit sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection(unit_sum=Bounds(0, 30, grid=0.5))),
+    "unit mean by": lambda ask: ask.mean(
+        "spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 30, grid=0.5)), spread=True, rows=None
+    ),
+}
+
+
+def value(rows, schema, make, ledger):
+    asked = Session(rows, schema, ledger=ledger)
+    return np.ravel(np.asarray(asked.exact(make(Questions(schema))).value, dtype=object))
+
+
+@pytest.mark.parametrize("name", [*QUESTIONS, *PER_UNIT])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("unit", [None, "device"])
+def test_declared_sensitivity_covers_replayed_neighbours(name, neighbours, unit):
+    """Random neighbours, extreme and ordinary; the same salt, as in one ledger."""
+    if unit is None and name in PER_UNIT:
+        return
+    make = {**QUESTIONS, **PER_UNIT}[name]
+    rng = np.random.default_rng(11)
+    rows = make_rows(60, 15)
+    removed = rows[rows["device"] != 3] if unit else rows.iloc[1:]
+    extreme = pd.DataFrame(
+        {
+            "device": 3,
+            "arm": rng.choice(ARMS, 8),
+            "band": rng.choice(BANDS, 8),
+            "spend": rng.choice([0.0, 50.0], 8),
+            "age": rng.choice([10, 90], 8),
+        }
+    )
+    replacements = [extreme if unit else extreme.iloc[[i]] for i in range(1 if unit else 4)]
+    replaced = [pd.concat([removed, one], ignore_index=True) for one in replacements]
+    size = None if neighbours is Neighbours.ADD_REMOVE else (rows["device"].nunique() if unit else 60)
+    schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size, unit=UNITS if unit else PrivacyUnit())
+    budget = PureDP(10.0)
+    ledger = Ledger(":memory:", budget)
+    declared = make(Questions(schema)).sensitivity
+    base = value(rows, schema, make, ledger)
+    others = replaced if neighbours is Neighbours.REPLACE_ONE else [removed]
+    pairs = [(base, value(one, schema, make, ledger)) for one in others]
+    if neighbours is Neighbours.ADD_REMOVE:
+        left = value(removed, schema, make, ledger)
+        pairs += [(left, value(one, schema, make, ledger)) for one in replaced]
+    for first, second in pairs:
+        gap = np.array([abs(a - b) for a, b in zip(first, second, strict=True)], dtype=object)
+        assert sum(gap) <= declared.l1
+        assert float(sum(gap**2)) <= declared.l2**2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("budget", [PureDP(2.0), ZeroConcentratedDP(0.5), GaussianDP(2.0)])
+def test_every_kind_of_budget(budget):
+    schema = Schema(columns=COLUMNS, unit=UNITS)
+    asked = session(make_rows(), schema, budget)
+    parts = budget.split(4)
+    asked.count(parts[0], by="arm")
+    asked.mean("spend", parts[1], by="arm", unit_sum=Bounds(0, 30, grid=0.5), spread=True)
+    asked.quantile("age", [0.25, 0.75], parts[2], by="band", recursive=True)
+    asked.quantile("spend", 0.9, parts[3], interval=0.9)
+    assert asked.ledger.spent().within(budget)
+    with pytest.raises(InsufficientBudget):
+        asked.count(parts[0])
+
+
+def test_plans_read_no_data_and_spend_nothing():
+    schema = Schema(columns=COLUMNS, unit=UNITS)
+    asked = Session("there-is-no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
+    planned = [
+        asked.plan.count(PureDP(0.1)),
+        asked.plan.mean("spend", PureDP(0.1), by="arm", expected_rows=10_000),
+        asked.plan.quantile("age", 0.5, PureDP(0.1)),
+        asked.plan.independence(["arm", "band"], PureDP(0.1)),
+    ]
+    assert all(one.expected_error > 0 and one.to_dict() and str(one) for one in planned)
+    assert planned[1].smallest_effect < 3
+    assert asked.ledger.remaining() == PureDP(1.0)
+    with pytest.raises(InsufficientBudget):
+        asked.plan.count(PureDP(2.0))
+    with pytest.raises(DiscreetError, match="no such file"):
+        asked.count(PureDP(0.1))
+    assert asked.ledger.remaining() == PureDP(1.0)
+
+
+def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
+    rows, schema = make_rows(), Schema(columns=COLUMNS, unit=UNITS)
+    first = Session(rows, schema, ledger=tmp_path / "l.sqlite", budget=PureDP(1.0))
+    answer = first.count(PureDP(1.0), by="arm", request="arms")
+    again = Session(rows, schema, ledger=tmp_path / "l.sqlite")
+    repeated = again.count(PureDP(1.0), by="arm", request="arms")
+    np.testing.assert_array_equal(repeated.value, answer.value)
+    assert repeated.release_id == answer.release_id
+    with pytest.raises(InsufficientBudget):
+        again.count(PureDP(0.1))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda s: s.count(1.0),
+        lambda s: s.sum("arm", SHARP),
+        lambda s: s.sum("missing", SHARP),
+        lambda s: s.mean("spend", SHARP, by="spend"),
+        lambda s: s.count(SHARP, by=["arm", "arm"]),
+        lambda s: s.proportion("arm", "C", SHARP),
+        lambda s: s.histogram("age", SHARP),
+        lambda s: s.histogram("age", SHARP, edges=[20, 90]),
+        lambda s: s.quantile("age", 2.0, SHARP),
+        lambda s: s.sum("spend", SHARP, unit_sum=Bounds(0, 30, grid=1)),
+        lambda s: s.sum("spend", SHARP, contribution=3),
+    ],
+)
+def test_bad_questions_are_refused_before_anything_is_spent(ask):
+    asked = session(make_rows(), Schema(columns=COLUMNS, unit=UNITS))
+    with pytest.raises(DiscreetError):
+        ask(asked)
+    assert asked.ledger.remaining() == PureDP(1000.0)
