@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter
-from discreet.inference.coordinates import coordinate_mechanism
+from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.results import Interval
 from discreet.inference.sampling import GammaVariance, NormalCovariance
@@ -59,8 +59,7 @@ class CovarianceMatrixRelease(Release):
         return coordinates.index(ordered)
 
     def _coordinate(self, index: int) -> tuple[float, Mechanism]:
-        j, k = pairs(self._of().dimension)[index]
-        return float(self.matrix[j, k]), coordinate_mechanism(self.mechanism, index, self.value)
+        return measured_coordinate(self.mechanism, self.measured, index)
 
     def _variance_model(self, j: int, kurtosis: float | None = None) -> GammaVariance:
         statistic = self._of()

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter
-from discreet.inference.coordinates import coordinate_mechanism
+from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.results import Interval
 from discreet.inference.sampling import Binomial
+from discreet.mechanisms.clipping import onto_simplex
 from discreet.releases import Release
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class ProportionVectorRelease(Release):
     @property
     def projected(self) -> NDArray[np.float64]:
         """The nearest vector of proportions: not negative, with sum 1 (post-processing)."""
-        return simplex_projection(np.asarray(self.value, dtype=float))
+        return onto_simplex(np.asarray(self.value, dtype=float), 1.0)
 
     def population_interval(self, level: float = 0.95, *, category: Any) -> Interval:
         """Interval for the population's share of a category: binomial sampling and the noise together."""
@@ -45,15 +46,6 @@ class ProportionVectorRelease(Release):
         categories = self._of().categories
         if category not in categories:
             raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check it.")
-        index = categories.index(category)
-        mechanism = coordinate_mechanism(self.mechanism, index, self.value)
+        value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))
         law = ReleaseLaw(model=Binomial(n=self._of().require_n(None)), mechanism=mechanism)
-        return NoiseAware().interval(law, float(np.asarray(self.value)[index]), checked)
-
-
-def simplex_projection(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Euclidean projection on {p ≥ 0, Σp = 1}: subtract the level that leaves a total of 1, then cut at zero."""
-    ordered = np.sort(vector)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
-    level = excess[np.nonzero(ordered > excess)[0][-1]]
-    return np.asarray(np.maximum(vector - level, 0.0))
+        return NoiseAware().interval(law, value, checked)
