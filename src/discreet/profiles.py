@@ -163,22 +163,20 @@ class Profile(ABC):
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         # f(α) is the largest 1 − δ(ε) − e^ε·α and e^{−ε}·(1 − δ(ε) − α) over ε ≥ 0: each is a valid lower
         # bound (dong2022, Proposition 2.12), so the search over ε needs no certificate.
-        knots = np.linspace(0.0, self._reach(), _KNOTS)
-        kept = 1 - np.array([self._delta(float(knot)) for knot in knots])
+        half = np.linspace(0.0, self._reach(), _KNOTS)
+        kept = 1 - np.array([self._delta(float(knot)) for knot in half])
+        knots, kept = np.concatenate([-half[:0:-1], half]), np.concatenate([kept[:0:-1], kept])
         return plain(np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape))
 
     def _power(self, alpha: float, knots: NDArray[np.float64], kept: NDArray[np.float64]) -> float:
         from scipy.optimize import minimize_scalar
 
-        steep = kept - np.exp(knots) * alpha
-        flat = np.exp(-knots) * (kept - alpha)
-        mirrored = bool(flat.max() > steep.max())
+        def height(epsilon: float) -> float:  # below 0: the second of the two bounds, at −ε
+            rest = 1 - self._delta(abs(epsilon))
+            return rest - math.exp(epsilon) * alpha if epsilon >= 0 else math.exp(epsilon) * (rest - alpha)
 
-        def height(epsilon: float) -> float:
-            rest = 1 - self._delta(epsilon)
-            return math.exp(-epsilon) * (rest - alpha) if mirrored else rest - math.exp(epsilon) * alpha
-
-        best = int(np.argmax(flat if mirrored else steep))
+        heights = np.where(knots >= 0, kept - np.exp(knots) * alpha, np.exp(np.minimum(knots, 0.0)) * (kept - alpha))
+        best = int(np.argmax(heights))
         window = (float(knots[max(best - 1, 0)]), float(knots[min(best + 1, len(knots) - 1)]))
         found = minimize_scalar(lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9})
         return max(0.0, height(float(knots[best])), -float(found.fun))
@@ -308,6 +306,10 @@ def _covering_mu(curve: LaplaceCurve) -> float:
             return gaussian_parameter(epsilon, float(curve.delta(Fraction(epsilon))))
 
         guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
+        # A scale that was calibrated to 0.3 must report 0.3, not the next float: try the short decimal first.
+        short = float(f"{guess:.12g}")
+        if short > 0 and dominates(ball(decimal(short)), curve):
+            return short
     return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve))
 
 

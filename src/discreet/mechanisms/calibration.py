@@ -8,13 +8,14 @@ decimal it prints as. Each function returns a float b for which the true paramet
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 
 from flint import arb
 
 from discreet import requirements
-from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
+from discreet.envelope import first_certified, gaussian_parameter, supremum
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, gaussian_delta
 from discreet.laplace_curve import LaplaceCurve, laplace_rho
@@ -60,7 +61,7 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     moves = _moves(sensitivity)
     if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
         bound, epsilon = sum(moves, Fraction(0)), decimal(guarantee.epsilon)
-        return _least(lambda b: bound <= epsilon * Fraction(b), float(bound / epsilon), guarantee)
+        return _least(lambda b: bound <= epsilon * Fraction(b), _quotient(bound, epsilon), guarantee)
     if isinstance(guarantee, ApproxDP):
         return _laplace_approximate(guarantee, moves)
     if isinstance(guarantee, GaussianDP):
@@ -91,7 +92,7 @@ def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     bound = Fraction(sensitivity.require_l2())
     if isinstance(guarantee, GaussianDP):
         mu = decimal(guarantee.mu)
-        return _least(lambda s: bound <= mu * Fraction(s), float(bound / mu), guarantee)
+        return _least(lambda s: bound <= mu * Fraction(s), _quotient(bound, mu), guarantee)
     if isinstance(guarantee, ZeroConcentratedDP):
         rho = decimal(guarantee.rho)
         guess = float(bound) / math.sqrt(2 * guarantee.rho)
@@ -125,6 +126,10 @@ def _least(holds: Callable[[float], bool], guess: float, guarantee: Guarantee) -
         raise InvalidParameter(
             "guarantee", guarantee, "needs a noise scale beyond the largest float", "Raise it."
         ) from None
+
+
+def _quotient(bound: Fraction, parameter: Fraction) -> float:
+    return float(min(bound / parameter, Fraction(sys.float_info.max)))
 
 
 def _working_bits(delta: float) -> int:
@@ -163,7 +168,8 @@ def _laplace_gaussian(guarantee: GaussianDP, moves: Moves) -> float:
             reach = -2 * (2 * normal_cdf(-mu / 2)).log()
             return _least(lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee)
         guess = _touching_scale(mu, moves)
-        return first_certified(guess, lambda b: dominates(mu, LaplaceCurve(_shifts(moves, b))))
+    # Ask the profile itself, so that what the mechanism reports later never exceeds what was asked for.
+    return first_certified(guess, lambda b: LaplaceProfile(_shifts(moves, b)).gaussian().within(guarantee))
 
 
 def _touching_scale(mu: arb, moves: Moves) -> float:
