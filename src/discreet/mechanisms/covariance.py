@@ -185,7 +185,7 @@ class BoundedCovariance(Mechanism):
             (Fraction(change) / Fraction(scale), None if width is None else width / Fraction(scale))
             for change, scale, width in zip(self.changes, scales, widths, strict=True)
         ]
-        return BoundedLaplaceProfile(moves)
+        return ImpliedProfile(BoundedLaplaceProfile(moves).pure())
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
