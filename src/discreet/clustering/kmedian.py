@@ -1,0 +1,267 @@
+"""KMedian: centres from a public universe, by private local search (gupta2010)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet import requirements
+from discreet.clustering.spending import spend
+from discreet.display import Facts, as_html, as_text
+from discreet.errors import InvalidParameter, WrongType
+from discreet.guarantees import Guarantee, PureDP, ZeroConcentratedDP
+from discreet.noise.choice import choose
+from discreet.noise.law import generator
+from discreet.rounding import decimal, greatest, up
+from discreet.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.ledger import Ledger
+
+__all__ = ["KMedian", "KMedianPlan"]
+
+Array = NDArray[np.float64]
+_CELLS = 2**30
+"""Distances are whole numbers of 2⁻³⁰ of the diameter, so that costs are exact sums."""
+
+
+@dataclass(frozen=True)
+class KMedianPlan:
+    """What a fit would do, from public facts only.
+
+    Attributes
+    ----------
+    swaps
+        Number T of private swaps.
+    strength
+        ε of each of the T + 1 choices.
+    guarantee
+        What really holds for the whole fit.
+    cost_error
+        With probability 95 % no choice is worse than the best one by more than this, in diameters.
+    """
+
+    swaps: int
+    strength: float
+    guarantee: Guarantee
+    cost_error: float
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("swaps", str(self.swaps)),
+            ("ε of each choice", f"{self.strength:.4g}"),
+            ("guarantee", str(self.guarantee)),
+            ("cost error", f"{self.cost_error:.4g} diameters per choice, at 95 %"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {
+            "swaps": self.swaps,
+            "strength": self.strength,
+            "guarantee": self.guarantee.to_dict(),
+            "cost_error": self.cost_error,
+        }
+
+    def __str__(self) -> str:
+        return as_text("Plan of KMedian", self.facts())
+
+    def _repr_html_(self) -> str:
+        return as_html("Plan of KMedian", self.facts())
+
+
+class KMedian:
+    """k-median clusters whose centres are points of a public universe.
+
+    From a random set of k points, T swaps of one centre are chosen by the exponential mechanism with the negative
+    cost (sum of the distances of all rows to their nearest centre) as score; then one of the T sets is chosen in the
+    same way.
+
+    Parameters
+    ----------
+    n_clusters
+        Number of centres k.
+    guarantee
+        For the whole fit: `PureDP`, or `ZeroConcentratedDP`, under which the choices' bounded range composes better.
+    universe
+        Possible positions, one row each; rows of the data count as their nearest position.
+    swaps
+        Number T of swaps; by default 6·k·ln(size of the universe), as published.
+    as_published
+        ε/(2(T + 1)) per choice, as if costs could move in opposite directions. They cannot, so only ε/2 is spent, and
+        that is what is charged.
+
+    Attributes
+    ----------
+    cluster_centers_, center_indices_
+        The centres, and their positions in the universe.
+    n_iter_, guarantee_
+        Swaps done and the guarantee of the fit.
+
+    Guarantee
+    ---------
+    Add/remove neighbours. One row changes every cost by between 0 and the diameter, in the same direction: each
+    choice is a monotone exponential mechanism of strength ε/(T + 1) (η²/8-zCDP for strength η). Proof:
+    ``docs/proofs/kmedian.md``.
+
+    Examples
+    --------
+    >>> grid = [(x, y) for x in range(11) for y in range(11)]
+    >>> rows = np.repeat([[1, 1], [9, 9]], 5000, axis=0)
+    >>> model = KMedian(2, guarantee=PureDP(5.0), universe=grid, swaps=20).fit(rows, rng=3)
+    >>> sorted(model.cluster_centers_.tolist())
+    [[1.0, 1.0], [9.0, 9.0]]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        guarantee: Guarantee,
+        universe: ArrayLike,
+        swaps: int | None = None,
+        as_published: bool = False,
+    ) -> None:
+        self.n_clusters = requirements.positive_integer("n_clusters", n_clusters)
+        self.guarantee = requirements.instance(
+            "guarantee", guarantee, (PureDP, ZeroConcentratedDP), "PureDP(1.0) or ZeroConcentratedDP(0.1)"
+        )
+        try:
+            points = np.asarray(universe, dtype=float)
+        except (TypeError, ValueError):
+            raise WrongType("universe", universe, "must be a table of numbers", "Pass one row per position.") from None
+        if points.ndim != 2 or len(points) <= self.n_clusters or not np.all(np.isfinite(points)):
+            raise InvalidParameter(
+                "universe", points.shape, f"must hold more than {self.n_clusters} finite positions", "Add positions."
+            )
+        self.universe = points
+        self.as_published = as_published
+        if as_published and not isinstance(guarantee, PureDP):
+            raise InvalidParameter("guarantee", guarantee, "must be PureDP as published", "Pass PureDP(1.0).")
+        usual = math.ceil(6 * self.n_clusters * math.log(len(points)))
+        self.swaps = usual if swaps is None else requirements.positive_integer("swaps", swaps)
+
+    @property
+    def diameter(self) -> float:
+        """Of the box around the universe: at least the largest distance."""
+        return float(np.linalg.norm(np.ptp(self.universe, axis=0)))
+
+    def plan(self) -> KMedianPlan:
+        """What `fit` would do; reads no data."""
+        choices = self.swaps + 1
+        spent: Guarantee = self.guarantee
+        if isinstance(self.guarantee, PureDP):
+            epsilon = decimal(requirements.positive("epsilon", self.guarantee.epsilon))
+            share = epsilon / choices / (2 if self.as_published else 1)
+            strength = greatest(lambda value: Fraction(value) <= share, float(share))
+            if self.as_published:
+                spent = PureDP(up(epsilon / 2))
+        else:
+            rho = decimal(requirements.positive("rho", self.guarantee.parameters()["rho"]))
+            square = 8 * rho / choices
+            strength = greatest(lambda value: Fraction(value) ** 2 <= square, math.sqrt(square))
+        candidates = self.n_clusters * (len(self.universe) - self.n_clusters)
+        return KMedianPlan(self.swaps, strength, spent, math.log(candidates * choices / 0.05) / strength)
+
+    def fit(self, X: ArrayLike, *, ledger: Ledger | None = None, rng: int | np.random.Generator | None = None) -> Self:
+        """Find the centres; spends the whole budget before anything is drawn."""
+        plan = self.plan()
+        weights = self._weights(X)
+        description = {"name": "k_median", "n_clusters": self.n_clusters, **plan.to_dict()}
+        spend(plan.guarantee, description, Sensitivity(moves=(1.0,)), ledger, rng)
+        source = None if rng is None else generator(rng)
+        public = np.random.default_rng() if source is None else source
+        start = public.choice(len(self.universe), self.n_clusters, replace=False)
+        search = _LocalSearch(self.universe, weights, self.diameter, start)
+        strength = Fraction(plan.strength)
+        visited, costs = [], []
+        for _ in range(plan.swaps):
+            scores = search.swap_costs()
+            chosen = int(choose(-scores.ravel(), strength / _CELLS, rng=source))
+            search.swap(chosen // scores.shape[1], chosen % scores.shape[1])
+            visited.append(search.centres.copy())
+            costs.append(search.cost())
+        best = int(choose(-np.array(costs), strength / _CELLS, rng=source))
+        self.center_indices_ = np.sort(visited[best])
+        self.cluster_centers_ = self.universe[self.center_indices_]
+        self.n_iter_, self.guarantee_ = plan.swaps, plan.guarantee
+        return self
+
+    def _weights(self, X: ArrayLike) -> Array:
+        """How many rows are at each position. Private."""
+        rows = np.asarray(X, dtype=float)
+        if rows.ndim != 2 or rows.shape[1] != self.universe.shape[1] or not np.all(np.isfinite(rows)):
+            raise InvalidParameter(
+                "X", rows.shape, f"must hold finite rows of {self.universe.shape[1]} numbers", "Check the data."
+            )
+        from scipy.spatial import cKDTree
+
+        if len(rows) == 0:
+            return np.zeros(len(self.universe))
+        nearest = cKDTree(self.universe).query(rows)[1]
+        return np.bincount(nearest, minlength=len(self.universe)).astype(float)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
+        """Nearest centre of each row. Labels of private rows are private: do not publish them."""
+        if not hasattr(self, "cluster_centers_"):
+            raise InvalidParameter("model", "not fitted", "has no centres yet", "Call fit first.")
+        rows = np.asarray(X, dtype=float)
+        return np.asarray(np.argmin(np.linalg.norm(rows[:, None] - self.cluster_centers_[None], axis=2), axis=1))
+
+    def __repr__(self) -> str:
+        return f"KMedian({self.n_clusters}, guarantee={self.guarantee!r}, universe=<{len(self.universe)} positions>)"
+
+
+class _LocalSearch:
+    """Centres with, for every demand, the nearest and second nearest of them, so that all swaps are priced at once.
+
+    cost(F − x + y) = Σ_p w_p·min(d(p, y), d₁(p)) + Σ_{p nearest to x} w_p·[min(d(p, y), d₂(p)) − min(d(p, y), d₁(p))].
+    """
+
+    def __init__(self, universe: Array, weights: Array, diameter: float, start: NDArray[np.intp]) -> None:
+        from scipy.spatial.distance import cdist
+
+        occupied = np.flatnonzero(weights)
+        self.weights = weights[occupied]
+        # Whole numbers: sums are exact in any order, and one row moves a cost by at most the declared diameter.
+        self.distances = np.rint(cdist(universe[occupied], universe) / diameter * _CELLS)
+        np.minimum(self.distances, _CELLS, out=self.distances)
+        self.centres = np.asarray(start)
+
+    def _two_nearest(self) -> tuple[NDArray[np.intp], Array, Array]:
+        to_centres = self.distances[:, self.centres]
+        first = np.argmin(to_centres, axis=1)
+        rows = np.arange(len(first))
+        nearest = to_centres[rows, first]
+        to_centres[rows, first] = np.inf
+        second = to_centres.min(axis=1) if len(self.centres) > 1 else np.full(len(first), float(_CELLS))
+        return first, nearest, second
+
+    def cost(self) -> float:
+        """Sum of distances, in grid cells."""
+        return float(self.weights @ self.distances[:, self.centres].min(axis=1)) if len(self.weights) else 0.0
+
+    def swap_costs(self) -> Array:
+        """Costs of replacing each centre (rows) by each position (columns); positions in use cost infinity."""
+        first, nearest, second = self._two_nearest()
+        capped = np.minimum(self.distances, nearest[:, None])
+        common = self.weights @ capped
+        costs = np.repeat(common[None], len(self.centres), axis=0)
+        for index in range(len(self.centres)):
+            own = first == index
+            if own.any():
+                extra = np.minimum(self.distances[own], second[own, None]) - capped[own]
+                costs[index] += self.weights[own] @ extra
+        costs[:, self.centres] = np.inf
+        return costs
+
+    def swap(self, out: int, new: int) -> None:
+        """Replace centre number ``out`` by position ``new``."""
+        self.centres = self.centres.copy()
+        self.centres[out] = new
