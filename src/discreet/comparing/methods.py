@@ -185,7 +185,8 @@ class NoiseAware(Method):
                 plain=start.estimate, plain_noise=start.noise_variance,
                 spread=setting.partitions * float(sum(arm.variance for arm in means)),
                 spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
-            )
+            ),
+            laplace=partitioned.laplace,
         )  # fmt: skip
         noisy = {
             "interval": [float(low), float(high)],
@@ -204,13 +205,14 @@ def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tup
     return start.estimate - reach_low * sigma - doubt, start.estimate + reach_high * sigma + doubt
 
 
-def noise_aware_contrast(posterior: NoiseAwarePosterior) -> Contrast:
-    """The posterior as a contrast; what noise adds is measured against the same likelihood's sampling error."""
+def noise_aware_contrast(posterior: NoiseAwarePosterior, *, laplace: bool) -> Contrast:
+    """The posterior as a contrast; what exceeds the sampling variance is noise, with the tails of its mechanism."""
     mean, variance, sigma = posterior.moments()
     scale = np.average(np.square(posterior.ratios), weights=posterior.shares)
     sampling = np.minimum(sigma**2 * scale / posterior.partitions, 0.999999 * variance)
     df = np.full(np.shape(mean), float(posterior.partitions - 1))
-    return Contrast(mean, sampling, variance - sampling, df, [])
+    noise = variance - sampling
+    return Contrast(mean, sampling, noise, df, np.sqrt(noise / 2)[None] if laplace else [])
 
 
 @dataclass(frozen=True)

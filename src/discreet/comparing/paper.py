@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.comparing.arms import Arms
 from discreet.comparing.methods import Finding, Method, Setting
-from discreet.comparing.sanitizing import ExactSanitizer, Sanitizer, SimulatedSanitizer
+from discreet.comparing.sanitizing import ExactSanitizer, Ordered, Sanitizer, SimulatedSanitizer
 from discreet.comparing.spending import Purse
 from discreet.errors import InvalidParameter
 from discreet.inference.arm_means import Contrast
@@ -58,14 +58,14 @@ class PaperMethod(Method):
         return not self.as_published
 
     @abstractmethod
-    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         """Estimates of θ and their variances for sorted rows of partition values, one column per sanitization."""
 
     def shares(self) -> int:
         """Number of statistics sanitized in one round."""
         return self.statistics
 
-    def contrasts(self, values: Array, purse: Purse, bounds: Ends, censor: Ends) -> Contrast:
+    def contrasts(self, values: Array | Ordered, purse: Purse, bounds: Ends, censor: Ends) -> Contrast:
         """Rows of partition values to combined estimates; ``bounds`` are those of a partition value."""
         part = purse.split([1.0] * (self.shares() * self.m))[0]
         sanitizer: Sanitizer
@@ -73,7 +73,7 @@ class PaperMethod(Method):
             sanitizer = ExactSanitizer(part, bounds, self.m)
         else:
             sanitizer = SimulatedSanitizer.of(part, bounds, self.m, as_published=self.as_published)
-        ordered = np.sort(np.atleast_2d(values), axis=1)
+        ordered = values if isinstance(values, Ordered) else Ordered.of(values)
         found = self.sanitized(ordered, sanitizer, bounds, censor)
         # θ lies in the bounds, whatever noise made of a likelihood.
         most = ((bounds[1] - bounds[0]) / 2) ** 2
@@ -103,7 +103,7 @@ def combined(estimates: LocationEstimate) -> Contrast:
     within = variance.mean(axis=1)
     if m == 1:
         return Contrast(theta[:, 0], within, np.zeros_like(within), np.full(within.shape, 1e9), [])
-    between = np.maximum(theta.var(axis=1, ddof=1), 1e-300)
+    between = np.maximum(theta.var(axis=1, ddof=1), 1e-12 * within + 1e-300)
     df = (m - 1) * (1 + m * within / between) ** 2
     return Contrast(theta.mean(axis=1), within, between / m, np.minimum(df, 1e9), [])
 
@@ -137,14 +137,14 @@ class TwoStatistics(PaperMethod):
     m: int = 4
     as_published: bool = False
 
-    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         low, high = bounds
         centre = 0.0 if self.as_published else (low + high) / 2
         reach = max(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
-        values, rows = ordered - centre, np.ones((1, self.m))
-        total = sanitizer.add(values.sum(axis=1, keepdims=True) * rows, high - low)
-        squares = sanitizer.add((values**2).sum(axis=1, keepdims=True) * rows, reach)
-        count = ordered.shape[1]
+        rows, count = np.ones((1, self.m)), ordered.count
+        total, squares = ordered.running[:, -1:], ordered.running_squares[:, -1:]
+        squares = sanitizer.add((squares - 2 * centre * total + count * centre**2) * rows, reach)
+        total = sanitizer.add((total - count * centre) * rows, high - low)
         return LocationEstimate(centre + total / count, (squares - total**2 / count) / (count * (count - 1)))
 
 
@@ -167,20 +167,21 @@ class CensoredPieces(PaperMethod):
         published = super().notes()
         return published if self.as_published or self.double_down else (_STANDS_IN,)
 
-    def pieces(self, ordered: Array, sanitizer: Sanitizer, censor: Ends) -> Pieces:
+    def pieces(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> Pieces:
         """Sanitize everything the method needs."""
-        count = ordered.shape[1]
+        count = ordered.count
         alpha, beta = censor
-        ends = np.stack([sanitizer.quantile(ordered, alpha), sanitizer.quantile(ordered, 1 - beta)])
+        ends = np.stack([sanitizer.quantile(ordered.values, alpha), sanitizer.quantile(ordered.values, 1 - beta)])
         low, high = ends.min(axis=0), ends.max(axis=0)
         high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
         from_below, from_above = int(count * alpha), int(count * beta)
         if self.double_down or not self.as_published:
-            first, last = _positions(ordered, low), _positions(ordered, high)
+            first, last = _positions(ordered.values, low), _positions(ordered.values, high)
         else:
             first, last = np.full(low.shape, from_below), np.full(low.shape, count - from_above)
         centre = np.zeros_like(low) if self.as_published else (low + high) / 2
-        plain, squared = _between(ordered, first, last), _between(ordered**2, first, last)
+        plain = _between(ordered.running, first, last)
+        squared = _between(ordered.running_squares, first, last)
         inside = (last - first).astype(float)
         reach = np.maximum(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
         total = sanitizer.add(plain - centre * inside, high - low)
@@ -201,9 +202,8 @@ def _positions(ordered: Array, cuts: Array) -> NDArray[np.int64]:
     return np.stack([np.searchsorted(row, cut) for row, cut in zip(ordered, cuts, strict=True)])
 
 
-def _between(ordered: Array, first: Any, last: Any) -> Array:
-    """Sums of the values from position ``first`` to before ``last``, row by row."""
-    running = np.concatenate([np.zeros((ordered.shape[0], 1)), np.cumsum(ordered, axis=1)], axis=1)
+def _between(running: Array, first: Any, last: Any) -> Array:
+    """Sums of the values from position ``first`` to before ``last``, row by row, from running sums."""
     return np.asarray(np.take_along_axis(running, last, axis=1) - np.take_along_axis(running, first, axis=1))
 
 
@@ -237,7 +237,7 @@ class CensoredLikelihood(CensoredPieces):
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "inference": self.inference}
 
-    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         pieces = self.pieces(ordered, sanitizer, censor)
         likelihood = CensoredNormal(
             below=pieces.below, inside=pieces.inside, above=pieces.above, lower=pieces.low, upper=pieces.high,
@@ -258,11 +258,11 @@ class WinsorizedOrTrimmed(CensoredPieces):
         requirements.positive_integer("m", self.m)
         object.__setattr__(self, "name", "trimmed" if self.trimmed else "winsorized")
 
-    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         alpha, beta = censor
         if alpha != beta:
             raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
-        count, pieces = ordered.shape[1], self.pieces(ordered, sanitizer, censor)
+        count, pieces = ordered.count, self.pieces(ordered, sanitizer, censor)
         rest = 1 - alpha - beta
         if self.trimmed:
             theta = pieces.total / (count * rest)
@@ -293,7 +293,7 @@ class Naive(CensoredPieces):
     def notes(self) -> tuple[str, ...]:
         return (*super().notes(), "a negative control: it ignores the censoring, so its intervals are wrong")
 
-    def sanitized(self, ordered: Array, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         pieces = self.pieces(ordered, sanitizer, censor)
         inside = np.maximum(pieces.inside, 2.0)
         spread = np.maximum(pieces.squares - pieces.total**2 / inside, 0.0)

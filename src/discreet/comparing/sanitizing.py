@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,46 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.quantile import QuantileChoice
 from discreet.sensitivity import Sensitivity
 
-__all__ = ["ExactSanitizer", "Sanitizer", "SimulatedSanitizer", "simulated_quantiles"]
+__all__ = ["ExactSanitizer", "Ordered", "Sanitizer", "SimulatedSanitizer", "simulated_quantiles"]
 
 Array = NDArray[np.float64]
 
 _GRID_BITS = 30
 _NEGLIGIBLE = 60.0
 """Ranks whose weight is below e⁻⁶⁰ of the target's are left out of simulations."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Sorted partition values, one row per experiment, with running sums that every method shares."""
+
+    values: Array
+
+    @classmethod
+    def of(cls, values: Any) -> Ordered:
+        """Sort rows of partition values."""
+        return cls(np.sort(np.atleast_2d(np.asarray(values, dtype=float)), axis=1))
+
+    @property
+    def count(self) -> int:
+        """Number of partitions."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def running(self) -> Array:
+        """Sums of the first 0, 1, 2, … values."""
+        return _running(self.values)
+
+    @cached_property
+    def running_squares(self) -> Array:
+        """Sums of the squares of the first 0, 1, 2, … values."""
+        return _running(self.values**2)
+
+
+def _running(values: Array) -> Array:
+    sums = np.zeros((values.shape[0], values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums
 
 
 class Sanitizer(ABC):

@@ -133,7 +133,7 @@ class NoiseAwarePosterior:
         variance = np.asarray(sigma) ** 2 * sum(s * r**2 for r, s in zip(self.ratios, self.shares, strict=True))
         return np.asarray(value - 0.5 * ((self.spread - variance) / self.spread_error) ** 2)
 
-    def moments(self, nodes: int = 33, passes: int = 4) -> tuple[Array, Array, Array]:
+    def moments(self, nodes: int = 25, passes: int = 4) -> tuple[Array, Array, Array]:
         """Posterior mean and variance of θ, and posterior mean of σ, by quadrature on a box that closes in."""
         base = np.maximum(np.sqrt(np.maximum(self.spread, 0.0)), 0.2 * np.sqrt(self.spread_error))
         base = np.maximum(base, 0.05 * (self.high - self.low))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from discreet.comparing.sanitizing import Ordered
 
 __all__ = ["LAWS", "Outcome", "Sample"]
 
@@ -36,6 +39,11 @@ class Sample:
     sums: Array
     squares: Array
     n: int
+
+    @cached_property
+    def ordered(self) -> Ordered:
+        """The partition differences, sorted."""
+        return Ordered.of(self.differences)
 
 
 Totals = tuple[Array, Array, Array]
