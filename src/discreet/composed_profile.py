@@ -24,7 +24,7 @@ from discreet.rounding import decimal, up
 __all__ = ["ComposedProfile", "compose_profiles"]
 
 _MOST_SHIFTS = 128
-_REFERENCE = np.linspace(0.0, 1.0, 9)
+_REFERENCE = np.linspace(0.0, 1.0, 5)
 
 
 def compose_profiles(profiles: Iterable[Profile]) -> Profile:

@@ -246,7 +246,7 @@ class Convolution:
             20 * spread / _LARGEST_WINDOW,
             max(loss.width for loss, _ in losses) / _LARGEST_WINDOW,
         )
-        wanted = max(spread / (3200 * math.sqrt(self.count)), finest, 2.0**-1000)
+        wanted = max(spread / (2000 * math.sqrt(self.count)), finest, 2.0**-1000)
         self.step = 2.0 ** math.floor(math.log2(wanted))
         self._parts = [(Lattice.of(loss, self.step), times) for loss, times in losses]
         self._infinite = -math.expm1(sum(times * math.log1p(-loss.infinite) for loss, times in losses))
@@ -342,13 +342,15 @@ class Convolution:
 
     @cached_property
     def vertices(self) -> tuple[Array, Array]:
-        """Type-I and type-II errors of the tests "reject where the loss is above l", types II not too large."""
+        """Type-I and type-II errors of the tests "reject where the loss is above l", both rounded down."""
         window = self._convolve(0.0)
         losses = (window.first + np.arange(len(window.masses))) * self.step
         error = window.rounding * math.sqrt(len(losses)) + 3 * math.exp(-_TAIL)
         scale = math.exp(window.log_factor)
-        other = scale * window.masses * np.exp(-np.clip(losses, -700.0, 700.0))
-        alpha = np.concatenate([[0.0], np.cumsum(other[::-1])])
+        ratio = np.exp(-np.clip(losses, -300.0, 300.0))[::-1]
+        other = np.cumsum(window.masses[::-1] * ratio) * (1 - 4 * self.count * _INFLATION)
+        other -= window.rounding * np.sqrt(np.cumsum(ratio**2)) + 3 * math.exp(-_TAIL) * ratio
+        alpha = np.maximum.accumulate(np.concatenate([[0.0], scale * other]))
         power = self._infinite + error + scale * np.concatenate([[0.0], np.cumsum(window.masses[::-1])])
         return alpha, np.maximum(1 - power, 0.0)
 
