@@ -262,9 +262,8 @@ def test_cost_of_large_tables_and_large_counts():
     assert mechanism.l2_cost(np.arange(100_000) % 7) < 100_000
     spread = np.tile([0.0, 1e9], 50)
     assert 99.9999 < mechanism.l2_cost(spread) <= 100.0
-    edge = [
-        james_stein_risk(np.r_[math.sqrt(l), np.zeros(9)], 1.0, target(10, "zero", False)) for l in (0.99e8, 1.01e8)
-    ]
+    goal, sizes = target(10, "zero", rank_deficient=False), (0.99e8, 1.01e8)
+    edge = [james_stein_risk(np.r_[math.sqrt(size), np.zeros(9)], 1.0, goal) for size in sizes]
     assert edge[0] == pytest.approx(edge[1], rel=1e-8)
 
 

@@ -213,7 +213,7 @@ def _setting(parameters: Parameters) -> tuple[str, int, float, int, int, int]:
 
 
 def _power_cells(quick: bool) -> Sequence[Parameters]:
-    runs, resamples = (40, 99) if quick else (1000, 399)
+    runs, resamples = (40, 99) if quick else (1000, 199)
     sizes = (100, 2000) if quick else (100, 500, 1000, 2000)
     names = ("M_rJS", "default") if quick else (*PAPER, "default")
     cells: list[Parameters] = [
