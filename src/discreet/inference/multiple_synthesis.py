@@ -17,9 +17,12 @@ from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.inference.results import Interval
+from discreet.noise.law import generator
 
 if TYPE_CHECKING:
+    from discreet.ledger import Ledger
     from discreet.mechanisms.mechanism import Mechanism
+    from discreet.releases import Exact, Release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
@@ -117,6 +120,34 @@ class MultipleSynthesis:
     def share(self, guarantee: Guarantee) -> Guarantee:
         """What each of the m sets may spend."""
         return guarantee.split(self.m)[0]
+
+    def release(
+        self,
+        exact: Exact,
+        mechanism: type[Mechanism],
+        guarantee: Guarantee,
+        *,
+        ledger: Ledger | None = None,
+        rng: int | np.random.Generator | None = None,
+        **options: Any,
+    ) -> tuple[Release, ...]:
+        """Release the same value m times, each with its share of ``guarantee``.
+
+        ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
+        """
+        from discreet.releases import release
+
+        chosen = mechanism.calibrate(self.share(guarantee), exact.sensitivity, **options)
+        source = None if rng is None else generator(rng)
+        return tuple(release(exact, chosen, ledger=ledger, rng=source) for _ in range(self.m))
+
+    def population(self, releases: Sequence[Release], **known: Any) -> CombinedEstimate:
+        """Combine m releases of a mean, proportion, variance or covariance into an estimate of the population's.
+
+        ``known`` is what is known of the population, as in the releases' ``sampling_model``.
+        """
+        variances = [release.sampling_variance(**known) for release in releases]  # type: ignore[attr-defined]
+        return self.combine([float(release.value) for release in releases], variances)
 
     def combine(self, estimates: Sequence[float], variances: Sequence[float]) -> CombinedEstimate:
         """Combine the estimates of the m sets and their sampling variances."""

@@ -117,11 +117,7 @@ class NoiseAware:
 
     def _shares(self, law: ReleaseLaw, mixture: Mixture, parameter: float, alpha: float) -> tuple[float, float]:
         """Probability left outside below and above."""
-        low, high = law.model.range
-        spread = law.spread(parameter)
-        room_below = -math.expm1(-(((parameter - low) / spread) ** 2))
-        room_above = -math.expm1(-(((high - parameter) / spread) ** 2))
-        below = alpha * room_below / (room_below + room_above)
+        below = alpha * _share_below(parameter, law.model.range, law.spread(parameter))
         lower_atom, upper_atom = mixture.atoms()
         blocked_below, blocked_above = below < lower_atom, alpha - below < upper_atom
         if not blocked_below and not blocked_above:
@@ -131,6 +127,20 @@ class NoiseAware:
         if blocked_below:
             return (0.0, alpha) if upper_atom <= alpha else (0.0, 0.0)
         return (alpha, 0.0) if lower_atom <= alpha else (0.0, 0.0)
+
+
+def _share_below(parameter: float, ends: tuple[float, float], spread: float) -> float:
+    """Which share of α is left outside below: 0 near the lower end, 1 near the upper one, 1/2 far from both.
+
+    It is 0 for a distance of 1.5 deviations (or a quarter of the range), so that no release, however low, leaves an
+    interval shorter than that.
+    """
+    low, high = ends
+    margin = min(1.5, (high - low) / spread / 4)
+    above_low, below_high = (parameter - low) / spread - margin, (high - parameter) / spread - margin
+    room_below = -math.expm1(-(max(above_low, 0.0) ** 2))
+    room_above = -math.expm1(-(max(below_high, 0.0) ** 2))
+    return room_below / (room_below + room_above)
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
