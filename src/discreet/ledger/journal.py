@@ -167,10 +167,10 @@ class Journal:
         """Turn SQLite's errors into the library's, each with what to do."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a message quotes damaged text
             raise self._explained(error) from error
 
-    def _explained(self, error: sqlite3.Error) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         code = getattr(error, "sqlite_errorcode", None)
         primary = None if code is None else code & 0xFF
         if primary in _DAMAGE or "decode" in str(error):  # text that is no UTF-8 has no code of its own
@@ -178,8 +178,7 @@ class Journal:
                 f"{self.path} is not an intact ledger ({error}). Do not release from this data set until the "
                 "ledger has been restored from a copy that includes the last release; nothing was spent."
             )
-        reason = _REASONS.get(primary or 0, f"SQLite reports: {error}.")
-        reason = reason.format(error=error, timeout=self.timeout)
+        reason = _REASONS.get(primary or 0, "SQLite reports: {error}.").format(error=error, timeout=self.timeout)
         return LedgerUnavailable(f"the ledger {self.path} cannot be used: {reason} Nothing was drawn.")
 
     # -- reading and writing -------------------------------------------------------------------------------
@@ -380,7 +379,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
 _REASONS = {
     sqlite3.SQLITE_BUSY: "another process held its lock for more than {timeout:g} s. Try again.",
     sqlite3.SQLITE_LOCKED: "another connection holds its lock. Try again.",
