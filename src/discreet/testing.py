@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import DiscreetError, NoConversion
+from discreet.audit.exact import ExactAudit, audit_exactly, exact_loss
+from discreet.errors import DiscreetError
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.ledger.conformance import check_ledger
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
@@ -34,7 +35,6 @@ __all__ = ["MechanismReport", "check_calibration", "check_ledger", "check_mechan
 
 Array = NDArray[np.float64]
 
-_EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 _REJECT = 5.0
 """Standard errors beyond which a sample is rejected: a false alarm once in 1.7 million."""
 
@@ -83,12 +83,12 @@ def check_mechanism(
         is rejected less than once in 10⁵ checks.
     """
     _check_manners(mechanism, sensitivity, truths[0])
-    claimed, found, tightness = _check_claims(mechanism, sensitivity, truths)
-    assert not tight or tightness >= 0.99, f"{mechanism}: only {tightness:.4f} of the claimed loss is reached"
+    audit = _check_claims(mechanism, sensitivity, truths)
+    assert not tight or audit.tightness >= 0.99, f"{mechanism}: only {audit.tightness:.4f} of the claim is reached"
     for truth in truths:
         check_sampler(mechanism.law(truth), draws, rng=rng)
         _check_interval(mechanism, truth, draws // 10, rng)
-    return MechanismReport(claimed, found, tightness, draws * len(truths))
+    return MechanismReport(audit.claimed_epsilon, audit.found_epsilon, audit.tightness, draws * len(truths))
 
 
 def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float) -> None:
@@ -112,53 +112,10 @@ def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float)
     assert own.within(own), f"{mechanism}: its guarantee is not within itself"
 
 
-def exact_loss(first: Law, second: Law, epsilons: Sequence[float] = _EPSILONS) -> tuple[float, Array]:
-    """Largest log-ratio and δ(ε) between two scalar laws, from their distribution functions alone.
-
-    The line is cut into cells at quantiles of both laws. A cell is an event, so every number is a lower bound on the
-    true loss (data processing), and converges to it as cells shrink.
-    """
-    edges = _edges(first, second)
-    p, q = (np.diff(np.concatenate([[0.0], np.asarray(law.cdf(edges)), [1.0]])) for law in (first, second))
-    heavy = (p > 1e-8) & (q > 1e-8)
-    impossible = ((p > 1e-8) & (q <= 0)) | ((q > 1e-8) & (p <= 0))
-    ratio = math.inf if impossible.any() else float(np.abs(np.log(p[heavy] / q[heavy])).max())
-    deltas = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((p, q), (q, p))) for e in epsilons]
-    return ratio, np.array(deltas)
-
-
-def _edges(first: Law, second: Law) -> Array:
-    levels = np.linspace(0.0, 1.0, 20_001)[1:-1]
-    tails = np.logspace(-7, -4, 200)
-    spread = np.concatenate([levels, tails, 1 - tails])
-    parts = [np.asarray(law.quantile(spread)) for law in (first, second)]
-    for law in (first, second):
-        bounds = [float(np.asarray(end)) for end in law.support if np.isfinite(end)]
-        # Mass may sit on a bound itself, so each finite bound gets a cell of its own.
-        parts.append(np.array([edge for end in bounds for edge in (math.nextafter(end, -math.inf), end)]))
-    return np.unique(np.concatenate(parts))
-
-
-def _check_claims(
-    mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]
-) -> tuple[float | None, float | None, float]:
-    profile = mechanism.profile(sensitivity)
-    shift = sensitivity.l1 if sensitivity.l1 is not None else sensitivity.require_l2()
-    pairs = [(t, t + s) for t in truths for s in (shift, -shift, shift / 2, -shift / 2)]
-    losses = [exact_loss(mechanism.law(a), mechanism.law(b)) for a, b in pairs]
-    found = max(ratio for ratio, _ in losses)
-    deltas = np.max([delta for _, delta in losses], axis=0)
-    claimed_deltas = np.asarray(profile.delta_at(np.array(_EPSILONS)))
-    over = deltas > claimed_deltas + 1e-9
-    assert not over.any(), f"{mechanism}: δ found {deltas[over]} above the claimed {claimed_deltas[over]}"
-    with np.errstate(invalid="ignore", divide="ignore"):
-        reached = np.where(claimed_deltas > 1e-6, deltas / claimed_deltas, 0.0)
-    try:
-        claimed = profile.pure().epsilon
-    except NoConversion:
-        return None, None, float(reached.max())
-    assert found <= claimed * (1 + 1e-6) + 1e-9, f"{mechanism}: log-ratio {found} above the claimed {claimed}"
-    return claimed, found, max(found / claimed, float(reached.max()))
+def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> ExactAudit:
+    audit = audit_exactly(mechanism, sensitivity, truths=truths)
+    assert audit.passed, f"{mechanism}: more is lost than claimed\n{audit}"
+    return audit
 
 
 def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> None:

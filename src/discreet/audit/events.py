@@ -1,8 +1,8 @@
 """Events: what an attacker may look for in a released number.
 
-A *view* turns outputs into labels: their size, their bits, their place on grids, the pattern of their trailing zeros. An
-*event* is a set of labels of one view. Views are fixed; which labels make the event is learned from one half of the draws
-and tested on the other.
+A *view* turns outputs into labels: their size, their bits, their place on grids, the pattern of their trailing zeros.
+An *event* is a set of labels of one view. Views are fixed; which labels make the event is learned from one half of
+the draws and tested on the other.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _trailing_zeros(values: Outputs) -> Labels:
     mantissa = _mantissa(values) | np.uint64(2**52)
     lowest = mantissa & (~mantissa + np.uint64(1))
     zeros = np.frexp(lowest.astype(float))[1] - 1
-    return (np.frexp(values)[1] - 53 + zeros).astype(np.int64)
+    return np.asarray(np.frexp(values)[1] - 53 + zeros, dtype=np.int64)
 
 
 def _joint_views(sample: Outputs) -> list[View]:
