@@ -240,7 +240,8 @@ class GaussianNaiveBayes:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        return np.asarray(self.classes_[np.argmax(self.predict_log_proba(X), axis=1)])
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: Any) -> float:
         """Share of rows that are classified right."""
