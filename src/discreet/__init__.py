@@ -66,6 +66,7 @@ _PUBLIC = {
     # comparing
     "compare_means": "comparing.compare",
     "compare_arms": "comparing.compare",
+    "plan_comparison": "comparing.planning",
     # data
     "Bounds": "schema",
     "Categories": "schema",

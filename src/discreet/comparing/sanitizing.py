@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.comparing.spending import Purse
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.quantile import QuantileChoice
 from discreet.sensitivity import Sensitivity
@@ -113,10 +114,8 @@ class ExactSanitizer(Sanitizer):
 
 
 def _factor(purse: Purse) -> float:
-    """The sharpest choice a share affords: rank distances move by one under both neighbour relations' unit move."""
-    from discreet.mechanisms.quantile import _factor as factor
-
-    return factor(purse.guarantee, Sensitivity(l1=1.0))
+    """The sharpest choice a share affords: one unit moves one of P values, so rank distances move by at most one."""
+    return ExponentialMechanism.calibrate(purse.guarantee, Sensitivity(l1=1.0)).factor
 
 
 @dataclass(frozen=True)

@@ -155,10 +155,10 @@ def _default_finding(rows: list[Row]) -> str:
     gain = np.median([min(row["RMSE 4S"], row["RMSE winsorized"]) / row["RMSE"] for row in rows])
     return (
         f"The default (direct) reaches {reached} of {len(rows)} cells; coverage {low:.1%} to {high:.1%}, size at most "
-        f"{max(sizes):.1%}; the better of 4S and the winsorized mean has {gain:.2f} times its RMSE in the median, although "
-        "both spend more privacy than they claim. Cells that are not reached are those in which censoring itself helps: "
-        "with heavy tails and almost no noise, a censored mean varies a little less than the mean it estimates, and is "
-        "biased for it where the arms differ."
+        f"{max(sizes):.1%}; the better of 4S and the winsorized mean has {gain:.2f} times its RMSE in the median, "
+        "although both spend more privacy than they claim. Cells that are not reached are those in which censoring "
+        "itself helps: with heavy tails and almost no noise, a censored mean varies a little less than the mean it "
+        "estimates, and is biased for it where the arms differ."
     )
 
 
@@ -205,9 +205,9 @@ def _placement_finding(rows: list[Row]) -> str:
     old = np.mean([row["quantile: within twice"] for row in rows])
     new = np.mean([row["direct: within twice"] for row in rows])
     return (
-        f"With the same 30 % of the budget the certified quantile lands within twice the right width in {old:.0%} of runs, "
-        f"the placement from bounded moments in {new:.0%}: it uses n units instead of P partition values, and its error "
-        "depends on the outcome's bounds over n, not on the logarithm of the bounds over the spread."
+        f"With the same 30 % of the budget the certified quantile lands within twice the right width in {old:.0%} of "
+        f"runs, the placement from bounded moments in {new:.0%}: it uses n units instead of P partition values, and "
+        "its error depends on the outcome's bounds over n, not on the logarithm of the bounds over the spread."
     )
 
 
@@ -362,7 +362,7 @@ Gaussian. Multiple sanitization uses m = 4.
                     log_y=True,
                     where=(("θ", 0.0), ("n", 1_000_000)),
                 ),
-            ),  # fmt: skip
+            ),
         ),
         Part(
             name="placement",
@@ -393,14 +393,16 @@ Gaussian. Multiple sanitization uses m = 4.
             title="Table 2: privacy parameters",
             cells=_table2_cells,
             compute=_table2_rows,
-            reported="ε by (3) for δ = 1/n: 0.377 to 7.227, 0.485 to 8.958, 0.531 to 9.690. The text uses ε = 50, the table 10.",
+            reported="ε by (3) for δ = 1/n: 0.377 to 7.227, 0.485 to 8.958, 0.531 to 9.690. "
+            "The text uses ε = 50, the table 10.",
         ),
         Part(
             name="table-3",
             title="Table 3: a generated case of the same shape",
             cells=_case_cells,
             compute=_case_rows,
-            reported="At ε = 1: SE (10⁻³) 25.5 original, 2042 2S, 25.5 6S, 21.4 4S, 52.9 winsorized; all intervals hold 0.",
+            reported="At ε = 1: SE (10⁻³) 25.5 original, 2042 2S, 25.5 6S, 21.4 4S, 52.9 winsorized; "
+            "all intervals hold 0.",
             summary=_case_summary,
         ),
     ),
