@@ -124,6 +124,17 @@ class _Asking:
     def _tested(self, test: Any, answer: Any) -> Any:
         raise NotImplementedError
 
+    def _independent_rows(self, contribution: Contribution | None) -> None:
+        """Tests take rows as independent, which several rows of one unit are not."""
+        limits = self.schema.contribution(contribution)
+        if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
+            raise InvalidParameter(
+                "contribution",
+                limits,
+                "a test needs independent rows, so at most one of each unit",
+                "Pass contribution=Contribution(total=1).",
+            )
+
     @property
     def _questions(self) -> Questions:
         return Questions(self.schema)
@@ -273,6 +284,7 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column have given shares; releases the table and tests it."""
+        self._independent_rows(contribution)
         answer = self.table(column, guarantee, contribution=contribution, request=request)
         return self._tested(lambda table: goodness_of_fit(table, probabilities), answer)
 
@@ -286,6 +298,7 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column are distributed alike in all groups."""
+        self._independent_rows(contribution)
         answer = self.table((by, column), guarantee, contribution=contribution, request=request)
         return self._tested(lambda table: homogeneity(_rows(table)), answer)
 
@@ -298,6 +311,7 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether two columns of labels are independent."""
+        self._independent_rows(contribution)
         answer = self.table(columns, guarantee, contribution=contribution, request=request)
         return self._tested(independence, answer)
 

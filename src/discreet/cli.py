@@ -1,0 +1,195 @@
+"""Command line: parse, call one public function, show progress."""
+
+from __future__ import annotations
+
+import sys
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import DiscreetError, MissingExtra
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+__all__ = ["main"]
+
+
+def _app() -> App:
+    try:
+        from cyclopts import App
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "cyclopts", "cli") from None
+    from discreet import __version__
+
+    app = App(name="discreet", help="Publish statistics about people under differential privacy.", version=__version__)
+    ledger = App(name="ledger", help="Look at a ledger.")
+    app.command(ledger)
+    for group, commands in ((app, (_plan, _run, _describe, _reproduce)), (ledger, (_show, _verify))):
+        for command in commands:
+            group.command(command, name=command.__name__.removeprefix("_"))
+    return app
+
+
+def _plan(file: Path, *, json: bool = False) -> None:
+    """Show what a plan file would release, with what error and at what cost. Reads no data.
+
+    Parameters
+    ----------
+    file
+        The plan file (TOML).
+    json
+        Print JSON.
+    """
+    from discreet.job import Job
+
+    planned = Job(file).plan()
+    print(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
+
+
+def _run(file: Path, *, again: bool = False, yes: bool = False, output: Path | None = None) -> None:
+    """Make the releases of a plan file that are not in its ledger yet, and write results and report.
+
+    Parameters
+    ----------
+    file
+        The plan file (TOML).
+    again
+        Release everything anew and spend again, where all of it was released before.
+    yes
+        Do not ask.
+    output
+        Directory for results and report.
+    """
+    from discreet.job import Job
+
+    job = Job(file)
+    print(job.run(again=_spend_again(job, again, yes), output=output, progress=_progress("released")))
+
+
+def _describe(file: str, *, out: Path | None = None) -> None:
+    """Write a plan file to fill in, from column names and types alone.
+
+    Parameters
+    ----------
+    file
+        CSV or Parquet file, or a glob of them.
+    out
+        Where to write it; the terminal by default.
+    """
+    from discreet.plan_file import skeleton
+    from discreet.sources import open_source
+
+    text = skeleton(file, open_source(file).types())
+    if out is None:
+        print(text)
+    else:
+        _write_new(out, text)
+        print(out)
+
+
+def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed: int = 1, workers: int = 1) -> None:
+    """Run a paper's experiments again.
+
+    Parameters
+    ----------
+    study
+        Key of the study, for example liu2019.
+    quick
+        Run the small grid.
+    out
+        Directory for the results.
+    seed
+        Seed of the simulations.
+    workers
+        Number of processes.
+    """
+    from discreet import studies
+
+    target = out or Path("studies") / study
+    done = _progress("computed")
+    print(studies.run(studies.load(study), target, quick=quick, seed=seed, workers=workers, progress=done))
+
+
+def _show(file: Path, *, json: bool = False) -> None:
+    """Show what was spent and what is left.
+
+    Parameters
+    ----------
+    file
+        The ledger.
+    json
+        Print JSON.
+    """
+    from discreet.ledger import Ledger
+
+    with Ledger(file, read_only=True) as opened:
+        statement = opened.statement()
+    print(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement)
+
+
+def _verify(file: Path, *, anchor: str | None = None) -> None:
+    """Check every entry of a ledger again.
+
+    Parameters
+    ----------
+    file
+        The ledger.
+    anchor
+        A head noted earlier and kept elsewhere.
+    """
+    from discreet.ledger import Ledger
+
+    with Ledger(file, read_only=True) as opened:
+        print(opened.verify(anchor=anchor))
+
+
+def _spend_again(job: Any, again: bool, yes: bool) -> bool:
+    """Whether to release everything anew; asks where a person can answer."""
+    if not job.finished():
+        return False
+    if again and yes:
+        return True
+    note = "Everything in this plan was released before."
+    if not sys.stdin.isatty():
+        if again:
+            raise DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
+        print(f"{note} Its stored answers are used and nothing is spent; --again --yes releases anew.", file=sys.stderr)
+        return False
+    return input(f"{note} Release it again, and spend again? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _progress(verb: str) -> Any:
+    """A progress line on a terminal; plain lines elsewhere."""
+    live = sys.stderr.isatty()
+
+    def shown(step: Any) -> None:
+        name = getattr(step, "name", None) or getattr(step, "part", "")
+        known = "" if getattr(step, "fresh", True) else " (from the ledger)"
+        text = f"[{step.done}/{step.total}] {verb} {name}{known}"
+        end = "\n" if not live or step.done == step.total else ""
+        print(f"\r\x1b[K{text}" if live else text, end=end, file=sys.stderr, flush=True)
+
+    return shown
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
+    except OSError as failure:
+        raise DiscreetError(f"out = {str(path)!r}: cannot be written ({type(failure).__name__}).") from None
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; refusals are printed without a traceback and end with status 1."""
+    try:
+        _app()(arguments)
+    except DiscreetError as refusal:
+        print(f"discreet: {refusal}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("discreet: stopped; what was released so far is in the ledger.", file=sys.stderr)
+        raise SystemExit(130) from None

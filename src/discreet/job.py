@@ -1,0 +1,304 @@
+"""Job: a plan file, planned without data or run against its source and ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.composition import compose
+from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
+from discreet.guarantees import Guarantee
+from discreet.ledger import Ledger
+from discreet.plan_file import PlanFile, PlannedQuestion
+from discreet.releases import Release
+from discreet.session import PlannedRelease, Planner, Session, TestedRelease
+
+__all__ = ["Job", "JobPlan", "JobResult", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress of a run: release ``done`` of ``total`` is ready; ``fresh`` if it was drawn now."""
+
+    name: str
+    done: int
+    total: int
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a plan would release and cost.
+
+    Attributes
+    ----------
+    releases
+        Name and plan of every release.
+    cost
+        What those that are not yet released would spend together; None where nothing is left to release.
+    remaining
+        What the ledger has now.
+    """
+
+    title: str
+    releases: tuple[tuple[str, PlannedRelease], ...]
+    cost: Guarantee | None
+    remaining: Guarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {
+            "title": self.title,
+            "releases": [{"name": name, **planned.to_dict()} for name, planned in self.releases],
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "remaining": self.remaining.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        header = f"{'release':<24} {'statistic':<18} {'mechanism':<16} {'scale':>9} {'error 95 %':>11} {'effect':>9}"
+        lines = [self.title, "", header]
+        for name, planned in self.releases:
+            scale = planned.plan.scale
+            effect = planned.smallest_effect
+            lines.append(
+                f"{name[:24]:<24} {planned.statistic.name[:18]:<18} {planned.plan.mechanism.name[:16]:<16} "
+                f"{'–' if scale is None else f'{scale:.4g}':>9} {planned.expected_error:>11.4g} "
+                f"{'–' if effect is None else f'{effect:.4g}':>9}"
+            )
+        lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
+        lines.append("Errors and effects are from noise alone; those of quantiles are in ranks. No data was read.")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a run left behind.
+
+    Attributes
+    ----------
+    results, page, markdown
+        The files: releases as JSON, the report as HTML and markdown.
+    drawn, reused
+        Number of releases drawn now, and of those taken from the ledger.
+    spent, remaining
+        State of the ledger.
+    """
+
+    results: Path
+    page: Path | None
+    markdown: Path
+    drawn: int
+    reused: int
+    spent: Guarantee
+    remaining: Guarantee
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.drawn} released now, {self.reused} taken from the ledger",
+            f"  spent    {self.spent}; {self.remaining} left",
+            f"  results  {self.results}",
+        ]
+        return "\n".join([*lines, *([f"  report   {self.page}"] if self.page else []), f"  text     {self.markdown}"])
+
+
+class Job:
+    """A plan file that can be planned and run.
+
+    Parameters
+    ----------
+    plan
+        The plan, or the path of its file.
+    """
+
+    def __init__(self, plan: PlanFile | str | Path) -> None:
+        self.file = plan if isinstance(plan, PlanFile) else PlanFile.read(plan)
+
+    def _ledger(self, *, write: bool) -> Ledger:
+        """The ledger of the plan; a plan that is only looked at leaves no file behind."""
+        file, schema = self.file, self.file.schema
+        if not write and not file.ledger.exists():
+            return Ledger(":memory:", file.budget, neighbours=schema.neighbours, unit=schema.unit.name)
+        return Ledger(
+            file.ledger,
+            file.budget,
+            dataset=file.dataset,
+            neighbours=schema.neighbours if write else None,
+            unit=schema.unit.name if write else None,
+            read_only=not write,
+        )
+
+    def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
+        return PlanFileError(f"{self.file.path}:{question.line}: release {question.name!r}: {failure}")
+
+    def plan(self) -> JobPlan:
+        """What the releases would give and cost; reads no data, spends nothing."""
+        with self._ledger(write=False) as ledger:
+            planner = Planner(self.file.schema)
+            planned = []
+            for question in self.file.questions:
+                try:
+                    planned.append((question.name, question.put(planner)))
+                except (DiscreetError, TypeError) as failure:
+                    raise self._located(question, _worded(failure)) from None
+            made = _Made(ledger, self.file)
+            waiting = [question for question in self.file.questions if not made.answered(question, made.run())]
+            cost = compose(*(question.guarantee for question in waiting)) if waiting else None
+            return JobPlan(self.file.title, tuple(planned), cost, ledger.remaining())
+
+    def finished(self) -> bool:
+        """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
+        if not self.file.ledger.exists():
+            return False
+        with self._ledger(write=False) as ledger:
+            made = _Made(ledger, self.file)
+            return all(made.answered(question, made.run()) for question in self.file.questions)
+
+    def run(
+        self, *, again: bool = False, output: Path | None = None, progress: Callable[[Step], None] | None = None
+    ) -> JobResult:
+        """Make the releases that are not in the ledger yet; write results and report.
+
+        Parameters
+        ----------
+        again
+            Where all of them are, release everything anew and spend again.
+        output
+            Directory for results and report; the plan's own by default.
+        progress
+            Called after every release.
+        """
+        directory = output or self.file.output
+        _check_writable(directory)
+        self.plan()  # every question is checked before the first one spends
+        with self._ledger(write=True) as ledger:
+            made = _Made(ledger, self.file)
+            run = made.run() + 1 if again and self.finished() else made.run()
+            self._check_budget(ledger, [q for q in self.file.questions if not made.reserved(q, run)])
+            answers, drawn = self._ask(ledger, made, run, progress)
+            return self._write(directory, ledger, answers, drawn)
+
+    def _check_budget(self, ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> None:
+        if not waiting:
+            return
+        total = compose(*(question.guarantee for question in waiting))
+        left = ledger.remaining()
+        if not total.to(type(left), delta=getattr(left, "delta", None)).within(left):
+            raise InsufficientBudget(total, left)
+
+    def _ask(
+        self, ledger: Ledger, made: _Made, run: int, progress: Callable[[Step], None] | None
+    ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
+        options = self.file.open_options()
+        session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
+        answers, drawn = [], 0
+        for done, question in enumerate(self.file.questions, start=1):
+            fresh = not made.answered(question, run)
+            try:
+                answer = question.put(session, request=self.file.request(question, run))
+            except DiscreetError as failure:
+                raise self._located(question, failure) from None
+            drawn += fresh
+            answers.append((question, answer))
+            if progress is not None:
+                progress(Step(question.name, done, len(self.file.questions), fresh))
+        return answers, drawn
+
+    def _write(
+        self, directory: Path, ledger: Ledger, answers: list[tuple[PlannedQuestion, Any]], drawn: int
+    ) -> JobResult:
+        from discreet.errors import MissingExtra
+        from discreet.report import as_markdown, as_page, report_facts
+
+        described = [
+            ({**question.described(), "title": question.title}, *_parts(answer)) for question, answer in answers
+        ]
+        facts = report_facts(
+            title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, answers=described
+        )
+        results = {
+            "discreet": "results",
+            "title": self.file.title,
+            "facts": facts,
+            "releases": {question["name"]: release.to_dict() for question, release, _ in described},
+        }
+        _write_text(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
+        _write_text(directory / "report.md", as_markdown(facts))
+        page: Path | None = directory / "report.html"
+        try:
+            _write_text(directory / "report.html", as_page(facts))
+        except MissingExtra:  # results and text do not need it
+            page = None
+        return JobResult(
+            directory / "results.json",
+            page,
+            directory / "report.md",
+            drawn,
+            len(answers) - drawn,
+            ledger.spent(),
+            ledger.remaining(),
+        )
+
+
+class _Made:
+    """What the ledger knows of a plan's releases."""
+
+    def __init__(self, ledger: Ledger, file: PlanFile) -> None:
+        self.file = file
+        self.spends = {spend.request: spend.release_id for spend in ledger.events() if spend.request is not None}
+        self.stored = {request for request, made in self.spends.items() if ledger.answer(made) is not None}
+
+    def run(self) -> int:
+        """Number of the latest run: the one to resume, or to show."""
+        run = 1
+        while any(self.file.request(question, run + 1) in self.spends for question in self.file.questions):
+            run += 1
+        return run
+
+    def reserved(self, question: PlannedQuestion, run: int) -> bool:
+        """Whether a release is paid for."""
+        return self.file.request(question, run) in self.spends
+
+    def answered(self, question: PlannedQuestion, run: int) -> bool:
+        """Whether a release is paid for and its value is stored."""
+        return self.file.request(question, run) in self.stored
+
+
+def _parts(answer: Any) -> tuple[Release, Any]:
+    return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
+
+
+def _worded(failure: Exception) -> DiscreetError:
+    return failure if isinstance(failure, DiscreetError) else DiscreetError(str(failure))
+
+
+def _check_writable(directory: Path) -> None:
+    """Fail before anything is spent where results could not be kept."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as failure:
+        raise DiscreetError(
+            f"output = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory; "
+            "nothing was spent."
+        ) from None
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write all of a file or nothing of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

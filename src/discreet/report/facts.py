@@ -1,0 +1,154 @@
+"""Facts: everything a report says, as one dict. What is not in it is not said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import discreet
+from discreet.guarantees import Guarantee
+from discreet.inference.chi_square import ChiSquareResult
+from discreet.ledger import Ledger
+from discreet.releases import Release
+from discreet.report.readings import readings
+from discreet.schema import Bounds, Schema
+from discreet.sensitivity import Neighbours
+
+__all__ = ["Answer", "report_facts"]
+
+Answer = tuple[Mapping[str, Any], Release, ChiSquareResult | None]
+"""A question as plain data (with its name, title and ask), its release, and the test made of it, if any."""
+
+_MEANING = {
+    "count": "How many rows there are.",
+    "sum": "The total.",
+    "mean": "The mean.",
+    "proportion": "The share of rows.",
+    "variance": "How far values spread around their mean.",
+    "covariance_matrix": "How columns vary together.",
+    "quantile": "The value below which this share of rows lies.",
+    "histogram": "How many rows fall into each bin.",
+    "table": "How many rows fall into each cell.",
+    "goodness_of_fit": "Whether the shares are those expected.",
+    "homogeneity": "Whether the groups are alike.",
+    "independence": "Whether the two columns are independent.",
+}
+
+
+def report_facts(*, title: str, plan: str, schema: Schema, ledger: Ledger, answers: Sequence[Answer]) -> dict[str, Any]:
+    """Collect what a report says.
+
+    Parameters
+    ----------
+    title, plan
+        What the report is called, and the text of the plan.
+    schema, ledger
+        The public facts and the record of what was spent.
+    answers
+        What was released.
+    """
+    return {
+        "discreet": "report",
+        "version": discreet.__version__,
+        "title": title,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "privacy": _privacy(schema, ledger),
+        "assumptions": _assumptions(schema),
+        "releases": [_released(*answer, schema) for answer in answers],
+        "plan": plan,
+    }
+
+
+def _privacy(schema: Schema, ledger: Ledger) -> dict[str, Any]:
+    unit = schema.unit.name
+    meaning = {
+        Neighbours.ADD_REMOVE: f"whether any one {unit} is in the data at all",
+        Neighbours.REPLACE_ONE: f"what the data of any one {unit} is; the number of them is public",
+    }[schema.neighbours]
+    return {
+        "unit": unit,
+        "neighbours": schema.neighbours.value,
+        "protects": f"An attacker who sees everything here cannot tell {meaning}, up to the guarantee below.",
+        "budget": _guarantee(ledger.budget),
+        "spent": _guarantee(ledger.spent()),
+        "remaining": _guarantee(ledger.remaining()),
+        "head": ledger.head,
+    }
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    return {"symbols": str(guarantee), "words": guarantee.sentence(), **guarantee.to_dict()}
+
+
+def _assumptions(schema: Schema) -> list[str]:
+    unit = schema.unit
+    said = [
+        "Everything in the schema (bounds, categories, units) is public and was not taken from the data.",
+        "Releases of other data about the same people are not counted here.",
+    ]
+    if unit.column is None:
+        said.append("Every row is a different person or thing that is protected.")
+    else:
+        limits = (
+            "" if unit.contribution is None else f" Limits per {unit.name}: {_limits(unit.contribution.to_dict())}."
+        )
+        said.append(
+            f"Rows with the same {unit.column!r} belong to one protected unit; what is beyond its limits is left "
+            f"out by a random choice.{limits}"
+        )
+    if schema.size is not None:
+        said.append(f"The number of units, {schema.size:,}, is public.")
+    for name, column in schema.columns.items():
+        if isinstance(column, Bounds):
+            said.append(
+                f"{name}: clipped to {column.low:g} … {column.high:g}, rounded to {column.grid:g}; missing: "
+                f"{_policy(column.nulls)}."
+            )
+        else:
+            said.append(
+                f"{name}: {column.cells} public categories; missing: {_policy(column.nulls)}; "
+                f"others: {_policy(column.unknown)}."
+            )
+    return said
+
+
+def _limits(limits: Mapping[str, int]) -> str:
+    words = {"groups": "groups", "rows": "rows per group", "total": "rows in all"}
+    return ", ".join(f"{value} {words[name]}" for name, value in limits.items())
+
+
+def _policy(policy: Any) -> str:
+    words = {"drop": "left out", "refuse": "refused"}
+    return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
+
+
+def _counted(question: Mapping[str, Any], schema: Schema) -> str | None:
+    """What one unit can count for, where units are not rows."""
+    unit = schema.unit
+    if unit.column is None:
+        return None
+    own = question.get("contribution") or (unit.contribution.to_dict() if unit.contribution else {})
+    if question.get("unit_sum"):
+        bounds = question["unit_sum"]
+        return f"the total of each {unit.name}, clipped to {bounds['low']:g} … {bounds['high']:g}, once per group"
+    return f"at most {_limits(own)} of each {unit.name}; the rest is left out by a random choice"
+
+
+def _released(
+    question: Mapping[str, Any], release: Release, test: ChiSquareResult | None, schema: Schema
+) -> dict[str, Any]:
+    return {
+        "name": question["name"],
+        "title": question["title"],
+        "ask": question["ask"],
+        "meaning": _MEANING[question["ask"]],
+        "counted": _counted(question, schema),
+        "readings": [reading.to_dict() for reading in readings(release)],
+        "test": None if test is None else test.to_dict(),
+        "guarantee": None if release.guarantee is None else _guarantee(release.guarantee),
+        "mechanism": release.mechanism.to_dict(),
+        "sensitivity": str(release.sensitivity),
+        "release_id": release.release_id,
+        "created": release.created,
+    }

@@ -1,0 +1,127 @@
+"""Readings: the numbers that a reader takes from a release, each with its intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+from discreet.inference.grouped import GroupedRelease
+from discreet.inference.mean_and_variance import MeanAndVarianceRelease
+from discreet.inference.moments import MomentRelease
+from discreet.inference.noisy_average import NoisyAverageRelease
+from discreet.inference.quantiles import QuantileRelease
+from discreet.inference.results import Interval
+from discreet.inference.table_release import TableRelease
+from discreet.releases import Release
+from discreet.statistics.quantiles import Quantiles
+
+__all__ = ["Reading", "readings"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number with its 95 % intervals.
+
+    Attributes
+    ----------
+    label
+        Of what: group, cell or quantile; empty for a single number.
+    estimate
+        The number.
+    noise
+        Interval for the number in the data: privacy noise alone.
+    population
+        Interval for the number in the population: noise and sampling; None where it is not known.
+    """
+
+    label: str
+    estimate: float
+    noise: Interval | None
+    population: Interval | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reading as JSON-ready data."""
+        return {
+            "label": self.label,
+            "estimate": self.estimate,
+            "noise": None if self.noise is None else self.noise.to_dict(),
+            "population": None if self.population is None else self.population.to_dict(),
+        }
+
+
+def readings(release: Release) -> list[Reading]:
+    """All numbers of a release, in order."""
+    if isinstance(release, GroupedRelease):
+        return [
+            Reading(_joined(label, part.label), part.estimate, part.noise, part.population)
+            for label, one in release.items()
+            for part in readings(one)
+        ]
+    if isinstance(release, TableRelease):
+        return _cells(release)
+    if isinstance(release, QuantileRelease):
+        return _quantiles(release)
+    if isinstance(release, MeanAndVarianceRelease):
+        return [Reading("", release.mean, release.confidence_interval(), release.population_interval())]
+    if isinstance(release, NoisyAverageRelease):
+        return [Reading("", release.mean, release.confidence_interval())]
+    if isinstance(release, MomentRelease):
+        return [Reading("", float(np.asarray(release.value)), release.confidence_interval(), _population(release))]
+    return _plain(release)
+
+
+def _joined(label: Any, rest: str) -> str:
+    first = " · ".join(str(part) for part in label) if isinstance(label, tuple) else str(label)
+    return f"{first} · {rest}" if rest else first
+
+
+def _population(release: MomentRelease) -> Interval | None:
+    """Intervals for the population are for independent rows; a unit with several rows is not."""
+    if release.unit != "row":
+        return None
+    try:
+        return release.population_interval()
+    except DiscreetError:
+        return None
+
+
+def _cells(release: TableRelease) -> list[Reading]:
+    counts = release.counts()
+    noise = counts.confidence_interval()
+    labels = [" · ".join(str(one) for one in cell) for cell in product(*counts.labels)]
+    estimates, low, high = (np.ravel(np.asarray(part, dtype=float)) for part in (counts, noise.low, noise.high))
+    return [
+        Reading(label, float(value), Interval(float(a), float(b), noise.level))
+        for label, value, a, b in zip(labels, estimates, low, high, strict=True)
+    ]
+
+
+def _quantiles(release: QuantileRelease) -> list[Reading]:
+    statistic = release.statistic
+    assert isinstance(statistic, Quantiles)
+    values = np.atleast_1d(np.asarray(release.estimate, dtype=float))
+    found: list[Reading] = []
+    interval = release.confidence_interval() if statistic.interval is not None else None
+    for position, (share, value) in enumerate(zip(statistic.shares, values, strict=True)):
+        one = None
+        if interval is not None:
+            low, high = (float(np.atleast_1d(np.asarray(end))[position]) for end in (interval.low, interval.high))
+            one = Interval(low, high, interval.level)
+        of_data = one if statistic.rows_at_least is None else None
+        found.append(Reading(f"{100 * share:g} %", float(value), of_data, None if of_data is one else one))
+    return found
+
+
+def _plain(release: Release) -> list[Reading]:
+    values = np.ravel(np.asarray(release.value, dtype=float))
+    interval = release.confidence_interval()
+    low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
+    labels = [""] if values.size == 1 else [str(position + 1) for position in range(values.size)]
+    return [
+        Reading(label, float(value), Interval(float(a), float(b), interval.level))
+        for label, value, a, b in zip(labels, values, low, high, strict=True)
+    ]
