@@ -319,8 +319,8 @@ def _size_finding(rows: list[Row]) -> str:
     largest = max(rows, key=lambda row: float(row["size"]))
     where = ", ".join(f"{name} {largest[name]}" for name in ("test", "neighbours", "p", "mu", "n"))
     return (
-        f"The largest size over {len(rows)} settings is {100 * largest['size']:.2f} % ({where}); the standard error of a "
-        "size of 5 % in 2,000 runs is 0.49 %."
+        f"The largest size over {len(rows)} settings is {100 * largest['size']:.2f} % ({where}); the standard error "
+        "of a size of 5 % in 2,000 runs is 0.49 %."
     )
 
 
