@@ -272,6 +272,20 @@ def test_laplace_scales(guarantee: Guarantee, sensitivity: Sensitivity, scale: f
 
 
 @pytest.mark.parametrize(
+    ("sensitivity", "crossing"),
+    [(TABLE, 3.6871), (Sensitivity(l1=2.0, l2=math.sqrt(2)), 6.1301), (Sensitivity(l1=1.0), 3.3608)],
+)
+def test_where_laplace_overtakes_gaussian(sensitivity: Sensitivity, crossing: float) -> None:
+    """Equal variances: 2b² = σ². lee2022, section 4.2.1, gives the first as 3.9xx and as 3.67."""
+
+    def ratio(mu: float) -> float:
+        guarantee = GaussianDP(mu)
+        return math.sqrt(2) * laplace_scale(guarantee, sensitivity) / gaussian_scale(guarantee, sensitivity)
+
+    assert ratio(crossing - 1e-4) > 1 > ratio(crossing + 1e-4)
+
+
+@pytest.mark.parametrize(
     ("guarantee", "scale"),
     [(GaussianDP(0.5), 2.0), (ZeroConcentratedDP(0.5), 1.0), (ApproxDP(1.0, 1e-5), 3.730631634816)],
 )
