@@ -221,11 +221,9 @@ def _power_cells(quick: bool) -> Sequence[Parameters]:
         for test, p, mu, n, name in product(("goodness of fit", "homogeneity"), (9, 18), (0.1, 0.3), sizes, names)
     ]
     if not quick:
-        cells += [
-            {"test": "homogeneity", "p": p, "mu": 0.1, "n": 3000, "mechanism": name, "runs": runs}
-            | {"resamples": resamples}
-            for p, name in product((9, 18), names)
-        ]
+        for p, name in product((9, 18), names):
+            far = {"test": "homogeneity", "p": p, "mu": 0.1, "n": 3000, "mechanism": name}
+            cells.append({**far, "runs": runs, "resamples": resamples})
     return cells
 
 
