@@ -30,7 +30,8 @@ _FLAT = 45.0
 """Beyond this many scales from the lower end e⁻ᵗ no longer changes a float: the curve is flat."""
 _ROUNDING = 2.0**-47
 """Relative error allowed to each float formula here; expm1, exp and log1p are good to about 2⁻⁵²."""
-_BITS = 42
+_COARSE_BITS = 12
+_FINE_STEPS = 60
 
 
 def _rise(x: Array) -> Array:
@@ -66,23 +67,76 @@ def _pulls(epsilon: Array, t: Array, shift: Array, rest: Array) -> tuple[Array, 
     return half * decay * (2 - half), falling, _ROUNDING * (1 + (top + epsilon) / excess)
 
 
-def worst_position(epsilon: Array, shift: Array, rest: Array) -> Array:
+def worst_position(
+    epsilon: Array, shift: Array, rest: Array, near: Array | None = None, *, settled: float = 2.0**-44
+) -> Array:
     """Where the worst pair begins, in scales from the lower end: the sign change of the slope, in floats.
 
-    Each round cuts every bracket into several parts, the more the fewer problems there are.
+    Bisection, then false position on the logarithm of the ratio of the two pulls, until it or the bracket is relatively
+    below ``settled``. ``near`` is a position to start from, where one is known from a similar problem.
     """
     shape = np.broadcast_shapes(np.shape(epsilon), np.shape(shift), np.shape(rest))
-    low = np.zeros(shape)
-    high = np.broadcast_to(np.minimum(rest / 2, _FLAT), shape).copy()
-    cuts = 1 if low.size > 64 else 63
-    inner = np.arange(1, cuts + 1).reshape(-1, *(1 for _ in shape)) / (cuts + 1)
+    eps, move, room = (np.broadcast_to(values, shape).ravel() for values in (epsilon, shift, rest))
+    last = np.minimum(room / 2, _FLAT)
     with np.errstate(all="ignore"):
-        for _ in range(math.ceil(_BITS / math.log2(cuts + 1))):
-            rising, falling, _ = _pulls(epsilon, low + (high - low) * inner, shift, rest)
-            passed = np.sum(np.logical_and.accumulate(rising > falling, axis=0), axis=0)
-            part = (high - low) / (cuts + 1)
-            low, high = low + part * passed, low + part * (passed + 1)
-    return np.asarray((low + high) / 2)
+        if near is None:
+            low, high = _bisected(eps, move, room, np.zeros_like(last), last)
+        else:
+            start = np.broadcast_to(near, shape).ravel()
+            low, high = np.minimum(0.6 * start, last), np.minimum(1.5 * start, last)
+        below, above = _tilt(eps, low, move, room), _tilt(eps, high, move, room)
+        lost = ~((below > 0) & (above <= 0)) & (last > 0)
+        if near is not None and np.any(lost):
+            low[lost], high[lost] = _bisected(eps[lost], move[lost], room[lost], np.zeros_like(last[lost]), last[lost])
+            below[lost], above[lost] = (_tilt(eps[lost], end[lost], move[lost], room[lost]) for end in (low, high))
+        return _false_position((eps, move, room), low, high, below, above, settled).reshape(shape)
+
+
+def _tilt(epsilon: Array, t: Array, shift: Array, rest: Array) -> Array:
+    rising, falling, _ = _pulls(epsilon, t, shift, rest)
+    return np.asarray(np.clip(np.log(rising / falling), -50.0, 50.0))
+
+
+def _bisected(epsilon: Array, shift: Array, rest: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Brackets of the sign change, 2⁻¹² of what they were; several cuts a round where there are few problems."""
+    cuts = 1 if low.size > 64 else 63
+    inner = np.arange(1, cuts + 1)[:, None] / (cuts + 1)
+    for _ in range(math.ceil(_COARSE_BITS / math.log2(cuts + 1))):
+        rising, falling, _ = _pulls(epsilon, low + (high - low) * inner, shift, rest)
+        passed = np.sum(np.logical_and.accumulate(rising > falling, axis=0), axis=0)
+        part = (high - low) / (cuts + 1)
+        low, high = low + part * passed, low + part * (passed + 1)
+    return low, high
+
+
+def _false_position(
+    problem: tuple[Array, Array, Array], low: Array, high: Array, below: Array, above: Array, settled: float
+) -> Array:
+    """The Illinois method, on those problems that have not settled yet."""
+    found = (low + high) / 2
+    active = np.flatnonzero((below > 0) & (above <= 0) & (high > low))
+    found[above > 0], found[below <= 0] = high[above > 0], low[below <= 0]
+    eps, move, room, low, high, below, above = (values[active] for values in (*problem, low, high, below, above))
+    side = np.zeros_like(active)
+    for _ in range(_FINE_STEPS):
+        if active.size == 0:
+            break
+        middle = (low * above - high * below) / (above - below)
+        middle = np.where((middle > low) & (middle < high), middle, (low + high) / 2)
+        here = _tilt(eps, middle, move, room)
+        found[active] = middle
+        left = here > 0
+        # An end that stays for the second time counts half, or it would stay for good.
+        below = np.where(left, here, np.where(side == -1, below / 2, below))
+        above = np.where(left, np.where(side == 1, above / 2, above), here)
+        side = np.where(left, 1, -1)
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        keep = (np.abs(here) > settled) & (high - low > settled * high)
+        active, side = active[keep], side[keep]
+        eps, move, room, low, high, below, above = (
+            values[keep] for values in (eps, move, room, low, high, below, above)
+        )
+    return found
 
 
 def _value(excess: Array, near: Array, far: Array, shift: Array, rest: Array) -> Array:
@@ -101,7 +155,7 @@ def total_variation(shift: Array, rest: Array) -> Array:
     return _value(shift, middle, middle, shift, rest)
 
 
-def divergence_bound(epsilon: Array, shift: Array, rest: Array) -> Array:
+def divergence_bound(epsilon: Array, shift: Array, rest: Array, near: Array | None = None) -> Array:
     """An upper bound of δ(ε) = max over t, valid in spite of rounding and tight to about 1e-9.
 
     Around the float solution t₀ the sign of the slope is checked, with its error bound, at t₀ ± h; then the maximum
@@ -109,7 +163,7 @@ def divergence_bound(epsilon: Array, shift: Array, rest: Array) -> Array:
     sign is not certain h grows; the ends 0 and rest/2 need no check.
     """
     with np.errstate(all="ignore"):
-        centre = worst_position(epsilon, shift, rest)
+        centre = worst_position(epsilon, shift, rest, near, settled=2.0**-31)
         low, high = _certain_side(epsilon, centre, shift, rest, -1), _certain_side(epsilon, centre, shift, rest, 1)
         top = shift + _log_ratio(low, shift, rest)
         excess = top - epsilon + _ROUNDING * (top + epsilon)

@@ -36,37 +36,33 @@ _MARGIN = 2.0**-45
 """Relative slack of the vectorised results: covers all rounding in `largest_loss` and in Δ, u − l and ε themselves."""
 _NEWTON_STEPS = 60
 _SECANT_STEPS = 60
-
-
-def _rise(x: Array) -> Array:
-    return -np.expm1(-x)
-
-
-def _quotient(x: Array) -> Array:
-    """x / (eˣ − 1), which is 1 at 0 and vanishes far out."""
-    capped = np.minimum(x, 700.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(capped == 0, 1.0, capped / np.expm1(capped))
+_CHUNK = 8192
+"""Problems solved at a time: their arrays stay in cache."""
 
 
 def _pure_shift(epsilon: Array, excess: Array) -> Array:
     """The shift t = Δ/b whose largest loss is ε, where the rest of the domain is ``excess`` times the shift.
 
-    The loss is concave in t with slope 2 − Δ/(u−l) at 0, so Newton's method started below the solution climbs to it.
+    The loss has slope 2 − Δ/(u−l) at 0 and bends down, so Newton's method started below the solution climbs to it.
     """
-    with np.errstate(invalid="ignore"):
-        steepest = np.where(np.isinf(excess), 2.0, 1 + excess / (1 + excess))
-    shift = np.maximum(epsilon / steepest, epsilon - math.log(2))
+    shift = np.maximum(epsilon / np.where(np.isinf(excess), 2.0, 2 - 1 / (1 + excess)), epsilon - math.log(2))
     for _ in range(_NEWTON_STEPS):
-        rest = np.where(excess == 0, 0.0, shift * excess)
-        gain = _rise(shift) * _rise(rest) / _rise(shift + rest)
+        rest = shift * excess
+        up, across, whole = (-np.expm1(-length) for length in (shift, rest, shift + rest))
+        gain = up * across / whole
         missing = epsilon - shift - np.log1p(gain)
-        curvature = _quotient(shift) + _quotient(rest) - _quotient(shift + rest)
-        step = missing / (1 + gain / (1 + gain) * curvature / shift)
+        bend = _quotient(shift, up) + _quotient(rest, across) - _quotient(shift + rest, whole)
+        step = missing / (1 + gain / (1 + gain) * bend / shift)
         shift = shift + step
-        if np.all(np.abs(step) <= 2.0**-52 * shift):
+        if np.all(np.abs(step) <= 2.0**-30 * shift):  # the next step would be below 2⁻⁶⁰
             break
     return np.asarray(shift)
+
+
+def _quotient(x: Array, rise: Array) -> Array:
+    """x / (eˣ − 1), given 1 − e⁻ˣ; 1 at 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(rise > 0, np.minimum(x, 700.0) * (1 - rise) / rise, 1.0)
 
 
 def bounded_laplace_scales(
@@ -96,9 +92,13 @@ def bounded_laplace_scales(
     0.135497
     """
     eps, dlt, change, rest = _problem(epsilon, delta, sensitivity, lower, upper)
-    if np.any(dlt > 0):
-        return _approximate_scales(eps, dlt, change, rest)
-    return _pure_scales(eps, change, rest)
+    scales = np.empty(eps.shape)
+    flat = [values.ravel() for values in (eps, dlt, change, rest)]
+    out = scales.reshape(-1)
+    solve = _approximate_scales if np.any(dlt > 0) else _pure_scales
+    for start in range(0, out.size, _CHUNK):
+        out[start : start + _CHUNK] = solve(*(values[start : start + _CHUNK] for values in flat))
+    return scales
 
 
 def _problem(
@@ -123,58 +123,72 @@ def _problem(
     return eps, dlt, change, np.maximum(width - change, 0.0)
 
 
-def _pure_scales(epsilon: Array, change: Array, rest: Array) -> Array:
+def _pure_scales(epsilon: Array, _: Array, change: Array, rest: Array) -> Array:
     with np.errstate(over="ignore"):
         scale = change / _pure_shift(epsilon * (1 - _MARGIN), rest / change)
-        for _ in range(8):
-            short = largest_loss(change / scale, rest / scale) > epsilon * (1 - _MARGIN / 2)
-            if not np.any(short):
-                break
-            scale = np.where(short, scale * (1 + _MARGIN), scale)
-    return np.asarray(scale)
+        short = np.flatnonzero(largest_loss(change / scale, rest / scale) > epsilon * (1 - _MARGIN / 2))
+        while short.size:
+            scale[short] *= 1 + _MARGIN
+            moved, room = change[short] / scale[short], rest[short] / scale[short]
+            short = short[largest_loss(moved, room) > epsilon[short] * (1 - _MARGIN / 2)]
+    return scale
 
 
 def _approximate_scales(epsilon: Array, delta: Array, change: Array, rest: Array) -> Array:
-    """Bracketed false position on the shift; then the scale is raised until the certified bound is below δ."""
+    """The touching scale, raised until the certified bound is below δ; never more than ε-DP needs."""
+    fallback = _pure_scales(np.where(epsilon > 0, epsilon, delta), delta, change, rest)
     target = np.where(delta > 0, delta, 0.5)
-    low = _pure_shift(epsilon + target, rest / change)  # (ε + δ)-DP implies (ε, δ)-DP
-    high = epsilon - 2 * np.log1p(-np.sqrt(target))  # there the pair at the end alone has δ(ε) ≥ δ
-    shift = _touching_shift(epsilon, target, low, np.maximum(high, low), rest / change)
-    scale = change / shift
-    fallback = _pure_scales(np.where(epsilon > 0, epsilon, 1.0), change, rest)
-    fallback = np.where(epsilon > 0, fallback, change / target)
-    wanted = target * (1 - _MARGIN)
-    for growth in 2.0 ** np.arange(-36.0, -1.0, 3.0):
-        short = divergence_bound(epsilon, change / scale, rest / scale) > wanted
-        if not np.any(short):
+    shift, near = _touching_shift(epsilon, target, rest / change, 2.0**-17)
+    scale, wanted = change / shift, target * (1 - _MARGIN)
+    short = np.arange(scale.size)
+    for growth in 2.0 ** np.arange(-32.0, -1.0, 3.0):
+        scale[short] *= 1 + growth
+        parts = epsilon[short], change[short] / scale[short], rest[short] / scale[short], near[short]
+        short = short[~(divergence_bound(*parts) <= wanted[short])]
+        if short.size == 0:
             break
-        scale = np.where(short, scale * (1 + growth), scale)
-    scale = np.where(divergence_bound(epsilon, change / scale, rest / scale) > wanted, fallback, scale)
-    return np.asarray(np.where(delta > 0, np.minimum(scale, fallback), fallback))
+    scale[short] = fallback[short]
+    return np.where(delta > 0, np.minimum(scale, fallback), fallback)
 
 
-def _touching_shift(epsilon: Array, delta: Array, low: Array, high: Array, excess: Array) -> Array:
-    """The shift at which the largest δ(ε; t) is δ, by false position on its square root (Illinois)."""
-    goal = np.sqrt(delta)
+def _touching_shift(epsilon: Array, delta: Array, excess: Array, settled: float) -> tuple[Array, Array]:
+    """The shift at which the largest δ(ε; t) is δ, and that t: false position on √δ (the Illinois method).
 
-    def gap(shift: Array) -> Array:
-        rest = np.where(excess == 0, 0.0, shift * excess)
-        position = worst_position(epsilon, shift, rest)
+    The largest δ(ε; t) is flat in t, so t need only be good to the square root of what is asked of δ.
+    """
+    low = _pure_shift(epsilon + delta, excess)  # (ε + δ)-DP implies (ε, δ)-DP
+    high = np.maximum(epsilon - 2 * np.log1p(-np.sqrt(delta)), low)  # the pair at the end alone has δ(ε) ≥ δ
+    near = np.full_like(low, np.nan)
+
+    def gap(which: NDArray[np.intp], shift: Array) -> Array:
+        rest = np.where(excess[which] == 0, 0.0, shift * excess[which])
+        known = near[which]
+        start = None if np.isnan(known).any() else known
+        near[which] = worst_position(epsilon[which], shift, rest, start, settled=settled)
         with np.errstate(all="ignore"):
-            return np.sqrt(divergence(epsilon, position, shift, rest)) - goal
+            found = divergence(epsilon[which], near[which], shift, rest)
+        return np.asarray(np.sqrt(found) - np.sqrt(delta[which]))
 
-    below, above = gap(low), gap(high)
+    every = np.arange(low.size)
+    below, above = gap(every, low), gap(every, high)
+    shift, active, side = high.copy(), every, np.zeros_like(every)
     for _ in range(_SECANT_STEPS):
         with np.errstate(all="ignore"):
             middle = (low * above - high * below) / (above - below)
         middle = np.where((middle > low) & (middle < high), middle, (low + high) / 2)
-        here = gap(middle)
+        here = gap(active, middle)
+        shift[active] = middle
         left = here < 0
-        below, above = np.where(left, here, below / 2), np.where(left, above / 2, here)
+        # An end that stays for the second time counts half, or it would stay for good.
+        below = np.where(left, here, np.where(side == -1, below / 2, below))
+        above = np.where(left, np.where(side == 1, above / 2, above), here)
+        side = np.where(left, 1, -1)
         low, high = np.where(left, middle, low), np.where(left, high, middle)
-        if np.all((high - low <= 2.0**-44 * high) | (np.abs(here) <= 2.0**-46 * goal)):
-            return np.asarray(middle)
-    return np.asarray(middle)
+        keep = (high - low > settled**2 * high) & (np.abs(here) > settled**2 * np.sqrt(delta[active]))
+        active, low, high, below, above, side = (values[keep] for values in (active, low, high, below, above, side))
+        if active.size == 0:
+            break
+    return shift, near
 
 
 def bounded_laplace_scale(guarantee: Guarantee, change: Fraction, width: Fraction | None) -> float:
@@ -240,12 +254,10 @@ def _scale_for_loss(reach: arb, change: Fraction, width: Fraction | None) -> flo
 
 
 def _approximate_scale(guarantee: ApproxDP, change: Fraction, width: Fraction | None) -> float:
-    epsilon, delta = decimal(guarantee.epsilon), np.asarray(guarantee.delta)
-    excess = np.asarray(_rest(change, width) / float(change))
-    eps = np.asarray(guarantee.epsilon)
-    low = _pure_shift(eps + delta, excess)
-    high = np.maximum(eps - 2 * np.log1p(-np.sqrt(delta)), low)
-    guess = float(change) / float(_touching_shift(eps, delta, low, high, excess))
+    epsilon = decimal(guarantee.epsilon)
+    excess = np.array([_rest(change, width) / float(change)])
+    shift, _ = _touching_shift(np.array([guarantee.epsilon]), np.array([guarantee.delta]), excess, 2.0**-24)
+    guess = float(change) / float(shift[0])
     with precisely():
         bound = ball(decimal(guarantee.delta))
         return first_certified(guess, lambda b: bool(_curve(b, change, width).delta(epsilon) <= bound))

@@ -211,20 +211,39 @@ class TruncatedLaplaceFamily:
         scale, lower, upper = (_part(values, part) for values in (self.scale, self.lower, self.upper))
         # Whether the quick forms are accurate is decided from public numbers only: the branch must not tell
         # where the centre lies. With a mass of at least 2⁻⁷ they lose no more than the budget allows.
-        wide = bool(np.all((upper - lower) > _WIDE * scale))
-        left = _one_minus_exp(self.location.above(lower, part) / scale, wide)
-        mass = left + _one_minus_exp(self.location.below(upper, part) / scale, wide)
-        signed = (words >> np.uint64(1)).view(np.int64) * 2.0**-63
+        width = (upper - lower) / scale
+        wide = bool(np.all(width > _WIDE))
+        if wide and bool(np.all(width < _NEGLIGIBLE_TAIL)):
+            left, mass = self._masses_of_one_exponential(lower, scale, width, part)
+        else:
+            left = _one_minus_exp(self.location.above(lower, part) / scale, wide)
+            mass = left + _one_minus_exp(self.location.below(upper, part) / scale, wide)
+        signed = np.multiply((words >> np.uint64(1)).view(np.int64), 2.0**-63, dtype=float)
         signed *= mass
         signed -= left
-        tail = 1.0 - np.abs(signed)
-        noise = np.log(tail) if wide else np.log1p(-np.abs(signed))
+        noise = np.abs(signed, out=mass if wide else None)
+        tail = np.subtract(1.0, noise, out=left)
+        noise = np.log(tail, out=noise) if wide else np.log1p(-noise)
         in_cells = _part(self.scale_in_cells, part)
         noise *= -in_cells
-        # s is within 2⁻⁴³ of the mass; the logarithm magnifies that by 1/(1 − |s|).
-        error = (in_cells * mass * (2 * LOG_BUDGET)) / tail
-        error += noise * LOG_BUDGET
-        return np.copysign(noise, signed), error
+        # s is within 2⁻⁴³ of the mass, which is at most 2; the logarithm magnifies that by 1/(1 − |s|), and has its
+        # own error, below the budget times ln(1/tail) ≤ 1/tail. In short domains the mass is far below 2.
+        if wide:
+            error = np.divide(in_cells * (5 * LOG_BUDGET), tail, out=tail)
+        else:
+            error = in_cells * mass * (2 * LOG_BUDGET) / tail + noise * LOG_BUDGET
+        return np.copysign(noise, signed, out=noise), error
+
+    def _masses_of_one_exponential(
+        self, lower: Floats, scale: Floats, width: Floats, part: slice
+    ) -> tuple[Floats, Floats]:
+        """A and A + D with a single exponential per draw: e^{−(u−c)/b} = e^{−(u−l)/b} / e^{−(c−l)/b}."""
+        near = self.location.above(lower, part) * (-1.0 / scale)
+        np.exp(near, out=near)
+        mass = np.exp(-width) / near
+        mass += near
+        np.subtract(2.0, mass, out=mass)
+        return np.subtract(1.0, near, out=near), mass
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""

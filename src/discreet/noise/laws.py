@@ -398,7 +398,15 @@ class TruncatedLaplaceLaw(LocationLaw):
         entropy: Entropy = SYSTEM_ENTROPY,
     ) -> Floats:
         """Draw outputs; a bound that is not on the grid stays a bound."""
-        return _plain(np.clip(super().sample(size, rng=rng, entropy=entropy), self.lower, self.upper))
+        draws = np.asarray(super().sample(size, rng=rng, entropy=entropy))
+        return _plain(draws if self._on_grid() else np.clip(draws, self.lower, self.upper, out=draws))
+
+    def _on_grid(self) -> bool:
+        """Whether both bounds are grid points, which rounding cannot pass; not asked for arrays of bounds."""
+        if self.lower.ndim or self.upper.ndim or self.grid.ndim:
+            return False
+        cells = np.array([self.lower, self.upper]) / self.grid
+        return bool(np.all(np.isinf(cells) | (cells == np.floor(cells))))
 
 
 def _first_moment(t: Array) -> Array:
