@@ -17,6 +17,7 @@ STUDIES: dict[str, str] = {
     "liu2019": "discreet.studies.liu2019",
     "holohan2018": "discreet.studies.holohan2018",
     "lee2022": "discreet.studies.lee2022",
+    "miranda2026": "discreet.studies.miranda2026",
     "liu2023": "discreet.studies.liu2023",
 }
 """The module of every study by its key; each has a module-level ``STUDY``."""
