@@ -87,6 +87,22 @@ def test_concentrated_curve_covers_the_gaussian_it_came_from(mu: float) -> None:
     assert np.all(concentrated.delta_at(epsilons) >= GaussianDP(mu).delta_at(epsilons))
 
 
+def test_the_discrete_gaussian_is_not_gaussian_dp() -> None:
+    """At σ = Δ = 1 its δ at ε = 3.252 is 1.54 times that of continuous noise, though its ρ is the same."""
+    epsilon, weights = mpmath.mpf("3.252"), [mpmath.exp(-mpmath.mpf(k * k) / 2) for k in range(-40, 42)]
+    total = mpmath.fsum(weights)
+    shifted = [mpmath.exp(-mpmath.mpf((k - 1) ** 2) / 2) for k in range(-40, 42)]
+    pairs = zip(weights, shifted, strict=True)
+    discrete = mpmath.fsum(max(mpmath.mpf(0), p - mpmath.exp(epsilon) * q) for p, q in pairs) / total
+    assert float(discrete / printed(GaussianDP(1.0).delta_at(3.252))) == pytest.approx(1.54, abs=1e-4)
+
+
+def test_concentrated_does_not_imply_the_gaussian_of_the_same_rho() -> None:
+    response = PureDP(1.0)
+    rho, mu = response.to(ZeroConcentratedDP).rho, response.to(GaussianDP).mu
+    assert (round(mu, 3), round(math.sqrt(2 * rho), 3)) == (1.232, 0.961)
+
+
 # --- conversions --------------------------------------------------------------------------------------------
 
 
