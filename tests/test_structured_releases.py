@@ -19,6 +19,7 @@ from discreet import (
     Sensitivity,
     TiedPair,
     ZeroConcentratedDP,
+    plan,
     release,
 )
 from discreet.errors import DiscreetError
@@ -279,6 +280,17 @@ def test_tied_pair_of_liu2019_remark_1():
     ledger = Ledger(":memory:", budget=PureDP(1.0))
     noisy = release(Exact(np.array([0.3, 0.7]), Sensitivity(moves=(0.1, 0.1))), pair, ledger=ledger)
     assert noisy.guarantee.epsilon <= 1.0
+
+
+def test_plans_know_the_error_before_data():
+    covariance = BoundedCovariance(budget=PureDP(1.0), changes=CHANGES, variance_bounds=DOMAINS)
+    planned = plan(MOVES, covariance)
+    assert planned.expected_error.shape == (3,)
+    errors = np.abs(np.array([covariance.measure(TRUTH, rng=seed) for seed in range(400)]) - TRUTH)
+    assert np.all(np.mean(errors <= planned.expected_error, axis=0) >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / 400))
+    assert plan(TWO, BoundedProportions.calibrate(PureDP(1.0), TWO)).expected_error > 0
+    pair = TiedPair(scale=0.1, bounds=((0, 1), (0, 1)), total=1.0, coefficients=(1.0, 2.0))
+    assert plan(Sensitivity(l1=0.1), pair).expected_error.shape == (2,)
 
 
 @pytest.mark.parametrize(

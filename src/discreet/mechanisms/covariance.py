@@ -300,6 +300,19 @@ class BoundedCovariance(Mechanism):
         above = np.where((above >= reach) | (ends == 0), far, above)
         return np.concatenate([first[0], below]), np.concatenate([first[1], above])
 
+    def expected_error(self, level: float = 0.95) -> Array:
+        """How far from the truth each measured entry stays with probability ``level``, at the worst truth.
+
+        A covariance is drawn in the range that the released variances leave it; the public range bounds its error.
+        """
+        low, high = self._domain.ends
+        rows, columns = self._pairs
+        lengths = np.concatenate([high - low, 2 * np.sqrt(high[rows] * high[columns])])
+        scales = self._scales(self._parts(), self.changes, lengths)
+        if self.inflated:
+            return np.asarray(np.minimum(-scales * np.log1p(-level), lengths))
+        return np.asarray(-scales * np.log1p(level * np.expm1(-lengths / scales)))
+
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {

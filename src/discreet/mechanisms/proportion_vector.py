@@ -244,6 +244,10 @@ class BoundedProportions(Mechanism):
         index = self.left_out % self.categories
         return np.insert(low, index, rest[0], axis=-1), np.insert(high, index, rest[1], axis=-1)
 
+    def expected_error(self, level: float = 0.95) -> Any:
+        """How far from the truth a measured number stays with probability ``level``, at the worst truth."""
+        return self._inner.expected_error(level)
+
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         names = ("scale", "categories", "method", "noise", "branching", "left_out", "grid")

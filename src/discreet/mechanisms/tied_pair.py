@@ -159,6 +159,11 @@ class TiedPair(Mechanism):
         image = np.sort(np.stack([self._second(np.asarray(low)), self._second(np.asarray(high))], axis=-1), axis=-1)
         return np.stack([np.asarray(low), image[..., 0]], axis=-1), np.stack([np.asarray(high), image[..., 1]], axis=-1)
 
+    def expected_error(self, level: float = 0.95) -> Array:
+        """How far from the truth each statistic stays with probability ``level``, at the worst truth."""
+        a, b = self.coefficients
+        return np.asarray(np.array([1.0, abs(a / b)]) * self._inner.expected_error(level))
+
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {
