@@ -166,8 +166,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--directory", type=Path, default=Path("demo"))
     options = parser.parse_args()
-    options.directory.mkdir(parents=True, exist_ok=True)
-    data, plan = options.directory / "clicks.parquet", options.directory / "clicks.toml"
+    # Other data is another data set, with a ledger of its own.
+    directory = options.directory / f"{options.rows}-rows-seed-{options.seed}"
+    directory.mkdir(parents=True, exist_ok=True)
+    data, plan = directory / "clicks.parquet", directory / "clicks.toml"
     print(f"Making {options.rows:,} impressions in {data}")
     pq.write_table(make_clicks(options.rows, options.seed), data)
     plan.write_text(PLAN, encoding="utf-8")

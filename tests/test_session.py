@@ -213,7 +213,7 @@ def test_plans_read_no_data_and_spend_nothing():
         asked.plan.count(PureDP(0.1)),
         asked.plan.mean("spend", PureDP(0.1), by="arm", expected_rows=10_000),
         asked.plan.quantile("age", 0.5, PureDP(0.1)),
-        asked.plan.independence(["arm", "band"], PureDP(0.1)),
+        asked.plan.independence(["arm", "band"], PureDP(0.1), contribution=Contribution(total=1)),
     ]
     assert all(one.expected_error > 0 and one.to_dict() and str(one) for one in planned)
     assert planned[1].smallest_effect < 3
@@ -251,6 +251,7 @@ def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
         lambda s: s.quantile("age", 2.0, SHARP),
         lambda s: s.sum("spend", SHARP, unit_sum=Bounds(0, 30, grid=1)),
         lambda s: s.sum("spend", SHARP, contribution=3),
+        lambda s: s.independence(["arm", "band"], SHARP),  # several rows of a device are not independent
     ],
 )
 def test_bad_questions_are_refused_before_anything_is_spent(ask):

@@ -22,8 +22,13 @@ def _app() -> App:
         raise MissingExtra(missing.name or "cyclopts", "cli") from None
     from discreet import __version__
 
-    app = App(name="discreet", help="Publish statistics about people under differential privacy.", version=__version__)
-    ledger = App(name="ledger", help="Look at a ledger.")
+    app = App(
+        name="discreet",
+        help="Publish statistics about people under differential privacy.",
+        version=__version__,
+        result_action="return_value",
+    )
+    ledger = App(name="ledger", help="Look at a ledger.", result_action="return_value")
     app.command(ledger)
     for group, commands in ((app, (_plan, _run, _describe, _reproduce)), (ledger, (_show, _verify))):
         for command in commands:

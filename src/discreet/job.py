@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.composition import compose
-from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
+from discreet.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, PlanFileError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
 from discreet.plan_file import PlanFile, PlannedQuestion
@@ -121,16 +121,12 @@ class Job:
     def _ledger(self, *, write: bool) -> Ledger:
         """The ledger of the plan; a plan that is only looked at leaves no file behind."""
         file, schema = self.file, self.file.schema
-        if not write and not file.ledger.exists():
-            return Ledger(":memory:", file.budget, neighbours=schema.neighbours, unit=schema.unit.name)
-        return Ledger(
-            file.ledger,
-            file.budget,
-            dataset=file.dataset,
-            neighbours=schema.neighbours if write else None,
-            unit=schema.unit.name if write else None,
-            read_only=not write,
-        )
+        neighbours, unit = schema.neighbours, schema.unit.name
+        if write:
+            return Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
+        if _begun(file.ledger):
+            return Ledger(file.ledger, file.budget, dataset=file.dataset, read_only=True)
+        return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
         return PlanFileError(f"{self.file.path}:{question.line}: release {question.name!r}: {failure}")
@@ -152,7 +148,7 @@ class Job:
 
     def finished(self) -> bool:
         """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
-        if not self.file.ledger.exists():
+        if not _begun(self.file.ledger):
             return False
         with self._ledger(write=False) as ledger:
             made = _Made(ledger, self.file)
@@ -270,6 +266,17 @@ class _Made:
 
 def _parts(answer: Any) -> tuple[Release, Any]:
     return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
+
+
+def _begun(path: Path) -> bool:
+    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
+    if not path.exists():
+        return False
+    try:
+        Ledger(path, read_only=True).close()
+    except LedgerUnavailable:
+        return path.with_name(f"{path.name}-head").exists()  # written right after the first entry
+    return True
 
 
 def _worded(failure: Exception) -> DiscreetError:

@@ -197,15 +197,14 @@ class _Reader:
 
     def _schema(self) -> Schema:
         table = self._table("schema")
-        for name, column in (table.get("columns") or {}).items():
+        columns = table.get("columns")
+        parts = {f"schema.columns.{name}": {"columns": {name: one}} for name, one in (columns or {}).items()}
+        for where, part in {**parts, "schema.unit": {"unit": table.get("unit", {})}, "schema": table}.items():
             try:
-                Schema.from_dict({"columns": {name: column}})
+                schema = Schema.from_dict(part)
             except (DiscreetError, TypeError) as failure:
-                raise self._failed(f"schema.columns.{name}", failure) from None
-        try:
-            return Schema.from_dict(table)
-        except (DiscreetError, TypeError) as failure:
-            raise self._failed("schema", failure) from None
+                raise self._failed(where, failure) from None
+        return schema
 
     def _failed(self, where: str, failure: Exception) -> PlanFileError:
         if isinstance(failure, DiscreetError):

@@ -27,6 +27,7 @@ from discreet.sources import Dataset, open_source
 from discreet.statistics.tables import ContingencyTable
 
 if TYPE_CHECKING:
+    from discreet.inference.mean_difference import MeanComparison
     from discreet.statistics.statistic import Statistic
 
 __all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
@@ -441,15 +442,62 @@ class Session(_Asking):
         )
 
     def _answer(self, question: Question, request: str | None) -> Release:
-        plan(question.sensitivity, question.mechanism, ledger=None if self._known(request) else self.ledger)
+        stored = self._stored(question, request)
+        if stored is not None:
+            return stored
+        if not self._paid(request):
+            plan(question.sensitivity, question.mechanism, ledger=self.ledger)  # refuse before reading any data
         return release(self.exact(question), question.mechanism, ledger=self.ledger, request=request)
 
-    def _known(self, request: str | None) -> bool:
-        """Whether a release was already paid for, so that asking again needs no budget."""
+    def _paid(self, request: str | None) -> bool:
+        """Whether a release is in the ledger, so that asking again needs no budget."""
         return request is not None and any(spend.request == request for spend in self.ledger.events())
+
+    def _stored(self, question: Question, request: str | None) -> Release | None:
+        """The answer of an earlier, equal request; it needs no data."""
+        for spend in self.ledger.events() if request is not None else ():
+            answer = self.ledger.answer(spend.release_id) if spend.request == request else None
+            if answer is not None:
+                made = Release.from_dict(answer)
+                asked = (question.statistic, question.mechanism, question.sensitivity)
+                return made if (made.statistic, made.mechanism, made.sensitivity) == asked else None
+        return None
 
     def _tested(self, test: Any, answer: Release) -> TestedRelease:
         return TestedRelease(test(answer), answer)
+
+    def compare_means(
+        self,
+        column: str,
+        *,
+        by: str,
+        guarantee: Guarantee,
+        partitions: int | None = None,
+        censor: tuple[float, float] = (0.1, 0.1),
+        method: str = "best",
+        arm: str = "public",
+        unit_sum: Bounds | None = None,
+        spread: float | None = None,
+    ) -> MeanComparison:
+        """Compare a column's mean between two arms, over units; ``by`` has two labels, control first.
+
+        A unit with an id counts once, in one arm, with its sum clipped to ``unit_sum`` (by default the column's own
+        bounds). The other parameters are those of `discreet.compare_means`.
+        """
+        from discreet.partitioning import compare_column
+
+        assert self._checked_size
+        by_id = self.schema.unit.column is not None
+        bounded = self._bounded(
+            by=(by,),
+            columns=(column,),
+            contribution=Contribution(groups=1, rows=1) if by_id else None,
+            unit_sum=(unit_sum or self.schema.bounds(column)) if by_id else None,
+            squares=not by_id,
+        )
+        return compare_column(
+            bounded, self.ledger, guarantee, partitions=partitions, censor=censor, method=method, arm=arm, spread=spread
+        )
 
     def __repr__(self) -> str:
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"

@@ -35,7 +35,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     """The report as markdown."""
     privacy = facts["privacy"]
     lines = [
-        f"# {facts['title']}",
+        f"# {_cell(facts['title'])}",
         "",
         f"Made with discreet {facts['version']}, {facts['created']}.",
         "",

@@ -1,0 +1,257 @@
+"""Plan files and the command line: located refusals, no data for plans, resumed and repeated runs, kills."""
+
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.cli import main
+from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
+from discreet.guarantees import PureDP
+from discreet.job import Job
+from discreet.ledger import Ledger
+from discreet.plan_file import PlanFile, skeleton
+from discreet.releases import Release
+
+PLAN = """\
+title = "Visits <b>&</b> spend"
+
+[source]
+path = "rows.parquet"
+
+[budget]
+epsilon = 2.0
+
+[schema.unit]
+column = "user"
+groups = 1
+rows = 2
+
+[schema.columns.arm]
+categories = ["A", "B"]
+
+[schema.columns.spend]
+low = 0
+high = 20
+grid = 0.5
+
+[[release]]
+name = "rows"
+ask = "count"
+
+[[release]]
+name = "spend"
+ask = "mean"
+column = "spend"
+by = ["arm"]
+spread = true
+unit_sum = { low = 0, high = 30, grid = 0.5 }
+
+[[release]]
+name = "median"
+ask = "quantile"
+column = "spend"
+probabilities = 0.5
+interval = 0.9
+
+[[release]]
+name = "fit"
+ask = "goodness_of_fit"
+column = "arm"
+probabilities = [0.5, 0.5]
+total = 1
+"""
+NAMES = ["rows", "spend", "median", "fit"]
+
+
+@pytest.fixture
+def plan(tmp_path):
+    rng = np.random.default_rng(3)
+    table = {"user": rng.integers(0, 300, 1000), "arm": rng.choice(["A", "B"], 1000), "spend": rng.exponential(4, 1000)}
+    pq.write_table(pa.table(table), tmp_path / "rows.parquet")
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("[budget]", "[budgets]", 6, "budgets"),
+        ("epsilon = 2.0", "epsilon = -2.0", 7, "epsilon"),
+        ("epsilon = 2.0", "epsilon = 2.0\nrho = 1", 6, "give epsilon"),
+        ("epsilon = 2.0", 'epsilon = "two"', 7, "epsilon"),
+        ('path = "rows.parquet"', 'pth = "rows.parquet"', 4, "pth"),
+        ('path = "rows.parquet"', "path = 3", 4, "path"),
+        ("high = 20", "high = -20", 17, "bounds"),
+        ("grid = 0.5\n\n[[release]]", "grid = 0.3\n\n[[release]]", 19, "grid"),
+        ("grid = 0.5\n\n[[release]]", "gird = 0.5\n\n[[release]]", 20, "gird"),
+        ('categories = ["A", "B"]', 'categories = ["A", "A"]', 14, "repeat"),
+        ("rows = 2", "rows = 0", 12, "rows"),
+        ('ask = "mean"', 'ask = "average"', 28, "average"),
+        ('column = "spend"\nby', 'colum = "spend"\nby', 29, "colum"),
+        ('column = "spend"\nby', 'column = "speed"\nby', 26, "speed"),
+        ('name = "median"', 'name = "rows"', 35, "different"),
+        ("probabilities = 0.5", "probabilities = 1.5", 34, "probabilities"),
+        ("spread = true", 'spread = true\nshare = "much"', 32, "share"),
+        ("spread = true", "spread = true\nepsilon = 1.0", 22, "some releases"),
+        ("grid = 0.5 }", "grid = 0.25 }", 26, "grid"),
+        ("total = 1", "rows = 3", 41, "independent"),
+        ("title = ", "title == ", None, "TOML"),
+    ],
+)
+def test_errors_point_at_the_line(plan, old, new, line, says):
+    assert old in PLAN
+    plan.write_text(PLAN.replace(old, new, 1))
+    with pytest.raises(PlanFileError) as refusal:
+        Job(plan).plan()
+    text = str(refusal.value)
+    assert says in text
+    if line is not None:
+        assert text.startswith(f"{plan}:{line}:"), text
+    assert sorted(path.name for path in plan.parent.iterdir()) == ["plan.toml", "rows.parquet"]
+
+
+def test_missing_and_unreadable_plans(tmp_path):
+    with pytest.raises(PlanFileError):
+        PlanFile.read(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PlanFileError):
+        PlanFile.read(tmp_path / "binary.toml")
+
+
+def test_planning_reads_no_data_and_leaves_nothing(plan, capsys):
+    (plan.parent / "rows.parquet").unlink()
+    planned = Job(plan).plan()
+    assert planned.cost == PureDP(2.0)
+    assert [name for name, _ in planned.releases] == NAMES
+    assert max(len(line) for line in str(planned).splitlines()) <= 100
+    main(["plan", str(plan)])
+    assert "No data was read" in capsys.readouterr().out
+    main(["plan", str(plan), "--json"])
+    assert json.loads(capsys.readouterr().out)["cost"]["epsilon"] == 2.0
+    assert [path.name for path in plan.parent.iterdir()] == ["plan.toml"]
+
+
+def test_a_run_writes_results_once_and_repeats_them_for_nothing(plan, capsys, monkeypatch):
+    steps = []
+    first = Job(plan).run(progress=steps.append)
+    assert (first.drawn, first.reused, first.spent) == (4, 0, PureDP(2.0))
+    assert [(step.name, step.fresh) for step in steps] == [(name, True) for name in NAMES]
+    results = json.loads(first.results.read_text())
+    assert list(results["releases"]) == NAMES
+    assert Release.from_dict(results["releases"]["rows"]).guarantee == PureDP(0.5)
+    (plan.parent / "rows.parquet").unlink()  # stored answers need no data
+    again = Job(plan).run()
+    assert (again.drawn, again.reused) == (0, 4)
+    assert json.loads(again.results.read_text())["releases"] == results["releases"]
+    assert Job(plan).plan().cost is None
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    main(["run", str(plan)])
+    assert "nothing is spent" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["run", str(plan), "--again"])
+    assert "--yes" in capsys.readouterr().err
+    with pytest.raises(InsufficientBudget):
+        Job(plan).run(again=True)
+
+
+def test_running_again_spends_again_when_told_to(plan):
+    plan.write_text(PLAN.replace("epsilon = 2.0", "epsilon = 4.0").replace('ask = "', 'epsilon = 0.5\nask = "'))
+    first = Job(plan).run()
+    second = Job(plan).run(again=True)
+    assert (second.drawn, second.spent) == (4, PureDP(4.0))
+    assert first.page == second.page
+
+
+def test_only_changed_releases_are_paid_for(plan):
+    text = PLAN.replace('ask = "', 'epsilon = 0.25\nask = "')
+    plan.write_text(text)
+    Job(plan).run()
+    plan.write_text(text.replace("probabilities = 0.5\n", "probabilities = 0.6\n"))
+    result = Job(plan).run()
+    assert (result.drawn, result.reused, result.spent) == (1, 3, PureDP(1.25))
+
+
+def test_nothing_is_spent_where_results_cannot_be_kept(plan):
+    blocked = plan.parent / "blocked"
+    blocked.write_text("a file, not a directory")
+    with pytest.raises(DiscreetError, match="cannot be written"):
+        Job(plan).run(output=blocked / "report")
+    assert not (plan.parent / "plan.ledger.sqlite").exists()
+
+
+@pytest.mark.parametrize("column", ["spend", "arm", "user"])
+def test_data_that_does_not_fit_the_schema_spends_nothing(plan, column):
+    table = pq.read_table(plan.parent / "rows.parquet").drop_columns([column])
+    pq.write_table(table, plan.parent / "rows.parquet")
+    plan.write_text(PLAN.replace('ask = "count"', 'ask = "count"\nby = ["arm"]') if column == "arm" else PLAN)
+    with pytest.raises(PlanFileError, match=column):
+        Job(plan).run()
+    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+        paid = {"spend": 0.5, "arm": 0.0, "user": 0.0}[column]  # the count before it needs no other column
+        assert ledger.spent() == PureDP(paid)
+
+
+def test_killed_runs_resume_and_never_under_count(plan):
+    # 6 kills at random moments of a run; every release that reached the results is in the ledger exactly once.
+    command = [sys.executable, "-c", "from discreet.cli import main; main()", "run", str(plan)]
+    chance = random.Random(5)
+    for _ in range(6):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.8, 3.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    result = Job(plan).run()
+    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+        assert ledger.verify().spent == PureDP(2.0)
+        spends = ledger.events()
+        assert len({spend.request for spend in spends}) == len(spends) == 4
+    stored = json.loads(result.results.read_text())["releases"]
+    assert {one["release_id"] for one in stored.values()} == {spend.release_id for spend in spends}
+    assert not [path for path in result.results.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_a_ledger_whose_creation_was_cut_short_is_started_again(plan):
+    (plan.parent / "plan.ledger.sqlite").touch()
+    assert Job(plan).plan().remaining == PureDP(2.0)
+    assert not Job(plan).finished()
+    assert Job(plan).run().drawn == 4
+
+
+def test_ledger_commands(plan, capsys):
+    Job(plan).run()
+    ledger = str(plan.parent / "plan.ledger.sqlite")
+    main(["ledger", "show", ledger])
+    assert "4 releases" in capsys.readouterr().out
+    main(["ledger", "show", ledger, "--json"])
+    assert json.loads(capsys.readouterr().out)
+    main(["ledger", "verify", ledger])
+    assert "intact" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["ledger", "show", str(plan.parent / "none.sqlite")])
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_describe_writes_names_and_types_only(plan, capsys):
+    main(["describe", str(plan.parent / "rows.parquet")])
+    text = capsys.readouterr().out
+    assert '[schema.columns."spend"]  # float64' in text
+    table = pq.read_table(plan.parent / "rows.parquet").to_pydict()
+    assert str(table["spend"][0]) not in text
+    out = plan.parent / "new.toml"
+    main(["describe", str(plan.parent / "rows.parquet"), "--out", str(out)])
+    with pytest.raises(SystemExit):
+        main(["describe", str(plan.parent / "rows.parquet"), "--out", str(out)])
+    assert "exists" in capsys.readouterr().err
+    filled = skeleton("x.csv", {'odd "name"; [x]': "string"}).replace('# categories = ["…"]', 'categories = ["a"]')
+    out.write_text(filled)
+    assert list(PlanFile.read(out).schema.columns) == ['odd "name"; [x]']

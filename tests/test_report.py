@@ -1,0 +1,134 @@
+"""The report: one dict of facts, a self-contained page, markdown, charts that need no script."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet.report import as_markdown, as_page, report_facts
+from discreet.report.charts import chart
+from discreet.report.readings import readings
+
+EVIL = "<script>alert(1)</script> | x"
+
+
+@pytest.fixture(scope="module")
+def facts():
+    rng = np.random.default_rng(1)
+    rows = pa.table(
+        {
+            "user": rng.integers(0, 400, 1500),
+            "arm": rng.choice(["A", EVIL], 1500),
+            "spend": rng.exponential(3, 1500),
+        }
+    )
+    schema = Schema(
+        columns={"arm": Categories(["A", EVIL]), "spend": Bounds(0, 20, grid=0.5)},
+        unit=PrivacyUnit("user", contribution=Contribution(groups=1, rows=3)),
+    )
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(10.0))
+    one = PureDP(1.0)
+    per_user = Bounds(0, 30, grid=0.5)
+    tested = session.goodness_of_fit("arm", [0.5, 0.5], one, contribution=Contribution(total=1))
+    answers = [
+        ("rows", "count", session.count(one), None),
+        (f"arms {EVIL}", "count", session.count(one, by="arm"), None),
+        ("spend", "mean", session.mean("spend", one, by="arm", spread=True, unit_sum=per_user), None),
+        ("median", "quantile", session.quantile("spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500), None),
+        ("quartiles", "quantile", session.quantile("spend", [0.25, 0.75], one, by="arm"), None),
+        ("share", "proportion", session.proportion("arm", "A", one), None),
+        ("fit", "goodness_of_fit", tested.release, tested.result),
+    ]
+    described = [({"name": name, "title": name, "ask": ask}, release, test) for name, ask, release, test in answers]
+    return report_facts(
+        title=f"Report {EVIL}", plan="a = 1 # ```", schema=schema, ledger=session.ledger, answers=described
+    )
+
+
+def test_facts_are_plain_data_and_complete(facts):
+    assert json.loads(json.dumps(facts, allow_nan=False)) == json.loads(json.dumps(facts))
+    assert facts["releases"][0]["name"] == "rows"
+    spend = facts["releases"][2]["readings"]
+    assert [one["label"] for one in spend] == ["A", EVIL]
+    for one in spend:  # sampling error only widens
+        assert one["population"]["low"] <= one["noise"]["low"] <= one["estimate"]
+        assert one["estimate"] <= one["noise"]["high"] <= one["population"]["high"]
+    assert facts["privacy"]["spent"]["epsilon"] == 7.0
+    assert any("user" in said for said in facts["assumptions"])
+
+
+class _Checker(HTMLParser):
+    """Collects what could load or run something, and whether tables and figures are labelled."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.tables, self.captions, self.language = [], 0, 0, None
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        self.language = values.get("lang", self.language) if tag == "html" else self.language
+        if tag in ("script", "iframe", "object", "link", "img") or any(name.startswith("on") for name in values):
+            self.found.append(tag)
+        if tag == "figure":
+            assert values["aria-label"]
+
+
+def test_the_page_is_self_contained_escaped_and_labelled(facts):
+    page = as_page(facts)
+    checker = _Checker()
+    checker.feed(page)
+    assert checker.found == []
+    assert checker.tables == checker.captions == len(facts["releases"])
+    assert checker.language == "en"
+    assert "<script" not in page
+    outside = [url for url in re.findall(r"https?://[^\"'\s<>]+", page) if "www.w3.org" not in url]
+    assert outside == []
+    for release in facts["releases"]:
+        assert f"{release['readings'][0]['estimate']:.6g}" in page
+
+
+def test_markdown_says_the_same(facts):
+    text = as_markdown(facts)
+    assert "<script" not in text
+    assert text.count("```") == 2
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+
+
+def test_charts_are_data(facts):
+    drawn = chart(facts["releases"][2]).to_dict()
+    assert len(drawn["layer"]) == 3
+    assert chart(facts["releases"][0]) is None
+
+
+def test_readings_of_public_sizes():
+    schema = Schema(columns={"x": Bounds(0, 1, grid=0.01, nulls=0)}, neighbours=Neighbours.REPLACE_ONE, size=200)
+    session = Session(pa.table({"x": np.linspace(0, 1, 200)}), schema, ledger=":memory:", budget=PureDP(10.0))
+    [mean] = readings(session.mean("x", PureDP(5.0)))
+    assert mean.noise.contains(mean.estimate)
+    assert mean.population.width > mean.noise.width
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="headless Chromium is not installed")
+def test_the_page_renders_in_a_browser_on_a_phone(facts, tmp_path):
+    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    page.write_text(as_page(facts), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    subprocess.run(
+        ["chromium", *options, "--window-size=500,900", f"--screenshot={picture}", page.as_uri()],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert picture.stat().st_size > 20_000
+    dumped = subprocess.run(
+        ["chromium", *options, "--dump-dom", page.as_uri()], check=True, capture_output=True, timeout=60
+    )
+    assert b"What is protected" in dumped.stdout
