@@ -222,7 +222,7 @@ def _power_cells(quick: bool) -> Sequence[Parameters]:
     ]
     if not quick:
         for p, name in product((9, 18), names):
-            far = {"test": "homogeneity", "p": p, "mu": 0.1, "n": 3000, "mechanism": name}
+            far: Parameters = {"test": "homogeneity", "p": p, "mu": 0.1, "n": 3000, "mechanism": name}
             cells.append({**far, "runs": runs, "resamples": resamples})
     return cells
 
