@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.inference.coordinates import measured_coordinate
+from discreet.inference.correlation import CorrelationLaw
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.results import Interval
 from discreet.inference.sampling import GammaVariance, NormalCovariance
@@ -90,25 +91,32 @@ class CovarianceMatrixRelease(Release):
         largest = float(np.asarray(statistic.domain()[1])[self._index(j, k)])
         product = self.debiased_variance(j) * self.debiased_variance(k)
         return NormalCovariance(
-            n=statistic.require_n(None), variances=max(product, 1e-12 * largest**2), largest=largest
+            n=statistic.require_n(None),
+            variances=max(product, 1e-12 * largest**2),
+            largest=largest,
+            reach=largest,
         )
 
-    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
-        """Interval for the population's correlation of two columns.
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int, draws: int = 2000) -> Interval:
+        """Interval for the population's correlation of two columns, by simulation (`CorrelationLaw`).
 
-        The covariance and the two variances each get a third of 1 − level (Bonferroni); the correlation's
-        extremes over the box lie at its corners. Wide where the variances are noisy, and then rightly so.
+        Samples are normal; the debiased variances stand for the population's.
         """
-        checked = requirements.level(level)
-        share = 1 - (1 - checked) / 3
-        covariance = self.population_interval(share, j=j, k=k)
-        first, second = (self.population_interval(share, j=column) for column in (j, k))
-
-        def end(value: float, *, upper: bool) -> float:
-            shrink = (value > 0) == upper
-            products = (first.low * second.low) if shrink else (first.high * second.high)
-            if products <= 0:
-                return math.copysign(1.0, value) if value != 0 else 0.0
-            return min(max(value / math.sqrt(float(products)), -1.0), 1.0)
-
-        return Interval(end(float(covariance.low), upper=False), end(float(covariance.high), upper=True), checked)
+        statistic = self._of()
+        index = self._index(j, k)
+        if j == k:
+            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+        measured = np.asarray(self.measured, dtype=float)
+        least = 1e-9 * np.asarray(statistic.domain()[1])
+        first, second = (max(self.debiased_variance(column), float(least[column])) for column in (j, k))
+        law = CorrelationLaw(
+            mechanism=self.mechanism,
+            measured=measured,
+            columns=(j, k),
+            dimension=statistic.dimension,
+            variances=(first, second),
+            n=statistic.require_n(None),
+            draws=draws,
+        )
+        product = measured[j] * measured[k]
+        return law.interval(float(measured[index]) / math.sqrt(product) if product > 0 else 0.0, level)

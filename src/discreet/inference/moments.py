@@ -204,12 +204,14 @@ class CovarianceRelease(MomentRelease):
             them the largest possible ones are assumed.
         """
         largest = math.prod((high - low) ** 2 / 4 for low, high in self._of().bounds)
-        product = largest
-        if variances is not None:
-            if len(variances) != 2:
-                raise InvalidParameter("variances", len(variances), "must be two", "Pass one a column.")
-            product = min(largest, math.prod(_variance(one) for one in variances))
-        return NormalCovariance(n=self.n, variances=max(product, largest * _LEAST_SHARE), largest=self.domain[1])
+        if variances is None:
+            return NormalCovariance(n=self.n, variances=largest, largest=self.domain[1])
+        if len(variances) != 2:
+            raise InvalidParameter("variances", len(variances), "must be two", "Pass one a column.")
+        product = max(min(largest, math.prod(_variance(one) for one in variances)), largest * _LEAST_SHARE)
+        known = all(not isinstance(one, VarianceRelease) for one in variances)
+        reach = None if known else math.sqrt(largest)
+        return NormalCovariance(n=self.n, variances=product, largest=self.domain[1], reach=reach)
 
 
 def _variance(value: float | VarianceRelease) -> float:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Mechanism
     from discreet.noise.law import Law
 
-__all__ = ["NoiseAware", "ReleaseLaw", "confidence_points", "debiased"]
+__all__ = ["NoiseAware", "ReleaseLaw", "confidence_points", "debiased", "last_that_holds", "share_below"]
 
 Array = NDArray[np.float64]
 
@@ -104,8 +104,8 @@ class NoiseAware:
             below, above = self._outcome(law, number, parameter, 1 - checked)
             return bool(below[0]), bool(above[0])
 
-        upper = _last(lambda theta: outcome(theta)[0], low, high)
-        lower = -_last(lambda theta: outcome(-theta)[1], -high, -low)
+        upper = last_that_holds(lambda theta: outcome(theta)[0], low, high)
+        lower = -last_that_holds(lambda theta: outcome(-theta)[1], -high, -low)
         return Interval(min(lower, upper), max(lower, upper), checked)
 
     def _outcome(self, law: ReleaseLaw, value: ArrayLike, parameter: float, alpha: float) -> tuple[Any, Any]:
@@ -117,7 +117,7 @@ class NoiseAware:
 
     def _shares(self, law: ReleaseLaw, mixture: Mixture, parameter: float, alpha: float) -> tuple[float, float]:
         """Probability left outside below and above."""
-        below = alpha * _share_below(parameter, law.model.range, law.spread(parameter))
+        below = alpha * share_below(parameter, law.model.range, law.spread(parameter))
         lower_atom, upper_atom = mixture.atoms()
         blocked_below, blocked_above = below < lower_atom, alpha - below < upper_atom
         if not blocked_below and not blocked_above:
@@ -129,7 +129,7 @@ class NoiseAware:
         return (alpha, 0.0) if lower_atom <= alpha else (0.0, 0.0)
 
 
-def _share_below(parameter: float, ends: tuple[float, float], spread: float) -> float:
+def share_below(parameter: float, ends: tuple[float, float], spread: float) -> float:
     """Which share of α is left outside below: 0 near the lower end, 1 near the upper one, 1/2 far from both.
 
     It is 0 for a distance of 1.5 deviations (or a quarter of the range), so that no release, however low, leaves an
@@ -143,13 +143,13 @@ def _share_below(parameter: float, ends: tuple[float, float], spread: float) -> 
     return room_below / (room_below + room_above)
 
 
-def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
+def last_that_holds(holds: Callable[[float], bool], low: float, high: float, *, steps: int = _STEPS) -> float:
     """The last point of [low, high] at which a predicate holds that is true first and false later."""
     if holds(high):
         return high
     if not holds(low):
         return low
-    for _ in range(_STEPS):
+    for _ in range(steps):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
@@ -171,7 +171,7 @@ def debiased(mechanism: Mechanism, value: float, bounds: tuple[float, float]) ->
     # With one end only, the bias points away from it, so the truth lies between it and the value.
     first = low if math.isfinite(low) else clamped
     last = high if math.isfinite(high) else clamped
-    return _last(lambda truth: mean(truth) <= number, first, last)
+    return last_that_holds(lambda truth: mean(truth) <= number, first, last)
 
 
 def confidence_points(law: ReleaseLaw, value: float, count: int, *, grid: int = 48) -> tuple[float, ...]:

@@ -236,19 +236,23 @@ class NormalCovariance(SamplingModel):
         Product of the two population variances, or an upper bound of it.
     largest
         Upper end of the statistic's domain.
+    reach
+        Largest absolute covariance; by default the root of ``variances``. Where those are only estimates, say so by
+        giving ``largest``.
     """
 
     n: int
     variances: float
     largest: float
+    reach: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _rows(self.n, 2))
 
     @property
     def range(self) -> tuple[float, float]:
-        """± the root of the product of the variances."""
-        end = min(math.sqrt(self.variances), self.largest)
+        """± the largest absolute covariance."""
+        end = min(math.sqrt(self.variances), self.largest) if self.reach is None else self.reach
         return -end, end
 
     def variance(self, parameter: float) -> float:

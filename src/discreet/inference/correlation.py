@@ -1,0 +1,140 @@
+"""Correlation: an interval for the population's correlation behind a noisy covariance matrix.
+
+The released correlation is a ratio of three noisy numbers, so its distribution has no formula. It is simulated:
+samples (Wishart, exact for normal data) and noise (the mechanism's own laws) from the same random numbers for every
+correlation, and the correlations that accept the released one form the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import requirements
+from discreet.bounded_scale import bounded_laplace_scales
+from discreet.guarantees import ApproxDP, PureDP
+from discreet.inference.coordinates import measured_coordinate
+from discreet.inference.population import last_that_holds, share_below
+from discreet.inference.results import Interval
+from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.covariance import BoundedCovariance
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.bounded_laws import ClampedLaplaceLaw
+from discreet.noise.laws import TruncatedLaplaceLaw
+from discreet.statistics.covariance_matrix import pairs
+
+__all__ = ["CorrelationLaw"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelationLaw:
+    """Distribution of a released correlation, by simulation.
+
+    Parameters
+    ----------
+    mechanism
+        What protected the covariance matrix.
+    measured
+        The measured vector of variances and covariances.
+    columns
+        The two columns.
+    dimension
+        Number of columns of the matrix.
+    variances
+        The population variances of the two columns; debiased releases stand for them.
+    n
+        The public number of rows.
+    draws, seed
+        Size and seed of the simulation.
+    """
+
+    mechanism: Mechanism
+    measured: Any
+    columns: tuple[int, int]
+    dimension: int
+    variances: tuple[float, float]
+    n: int
+    draws: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("draws", self.draws, at_least=100)
+        requirements.positive_integer("n", self.n, at_least=3)
+
+    def _randomness(self) -> tuple[Array, Array, Array, Array]:
+        """Bartlett's decomposition of a 2 × 2 Wishart matrix, and three uniforms for the noise."""
+        rng = np.random.default_rng(self.seed)
+        first = np.sqrt(rng.chisquare(self.n - 1, self.draws))
+        second = np.sqrt(rng.chisquare(self.n - 2, self.draws))
+        return first, second, rng.standard_normal(self.draws), rng.random((3, self.draws))
+
+    def sample(self, correlation: float) -> Array:
+        """Released correlations for a population with this correlation."""
+        first, second, cross, uniforms = self._randomness()
+        left, right = (math.sqrt(value / (self.n - 1)) for value in self.variances)
+        x = left * first
+        along, across = correlation, math.sqrt(max(1 - correlation**2, 0.0))
+        y_1, y_2 = right * (along * first + across * cross), right * across * second
+        indices = [pairs(self.dimension).index(pair) for pair in self._pairs()]
+        noisy = [
+            np.asarray(measured_coordinate(self.mechanism, self.measured, index)[1].law(truth).quantile(uniform))
+            for index, truth, uniform in zip(indices[:2], (x * x, y_1**2 + y_2**2), uniforms[:2], strict=True)
+        ]
+        reach = np.sqrt(np.maximum(noisy[0] * noisy[1], 0.0))
+        covariance = self._covariance(indices[2], x * y_1, reach, uniforms[2])
+        ratio = np.divide(covariance, reach, out=np.zeros_like(reach), where=reach > 0)
+        return np.asarray(np.clip(ratio, -1, 1))
+
+    def _pairs(self) -> tuple[tuple[int, int], ...]:
+        j, k = self.columns
+        return (j, j), (k, k), (min(j, k), max(j, k))
+
+    def _covariance(self, index: int, truth: Array, reach: Array, uniform: Array) -> Array:
+        """Noisy covariances; where their domain is built from the noisy variances, each draw has its own."""
+        mechanism = measured_coordinate(self.mechanism, self.measured, index)[1]
+        if not isinstance(self.mechanism, BoundedCovariance):
+            return np.asarray(mechanism.law(truth).quantile(uniform))
+        ends = np.where(reach > 0, reach, 1.0)
+        clamped = np.clip(truth, -ends, ends)
+        scale: Any = mechanism.parameters()["scale"]
+        if isinstance(mechanism, BoundaryInflatedLaplace):
+            law: Any = ClampedLaplaceLaw(clamped, scale, -ends, ends)
+        else:
+            law = TruncatedLaplaceLaw(clamped, self._scales(index, ends, scale), -ends, ends)
+        return np.asarray(law.quantile(uniform))
+
+    def _scales(self, index: int, ends: Array, observed: float) -> Any:
+        """A domain of another width has another scale; other kinds of budget keep the observed one."""
+        outer = self.mechanism
+        assert isinstance(outer, BoundedCovariance)
+        shares = len(outer.changes) if outer.weights is None else list(outer.weights)
+        part = outer.budget.split(shares)[index]
+        if outer.as_published or not isinstance(part, PureDP | ApproxDP):
+            return observed
+        numbers = part.parameters()
+        change = np.minimum(outer.changes[index], 2 * ends)
+        return bounded_laplace_scales(numbers["epsilon"], numbers.get("delta", 0.0), change, -ends, ends)
+
+    def interval(self, value: float, level: float = 0.95) -> Interval:
+        """The correlations that accept the released ``value``."""
+        checked = requirements.level(level)
+        released = min(max(requirements.finite("value", value), -1.0), 1.0)
+
+        def outcome(correlation: float) -> tuple[bool, bool]:
+            drawn = self.sample(correlation)
+            spread = max(float(np.std(drawn)), 1e-6)
+            below = (1 - checked) * share_below(correlation, (-1.0, 1.0), spread)
+            count = self.draws + 1
+            reached = (1 + np.count_nonzero(drawn <= released)) / count
+            exceeded = (1 + np.count_nonzero(drawn >= released)) / count
+            return bool(reached >= below), bool(exceeded >= 1 - checked - below)
+
+        upper = last_that_holds(lambda theta: outcome(theta)[0], -1.0, 1.0, steps=14)
+        lower = -last_that_holds(lambda theta: outcome(-theta)[1], -1.0, 1.0, steps=14)
+        return Interval(min(lower, upper), max(lower, upper), checked)
