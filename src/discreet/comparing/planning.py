@@ -119,9 +119,10 @@ def plan_comparison(
     >>> plan.method, round(plan.smallest_effect, 3)
     ('direct', 0.252)
     """
-    if not isinstance(units, tuple) or len(units) != 2:
+    requirements.instance("units", units, tuple, "units=(1000, 1000)")
+    if len(tuple(units)) != 2:
         raise InvalidParameter("units", units, "must be the two arms' numbers of units", "Pass units=(1000, 1000).")
-    sizes = tuple(requirements.positive_integer("units", size, at_least=2) for size in units)
+    sizes = tuple(requirements.positive_integer("units", size, at_least=2) for size in tuple(units))
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     guess = requirements.positive("spread", spread)
     count = partitions if partitions is not None else suggested_partitions(min(sizes))

@@ -1,0 +1,153 @@
+"""Partitioning: the totals of a comparison, per arm and partition, added up on the engine.
+
+A unit's partition is fixed by the first digits of the salted SHA-256 of its own id, so it never depends on anybody
+else and is the same on every engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.bounding import Bounded
+from discreet.comparing.arms import Arms
+from discreet.comparing.compare import Settled, compare_totals
+from discreet.comparing.methods import Method
+from discreet.errors import InvalidParameter
+from discreet.guarantees import Guarantee
+from discreet.inference.mean_difference import MeanComparison
+from discreet.ledger import Ledger
+from discreet.schema import Bounds
+from discreet.sensitivity import Neighbours
+from discreet.stability import unit_sum_steps
+from discreet.statistics.mean_difference import MeanDifference
+
+__all__ = ["arms_on_engine", "compare_column"]
+
+_DIGITS = 4
+_BUCKETS = 16**_DIGITS
+MOST_PARTITIONS = _BUCKETS // 8
+"""Beyond this, folding buckets would make partitions unequal."""
+
+
+def compare_column(
+    bounded: Bounded,
+    ledger: Ledger,
+    guarantee: Guarantee,
+    *,
+    partitions: int | None = None,
+    censor: tuple[float, float] = (0.1, 0.1),
+    method: str | Method = "best",
+    arm: str = "public",
+    spread: float | None = None,
+) -> MeanComparison:
+    """Compare two arms of a data set on its engine; see `discreet.compare_means`.
+
+    ``bounded`` has one column of arms, control first, and one outcome. Under replace-one neighbours the sizes of arms
+    count as public only where rows are the units and no row can drop out.
+    """
+    schema = bounded.schema
+    labels, outcome = schema.categories(bounded.by[0]), schema.bounds(bounded.columns[0])
+    if labels.cells != 2:
+        raise InvalidParameter("by", bounded.by[0], "must have two labels, control first", "Declare two labels.")
+    settled = Settled.of(
+        guarantee, ledger, method=method, as_published=False, neighbours=schema.neighbours, unit=schema.unit.name,
+        spread=spread, rng=None,
+    )  # fmt: skip
+    fixed = bounded.unit_sum is None and labels.keeps_every_row and outcome.keeps_every_row
+    replaced = schema.neighbours is Neighbours.REPLACE_ONE
+    own = outcome if bounded.unit_sum is None else bounded.unit_sum
+    statistic = MeanDifference(
+        bounds=(own.low, own.high), partitions=partitions, censor=censor,
+        arm="private" if replaced and not fixed else arm,
+    )  # fmt: skip
+    return compare_totals(arms_on_engine(bounded, partitions), statistic, settled)
+
+
+def arms_on_engine(bounded: Bounded, partitions: int | None) -> Arms:
+    """Totals of the units of every arm: the cells of ``bounded``, whose single column is the outcome."""
+    if len(bounded.by) != 1 or len(bounded.columns) != 1:
+        raise InvalidParameter("by", bounded.by, "must be one column of arms, with one outcome", "Name one of each.")
+    if partitions is not None and partitions > MOST_PARTITIONS:
+        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer.")
+    outcome = bounded.schema.bounds(bounded.columns[0])
+    labels = tuple(str(label) for label in bounded.schema.categories(bounded.by[0]).labels)
+    if bounded.unit_sum is None:
+        if partitions is not None:
+            raise InvalidParameter(
+                "partitions", partitions, "needs an id column as privacy unit, to tell units apart",
+                'Declare PrivacyUnit("id"), or use method="direct".',
+            )  # fmt: skip
+        return _from_rows(bounded, outcome, labels)
+    low, high = unit_sum_steps(bounded.schema, bounded.columns, bounded.unit_sum)
+    count = 1 if partitions is None else partitions
+    counts, sums = np.zeros((len(labels), count), dtype=object), np.zeros((len(labels), count), dtype=object)
+    squares = [0] * len(labels)
+    parts = [(1, bounded._pairs)]
+    if bounded._lost_pairs is not None:
+        parts.append((-1, bounded._lost_pairs))
+    for sign, pairs in parts:
+        fetched = bounded.dataset.fetch(_added_up(bounded, pairs, (low, high), partitions))
+        columns = {name: np.array(fetched.column(name).to_pylist()) for name in fetched.column_names}
+        arms = columns["c"].astype(np.int64)
+        cells = (arms, _folded(columns.get("h", np.zeros_like(arms)), count))
+        np.add.at(counts, cells, sign * columns["n"].astype(object))
+        np.add.at(sums, cells, sign * columns["t"].astype(object))
+        for arm in range(len(labels)):
+            squares[arm] += sign * sum(int(value) for value in columns["q"][arms == arm])
+    step = outcome.step
+    return Arms(
+        low=float(low * step),
+        width=float((high - low) * step),
+        largest=high - low,
+        counts=counts.astype(np.int64),
+        sums=sums,
+        squares=tuple(squares),
+        labels=labels,
+    )
+
+
+def _folded(digits: Any, partitions: int) -> Any:
+    """Partition numbers from the digits of digests; numbers were folded on the engine."""
+    if digits.dtype.kind != "U":
+        return digits.astype(np.int64)
+    return np.array([int(one, 16) * partitions // _BUCKETS for one in digits], dtype=np.int64)
+
+
+def _added_up(bounded: Bounded, pairs: Any, steps: tuple[int, int], partitions: int | None) -> Any:
+    """Units, offsets and squared offsets by arm and partition (or first digits of the unit's digest)."""
+    low, high = steps
+    offset = pairs.s0.cast("int64").clip(lower=low, upper=high) - low
+    fields = {"c": pairs.c, "v": offset}
+    if partitions is not None:
+        # Half of the salt, 128 bits, keeps the text within one block of SHA-256.
+        text = f"{bounded.salt[:32]}|p|" + pairs.u.cast("string")
+        fields["h"] = text.hexdigest("sha256").left(_DIGITS)
+        if bounded.dataset.engine == "duckdb":  # it reads hexadecimal numbers; others are folded after the fetch
+            fields["h"] = ("0x" + fields["h"]).cast("int64") * partitions // _BUCKETS
+    values = pairs.select(**fields)
+    # Offsets below 2¹⁵ have squares below 2³⁰: sums over 2³² units fit 64 bits. Beyond, decimals are used.
+    wide = high - low >= 2**15
+    kind = "decimal(38, 0)" if wide else "int64"
+    offsets = values.v.cast(kind)
+    groups = ["c"] if partitions is None else ["c", "h"]
+    totals = {"n": values.count(), "t": offsets.sum().cast(kind), "q": (offsets * offsets).sum().cast(kind)}
+    return values.group_by(groups).aggregate(**totals)
+
+
+def _from_rows(bounded: Bounded, outcome: Bounds, labels: tuple[str, ...]) -> Arms:
+    """Where rows are the units: plain totals, moved to offsets."""
+    name = bounded.columns[0]
+    totals = bounded.totals([(name,), (name, name)])
+    low, high = outcome.lowest, outcome.highest
+    counts = np.array([int(value) for value in totals.counts], dtype=np.int64)
+    plain = [int(value) for value in totals.sums[(name,)]]
+    squared = [int(value) for value in totals.sums[name, name]]
+    sums = np.array([[s - low * int(n)] for s, n in zip(plain, counts, strict=True)], dtype=object)
+    squares = tuple(q - 2 * low * s + low**2 * int(n) for q, s, n in zip(squared, plain, counts, strict=True))
+    step = outcome.step
+    return Arms(
+        low=float(low * step), width=float((high - low) * step), largest=high - low, counts=counts[:, None], sums=sums,
+        squares=squares, labels=labels,
+    )  # fmt: skip

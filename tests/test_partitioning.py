@@ -1,0 +1,143 @@
+"""Comparing means on an engine: the same totals as in plain Python, whoever else takes part."""
+
+import hashlib
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet.bounding import Bounded
+from discreet.errors import InvalidParameter
+from discreet.partitioning import MOST_PARTITIONS, arms_on_engine
+from discreet.sources import open_source
+
+ARMS = Categories(["control", "treatment"])
+SALT = "ab" * 32
+
+
+def impressions(devices=400, rows=3000, seed=1):
+    rng = np.random.default_rng(seed)
+    device = rng.integers(devices, size=rows)
+    arm = np.where(device % 2 == 0, "control", "treatment")
+    click = rng.integers(0, 4, size=rows)
+    return pa.table({"device": device, "arm": arm, "click": click})
+
+
+def schema(**more):
+    columns = {"click": Bounds(0, 3, grid=1), "arm": ARMS}
+    return Schema(columns=columns, unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)), **more)
+
+
+def bounded(table, high=8):
+    return Bounded(
+        dataset=open_source(table), schema=schema(), by=("arm",), columns=("click",),
+        unit_sum=Bounds(0, high, grid=1), salt=SALT,
+    )  # fmt: skip
+
+
+def by_hand(table, partitions, high=8):
+    """Counts, sums and squares from dictionaries."""
+    sums = {}
+    for device, arm, click in zip(*(table[name].to_pylist() for name in ("device", "arm", "click")), strict=True):
+        sums[device, arm] = sums.get((device, arm), 0) + click
+    counts, totals, squares = np.zeros((2, partitions), int), np.zeros((2, partitions), int), [0, 0]
+    for (device, arm), value in sums.items():
+        digest = hashlib.sha256(f"{SALT[:32]}|p|{device}".encode()).hexdigest()
+        part, group, clipped = int(digest[:4], 16) * partitions // 65536, int(arm == "treatment"), min(value, high)
+        counts[group, part] += 1
+        totals[group, part] += clipped
+        squares[group] += clipped**2
+    return counts, totals, squares
+
+
+@pytest.mark.parametrize("partitions", [None, 16])
+def test_totals_are_those_of_plain_python(partitions):
+    table = impressions()
+    arms = arms_on_engine(bounded(table), partitions)
+    counts, sums, squares = by_hand(table, partitions or 1)
+    assert (arms.counts == counts).all()
+    assert (arms.sums.astype(int) == sums).all()
+    assert list(arms.squares) == squares
+    assert (arms.low, arms.width, arms.largest) == (0.0, 8.0, 8)
+
+
+def test_wide_bounds_use_exact_decimals():
+    table = impressions()
+    wide = Bounded(
+        dataset=open_source(table), schema=schema(), by=("arm",), columns=("click",),
+        unit_sum=Bounds(-(2**20), 2**20, grid=1), salt=SALT,
+    )  # fmt: skip
+    arms = arms_on_engine(wide, None)
+    _, sums, _ = by_hand(table, 1, high=2**20)
+    assert [arms.total(i) - 2**20 * arms.size(i) for i in (0, 1)] == sums[:, 0].tolist()
+
+
+def test_removing_a_unit_changes_one_partition_by_that_unit():
+    table = impressions()
+    without = table.filter(pa.compute.not_equal(table["device"], 7))
+    one, other = (arms_on_engine(bounded(rows), 16) for rows in (table, without))
+    changed = np.argwhere((one.counts != other.counts) | (one.sums != other.sums))
+    assert changed.tolist() == [[1, changed[0][1]]]  # device 7 is in treatment
+    assert (one.counts - other.counts).sum() == 1
+    assert 0 <= one.total(1) - other.total(1) <= 8
+
+
+def test_a_unit_in_both_arms_counts_once():
+    table = pa.table({"device": [1, 1, 2, 2], "arm": ["control", "treatment"] * 2, "click": [1, 2, 3, 1]})
+    arms = arms_on_engine(bounded(table), None)
+    assert arms.counts.sum() == 2
+
+
+def test_a_session_compares_means():
+    rng = np.random.default_rng(2)
+    device = np.repeat(np.arange(20_000), 2)
+    treated = device % 2 == 1
+    click = rng.poisson(np.where(treated, 1.5, 1.0))
+    table = pa.table({"device": device, "arm": np.where(treated, "treatment", "control"), "click": click})
+    session = Session(table, schema(neighbours=Neighbours.ADD_REMOVE), ledger=":memory:", budget=PureDP(2.0))
+    result = session.compare_means(
+        "click", by="arm", guarantee=PureDP(0.5), partitions=100, unit_sum=Bounds(0, 20, grid=1)
+    )
+    true = click[treated].clip(0, 3).sum() / 10_000 - click[~treated].clip(0, 3).sum() / 10_000
+    assert result.confidence_interval(0.9999).contains(true)
+    assert result.unit == "device"
+    assert session.ledger.remaining() == PureDP(1.5)
+    aware = session.compare_means(
+        "click", by="arm", guarantee=PureDP(1.5), partitions=100, unit_sum=Bounds(0, 20, grid=1), method="noise_aware"
+    )
+    assert aware.method == "noise_aware"
+    assert math.isfinite(aware.estimate)
+    assert session.ledger.remaining() == PureDP(0.0)
+
+
+@pytest.mark.parametrize("nulls", ["drop", 0])
+def test_rows_as_units_under_replace_one(nulls):
+    rng = np.random.default_rng(3)
+    arm = np.repeat(["control", "treatment"], 5000)
+    click = rng.integers(0, 3, 10_000) + (arm == "treatment")
+    columns = {
+        "click": Bounds(0, 3, grid=1, nulls=nulls),
+        "arm": Categories(["control", "treatment"], "=control", "=control"),
+    }
+    rows = Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=10_000)
+    session = Session(pa.table({"arm": arm, "click": click}), rows, ledger=":memory:", budget=PureDP(1.0))
+    result = session.compare_means("click", by="arm", guarantee=PureDP(1.0))
+    # Where rows may drop out the sizes are private, and the comparison has three moments per arm instead of two.
+    assert len(result.noisy["moments"]) == (6 if nulls == "drop" else 4)
+    assert result.confidence_interval(0.9999).contains(1.0)
+
+
+def test_refusals():
+    table = impressions()
+    with pytest.raises(InvalidParameter, match="partitions"):
+        arms_on_engine(bounded(table), MOST_PARTITIONS + 1)
+    session = Session(
+        pa.table({"arm": ["a", "b", "c"], "y": [1, 2, 3]}),
+        Schema(columns={"y": Bounds(0, 3, grid=1), "arm": Categories(["a", "b", "c"])}),
+        ledger=":memory:", budget=PureDP(1.0),
+    )  # fmt: skip
+    with pytest.raises(InvalidParameter, match="two labels"):
+        session.compare_means("y", by="arm", guarantee=PureDP(0.5))
+    assert session.ledger.remaining() == PureDP(1.0)
