@@ -34,6 +34,7 @@ from discreet.mechanisms.helmert import from_helmert, to_helmert, trend
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.mechanisms.post_processed import exact_total
 from discreet.mechanisms.shrinkage import james_stein_risk, shrunk, target
+from discreet.testing import check_calibration
 
 TABLE = Sensitivity(moves=(1, 1))
 COUNTS = np.array([40, 30, 20, 10, 30, 20, 40, 10, 25, 25])
@@ -81,6 +82,13 @@ def test_calibration_is_that_of_the_noise(kind, guarantee):
     mechanism = kind.calibrate(guarantee, TABLE)
     assert mechanism.scale == Gaussian.calibrate(guarantee, TABLE).scale
     assert mechanism.profile(TABLE) == Gaussian(mechanism.scale).profile(TABLE)
+
+
+def test_calibration_meets_and_uses_the_guarantee():
+    guarantees = [GaussianDP(0.3), ZeroConcentratedDP(0.05), ApproxDP(1.0, 1e-5)]
+    for kind in (RankDeficientGaussian, JamesSteinGaussian, Clipped):
+        check_calibration(kind, guarantees, TABLE)
+    check_calibration(Clipped, [*guarantees, PureDP(1.0)], TABLE, kind=Laplace, rank_deficient=True)
 
 
 def test_pure_dp_leaves_laplace():
