@@ -95,7 +95,9 @@ class Domain:
         self.require_size(truth)
         low, high = self.ends
         floats = float_truth(truth)
-        array = np.asarray(truth, dtype=object)
+        array = np.asarray(truth)
+        if array.dtype.kind != "f":  # floats are exact as they stand, and may be many
+            array = np.asarray(truth, dtype=object)
         if array.dtype == object and any(_beyond_floats(value) for value in array.ravel()):
             clamped = np.frompyfunc(_clamp_exactly, 3, 1)(array, low, high)
             return clamped if array.ndim else Fraction(clamped)

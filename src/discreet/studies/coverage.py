@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -122,24 +123,28 @@ def covariance(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     yield _vectorised(parameters, truths, statistic, model, correlation, rng)
 
 
+def _releases(parameters: Mapping[str, Any], statistic: Any, truths: Array, rng: np.random.Generator) -> Iterator[Any]:
+    """Releases of many samples' statistics, each with half of the budget; all alike but for their value."""
+    sensitivity = statistic.sensitivity(neighbours=REPLACE)
+    mechanism = _mechanism(parameters, sensitivity, statistic.domain(), 0.5)
+    first = release(Exact(float(truths[0]), sensitivity, REPLACE, statistic=statistic), mechanism, rng=rng)
+    for value in np.asarray(mechanism.law(truths).sample(rng=rng)):
+        yield replace(first, value=float(value))
+
+
 def mean(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """Beta samples; half of ε for the mean and half for the variance, which the interval needs."""
     rng = np.random.default_rng(seed)
     n, place = parameters["n"], parameters["place"]
-    averages, spreads = Mean(bounds=(0, 1), n=n), Variance(bounds=(0, 1), n=n)
-    shares = [
-        _mechanism(parameters, one.sensitivity(neighbours=REPLACE), one.domain(), 0.5) for one in (averages, spreads)
-    ]
+    repeats = parameters["repeats"]
+    rows = rng.beta(place * CONCENTRATION, (1 - place) * CONCENTRATION, size=(repeats, n))
+    averages = _releases(parameters, Mean(bounds=(0, 1), n=n), rows.mean(axis=1), rng)
+    spreads = _releases(parameters, Variance(bounds=(0, 1), n=n), rows.var(axis=1, ddof=1), rng)
     covered: list[bool] = []
     ignoring: list[bool] = []
     widths: list[float] = []
-    for _ in range(parameters["repeats"]):
-        rows = rng.beta(place * CONCENTRATION, (1 - place) * CONCENTRATION, size=n)
-        average, spread = (
-            release(Exact(value, one.sensitivity(neighbours=REPLACE), REPLACE, statistic=one), mechanism, rng=rng)
-            for value, one, mechanism in zip((rows.mean(), rows.var(ddof=1)), (averages, spreads), shares, strict=True)
-        )
-        model = average.sampling_model(variance=spread)  # type: ignore[attr-defined]
+    for average, spread in zip(averages, spreads, strict=True):
+        model = average.sampling_model(variance=spread)
         law = ReleaseLaw(model=model, mechanism=average.mechanism)
         covered.append(NoiseAware().accepts(law, float(average.value), place, LEVEL))
         error = math.sqrt(max(float(spread.value), 0.0) / n)
