@@ -149,7 +149,7 @@ def test_pure_to_concentrated_is_tight_for_the_response(epsilon: float) -> None:
     ],
 )
 def test_what_does_not_follow_is_refused_with_a_reason(guarantee: Guarantee, kind: type[Guarantee]) -> None:
-    with pytest.raises(NoConversion, match=f"implies no {kind.__name__} guarantee: .+"):
+    with pytest.raises(NoConversion, match=f"cannot be stated as {kind.__name__}: .+"):
         guarantee.to(kind)
     assert not guarantee.within(kind(900.0))
 

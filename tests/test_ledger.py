@@ -442,9 +442,9 @@ def test_refused_spends(
     ("budget", "guarantee", "text"),
     [
         (ApproxDP(1.0, 1e-6), GaussianDP(0.1), "delta = None: is needed to state GaussianDP"),
-        (GaussianDP(1.0), ZeroConcentratedDP(0.1), "implies no GaussianDP"),
-        (GaussianDP(1.0), ApproxDP(0.1, 1e-6), "implies no GaussianDP"),
-        (ZeroConcentratedDP(1.0), ApproxDP(0.1, 1e-6), "implies no ZeroConcentratedDP"),
+        (GaussianDP(1.0), ZeroConcentratedDP(0.1), "cannot be stated as GaussianDP"),
+        (GaussianDP(1.0), ApproxDP(0.1, 1e-6), "cannot be stated as GaussianDP"),
+        (ZeroConcentratedDP(1.0), ApproxDP(0.1, 1e-6), "cannot be stated as ZeroConcentratedDP"),
     ],
 )
 def test_guarantees_without_conversion(budget: Guarantee, guarantee: Guarantee, text: str) -> None:

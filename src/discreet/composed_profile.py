@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
+from discreet.curves import Curve, plain
 from discreet.envelope import first_certified
 from discreet.errors import InvalidParameter
-from discreet.guarantees import Curve, GaussianDP, PureDP, ZeroConcentratedDP, plain
+from discreet.guarantees import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.laplace_curve import LaplaceCurve
 from discreet.loss_distribution import Convolution, PrivacyLoss
 from discreet.profiles import GaussianProfile, LaplaceProfile, Profile

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from flint import arb
 
-from discreet.guarantees import gaussian_delta
+from discreet.curves import gaussian_delta
 from discreet.rounding import ball, normal_cdf, precisely
 
 __all__ = ["PrivacyCurve", "dominates", "first_certified", "gaussian_parameter", "supremum"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeVar, cast, overload
@@ -18,6 +18,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
+from discreet.curves import Curve, gaussian_delta, gaussian_epsilon, order_root, order_slack, plain, pointwise, type_one
 from discreet.errors import InvalidParameter, NoConversion, WrongType
 from discreet.rounding import ball, decimal, down, greatest, least, normal_cdf, precisely, thin, up
 
@@ -26,7 +27,6 @@ __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"
 HUGE_EPSILON = 1000.0
 """Above this a guarantee protects nobody; it is almost surely a slip (a scale passed as ε)."""
 
-Curve = float | NDArray[np.float64]
 Kind = TypeVar("Kind", bound="Guarantee")
 
 
@@ -133,7 +133,7 @@ class Guarantee(ABC):
             raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
         converted = self if isinstance(self, kind) else self._convert(kind)
         if converted is None:
-            raise NoConversion(f"{self} implies no {kind.__name__} guarantee: {_WHY_NOT[type(self), kind]}")
+            raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {_WHY_NOT[type(self), kind]}")
         return cast(Kind, converted)
 
     def _to_approximate(self, delta: float | None) -> ApproxDP:
@@ -189,34 +189,6 @@ class Guarantee(ABC):
             raise InvalidParameter(
                 "guarantee", data, f"has the wrong fields for {kind.__name__}", "Check the file."
             ) from None
-
-
-def pointwise(values: ArrayLike, function: Any) -> Curve:
-    """Apply a scalar function to a number or to each element of an array."""
-    if np.ndim(values) == 0:
-        return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
-    array = _numbers("values", values)
-    return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise WrongType(name, values, "must be real numbers", "Pass a number or an array of numbers.") from None
-
-
-def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
-    """Type-I error probabilities as an array; refuses what lies outside [0, 1]."""
-    array = _numbers("alpha", alpha)
-    if not np.all((array >= 0) & (array <= 1)):
-        raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
-    return array
-
-
-def plain(array: NDArray[np.float64]) -> Curve:
-    """A float for a single number, the array otherwise."""
-    return float(array) if array.ndim == 0 else array
 
 
 @dataclass(frozen=True)
@@ -372,10 +344,10 @@ class ZeroConcentratedDP(Guarantee):
         if self.rho == 0:
             return 0.0
         # The exponent is convex in s = a − 1, and least where ρ(1 + 2s) = ε + log(1 + 1/s).
-        s = _root(lambda t: self.rho * (1 + 2 * math.exp(t)) - epsilon - math.log1p(math.exp(-t)))
+        s = order_root(lambda t: self.rho * (1 + 2 * math.exp(t)) - epsilon - math.log1p(math.exp(-t)))
         with precisely():
             order, rho = ball(s), ball(decimal(self.rho))
-            return min(up((order * ((1 + order) * rho - ball(decimal(epsilon))) + _slack(order)).exp()), 1.0)
+            return min(up((order * ((1 + order) * rho - ball(decimal(epsilon))) + order_slack(order)).exp()), 1.0)
 
     def _epsilon(self, delta: float) -> float:
         if self.rho == 0:
@@ -383,10 +355,10 @@ class ZeroConcentratedDP(Guarantee):
         if delta == 0:
             return math.inf
         # The bound on ε is least where ρs² + log(1 + s) = log 1/δ.
-        s = _root(lambda t: self.rho * math.exp(2 * t) + math.log1p(math.exp(t)) + math.log(delta))
+        s = order_root(lambda t: self.rho * math.exp(2 * t) + math.log1p(math.exp(t)) + math.log(delta))
         with precisely():
             order, rho = ball(s), ball(decimal(self.rho))
-            return max(0.0, up((1 + order) * rho + (_slack(order) - ball(decimal(delta)).log()) / order))
+            return max(0.0, up((1 + order) * rho + (order_slack(order) - ball(decimal(delta)).log()) / order))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         return _nothing_spent(kind) if self.rho == 0 else None
@@ -416,27 +388,6 @@ class ZeroConcentratedDP(Guarantee):
         return f"ZeroConcentratedDP(ρ={self.rho:.6g})"
 
 
-def _slack(s: arb) -> arb:
-    """log of (1 − 1/a)^a / (a − 1) with a = 1 + s (canonne2020, Corollary 13)."""
-    return -s * (1 / s).log1p() - s.log1p()
-
-
-def _root(increasing: Callable[[float], float]) -> float:
-    """The s = e^t at which an increasing function of t vanishes. Any s is valid, so it needs no certificate."""
-    from scipy.optimize import brentq
-
-    low, high = -300.0, 350.0
-    if increasing(low) >= 0:
-        return math.exp(low)
-    return math.exp(float(brentq(increasing, low, high, xtol=1e-14))) if increasing(high) > 0 else math.exp(high)
-
-
-def gaussian_delta(mu: arb, epsilon: Fraction) -> arb:
-    """δ of N(0, 1) against N(μ, 1) at ε (balle2018, Theorem 8; dong2022, Corollary 2.13)."""
-    e = ball(epsilon)
-    return normal_cdf(mu / 2 - e / mu) - e.exp() * normal_cdf(-mu / 2 - e / mu)
-
-
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """μ-GDP: telling neighbours apart is at least as hard as telling N(0, 1) from N(μ, 1).
@@ -463,7 +414,7 @@ class GaussianDP(Guarantee):
             return 0.0
         if delta == 0:
             return math.inf
-        return least(lambda epsilon: self._delta(epsilon) <= delta, _gaussian_epsilon(self.mu, delta))
+        return least(lambda epsilon: self._delta(epsilon) <= delta, gaussian_epsilon(self.mu, delta))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if kind is ZeroConcentratedDP:
@@ -510,21 +461,6 @@ def _nothing_spent(kind: type[Guarantee]) -> Guarantee | None:
         GaussianDP: GaussianDP(0.0),
     }
     return constants.get(kind)
-
-
-def _gaussian_epsilon(mu: float, delta: float) -> float:
-    """A float solution of δ_μ(ε) = δ; only a starting point for the certified search."""
-    from scipy.optimize import brentq
-    from scipy.special import log_ndtr
-
-    def excess(u: float) -> float:  # u = ε/μ keeps tiny μ in range
-        first, second = float(log_ndtr(mu / 2 - u)), mu * u + float(log_ndtr(-mu / 2 - u))
-        return first + math.log(max(-math.expm1(min(second - first, 0.0)), 1e-300)) - math.log(delta)
-
-    high = 1.0
-    while excess(high) > 0:
-        high *= 2
-    return mu * float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14)) if excess(0.0) > 0 else mu
 
 
 _NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"

@@ -19,20 +19,10 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
+from discreet.curves import Curve, gaussian_delta, plain, pointwise, type_one
 from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
 from discreet.errors import InvalidParameter, NoConversion, WrongType
-from discreet.guarantees import (
-    ApproxDP,
-    Curve,
-    GaussianDP,
-    Guarantee,
-    PureDP,
-    ZeroConcentratedDP,
-    gaussian_delta,
-    plain,
-    pointwise,
-    type_one,
-)
+from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 
