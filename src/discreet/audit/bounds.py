@@ -49,10 +49,13 @@ def smallest_excess(p: float, trials: int, alpha: float, epsilon: float, power: 
     """
     from scipy.special import ndtri
 
-    needed = -float(ndtri(alpha)) + float(ndtri(power))
+    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
     excess = epsilon
     for _ in range(60):
         q = p * math.exp(-excess)
-        spread = math.sqrt((1 - p) / (p * trials) + (1 - q) / (q * trials))
-        excess = epsilon + needed * spread
+        here, there = math.sqrt((1 - p) / (p * trials)), math.sqrt((1 - q) / (q * trials))
+        # Both limits must be passed, so their margins add; chance moves both counts independently.
+        excess = epsilon + margin * (here + there) + luck * math.hypot(here, there)
+        if excess > epsilon + 50:
+            return math.inf
     return excess

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +12,36 @@ from numpy.typing import NDArray
 
 from discreet.display import Facts, as_html, as_text, number
 from discreet.errors import NoConversion
+from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import Law
+from discreet.profiles import Profile
 from discreet.sensitivity import Sensitivity
 
-__all__ = ["ExactAudit", "audit_exactly", "exact_loss"]
+__all__ = [
+    "Cells",
+    "ExactAudit",
+    "audit_cells",
+    "audit_choices",
+    "audit_exactly",
+    "audit_laws",
+    "exact_loss",
+    "law_cells",
+]
 
 Array = NDArray[np.float64]
+Claim = Guarantee | Profile
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 _LIGHT = 1e-8
 """Cells lighter than this are left out of log-ratios: their mass is no longer accurate to many digits."""
+_JOINT = 1500
+"""Cells a coordinate where several are joined."""
 
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """Claimed against computed loss of a scalar mechanism.
+    """Claimed against computed loss.
 
     Attributes
     ----------
@@ -102,35 +116,113 @@ def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Seq
     >>> audit.passed, round(audit.tightness, 3)
     (True, 1.0)
     """
-    profile = mechanism.profile(sensitivity)
     shift = sensitivity.l1 if sensitivity.l1 is not None else sensitivity.require_l2()
     pairs = [(t, t + s) for t in truths for s in (shift, -shift, shift / 2, -shift / 2)]
-    losses = [exact_loss(mechanism.law(a), mechanism.law(b)) for a, b in pairs]
-    try:
-        claimed: float | None = profile.pure().epsilon
-    except NoConversion:
-        claimed = None
+    laws = [[(mechanism.law(a), mechanism.law(b))] for a, b in pairs]
+    return audit_laws(mechanism.profile(sensitivity), laws)
+
+
+def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> ExactAudit:
+    """Compare a claim with the loss between neighbours whose outputs are independent scalars.
+
+    Parameters
+    ----------
+    claim
+        A guarantee, or a profile: the composed one for a pipeline.
+    pairs
+        For each pair of neighbours the laws of every output that they change, on the one and on the other.
+
+    Examples
+    --------
+    >>> from discreet import Laplace, PureDP
+    >>> one = Laplace(2.0).law(0.0), Laplace(2.0).law(1.0)
+    >>> round(audit_laws(PureDP(1.0), [[one, one]]).tightness, 3)
+    1.0
+    """
+    return audit_cells(claim, [_joined([law_cells(a, b) for a, b in pair]) for pair in pairs])
+
+
+def audit_choices(claim: Claim, pairs: Iterable[tuple[Array, Array]]) -> ExactAudit:
+    """Compare a claim with the loss between two sets of outcome probabilities, both ways round."""
+    return audit_cells(claim, [Cells(np.asarray(p, float), np.asarray(q, float), light=0.0) for p, q in pairs])
+
+
+def audit_cells(claim: Claim, neighbours: Sequence[Cells]) -> ExactAudit:
+    """Compare a claim with the worst of some neighbours' losses."""
+    claimed = _pure(claim)
+    losses = [cells.loss(EPSILONS) for cells in neighbours]
     return ExactAudit(
         claimed_epsilon=claimed,
         found_epsilon=None if claimed is None else max(ratio for ratio, _ in losses),
-        claimed_deltas=tuple(float(delta) for delta in np.asarray(profile.delta_at(np.array(EPSILONS)))),
+        claimed_deltas=tuple(float(claim.delta_at(epsilon)) for epsilon in EPSILONS),
         found_deltas=tuple(float(delta) for delta in np.max([deltas for _, deltas in losses], axis=0)),
     )
 
 
-def exact_loss(first: Law, second: Law, epsilons: Sequence[float] = EPSILONS) -> tuple[float, Array]:
-    """Largest log-ratio and δ(ε) between two scalar laws, from their distribution functions alone.
+def _pure(claim: Claim) -> float | None:
+    if isinstance(claim, Guarantee):
+        epsilon = float(claim.epsilon_at(0.0))
+        return epsilon if math.isfinite(epsilon) else None
+    try:
+        return claim.pure().epsilon
+    except NoConversion:
+        return None
 
-    The line is cut into cells at quantiles of both laws. A cell is an event, so every number is a lower bound on the
-    true loss (data processing), and converges to it as cells shrink.
+
+@dataclass(frozen=True)
+class Cells:
+    """Probabilities of the same outcomes on two neighbours.
+
+    A cell may hold many outputs: then it is an event, and what is found is a lower bound on the true loss (data
+    processing) that converges to it as cells shrink. Cells lighter than ``light`` do not count for log-ratios.
     """
+
+    p: Array
+    q: Array
+    light: float = _LIGHT
+
+    def loss(self, epsilons: Sequence[float]) -> tuple[float, Array]:
+        """Largest log-ratio and δ(ε), both ways round."""
+        p, q = self.p, self.q
+        heavy = (p > self.light) & (q > self.light)
+        impossible = ((p > self.light) & (q <= 0)) | ((q > self.light) & (p <= 0))
+        unlike = bool(impossible.any()) or not heavy.any()
+        ratio = math.inf if unlike else float(np.abs(np.log(p[heavy] / q[heavy])).max())
+        deltas = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((p, q), (q, p))) for e in epsilons]
+        return ratio, np.array(deltas)
+
+    def merged(self, most: int) -> Cells:
+        """At most so many cells: those of nearly the same ratio become one."""
+        if self.p.size <= most:
+            return self
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(np.log(self.p) - np.log(self.q), kind="stable")
+        p, q = self.p[order], self.q[order]
+        place = np.minimum((np.cumsum(p + q) / 2 * most).astype(np.int64), most - 1)
+        starts = np.unique(np.concatenate([[0], np.searchsorted(place, np.arange(1, most)), [1, 2, p.size - 2]]))
+        return Cells(np.add.reduceat(p, starts), np.add.reduceat(q, starts), self.light)
+
+
+def _joined(parts: Sequence[Cells]) -> Cells:
+    """Independent outputs together."""
+    joint = parts[0]
+    for part in parts[1:]:
+        small, other = joint.merged(_JOINT), part.merged(_JOINT)
+        p, q = np.outer(small.p, other.p).ravel(), np.outer(small.q, other.q).ravel()
+        joint = Cells(p, q, light=min(_LIGHT, 1e-12))
+    return joint
+
+
+def exact_loss(first: Law, second: Law, epsilons: Sequence[float] = EPSILONS) -> tuple[float, Array]:
+    """Largest log-ratio and δ(ε) between two scalar laws, from their distribution functions alone."""
+    return law_cells(first, second).loss(epsilons)
+
+
+def law_cells(first: Law, second: Law) -> Cells:
+    """The line, cut into cells at quantiles of both laws."""
     edges = _edges(first, second)
     p, q = (np.diff(np.concatenate([[0.0], np.asarray(law.cdf(edges)), [1.0]])) for law in (first, second))
-    heavy = (p > _LIGHT) & (q > _LIGHT)
-    impossible = ((p > _LIGHT) & (q <= 0)) | ((q > _LIGHT) & (p <= 0))
-    ratio = math.inf if impossible.any() else float(np.abs(np.log(p[heavy] / q[heavy])).max())
-    deltas = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((p, q), (q, p))) for e in epsilons]
-    return ratio, np.array(deltas)
+    return Cells(p, q)
 
 
 def _edges(first: Law, second: Law) -> Array:

@@ -8,7 +8,7 @@ bound is wrong with probability at most ``1 − confidence``, whatever the mecha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
-from discreet.audit.bounds import certified_delta, certified_epsilon, smallest_excess
+from discreet.audit.bounds import certified_epsilon, smallest_excess
 from discreet.audit.events import Event, Outputs, View, views_of
 from discreet.display import Facts, as_html, as_text, number
 from discreet.errors import InvalidParameter
@@ -26,7 +26,11 @@ __all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
 
 Draw = Callable[[int], Any]
 
-_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+Points = Sequence[tuple[float, float]]
+
+_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+_CHOICE_Z = 3.0
+"""Caution in choosing the event: large events tell more surely than small ones."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def _rows(name: str, draws: Any) -> Outputs:
     return array.reshape(array.shape[0], -1)
 
 
-def _points(claim: Guarantee) -> list[tuple[float, float]]:
+def _points(claim: Guarantee) -> Points:
     """Pairs (ε, δ) of the claim at which it can be refuted."""
     finite = claim.epsilon_at(0.0)
     pure = [(finite, 0.0)] if math.isfinite(finite) else []
@@ -149,41 +153,60 @@ def _points(claim: Guarantee) -> list[tuple[float, float]]:
 
 
 def _best_event(here: Outputs, there: Outputs, claim: Guarantee) -> tuple[Event, bool]:
-    """The event, and the order of the sides, that goes furthest beyond the claim on the choosing half."""
-    trials = here.shape[0]
+    """The event, and the order of the sides, that goes furthest beyond the claim on the choosing half.
+
+    Its first part proposes views and lines up their labels, its second part says how many of them to take: labels that
+    only looked suspicious by chance do not look so twice.
+    """
+    middle = here.shape[0] // 2
+    points = _points(claim)
     best: tuple[float, Event, bool] | None = None
-    for view in views_of(np.concatenate([here[: trials // 2], there[: trials // 2]])):
-        labels, counts = _label_counts(view, here, there)
+    for view in views_of(here[:middle], there[:middle]):
+        labels, counts = _label_counts(view, (here[:middle], there[:middle], here[middle:], there[middle:]))
         for swapped in (False, True):
-            p, q = counts[::-1] if swapped else counts
-            order = np.argsort(-np.log((p + 0.5) / (q + 0.5)), kind="stable")
-            score, size = _best_prefix(np.cumsum(p[order]), np.cumsum(q[order]), trials, claim)
-            if best is None or score > best[0]:
-                best = score, Event(view, labels[order[: size + 1]]), swapped
+            proposed, judged = (counts[1::-1], counts[:1:-1]) if swapped else (counts[:2], counts[2:])
+            for order in _orders(proposed[0], proposed[1], view.ordered):
+                p, q = np.cumsum(judged[:, order], axis=1)
+                score, size = _best_prefix(p, q, here.shape[0] - middle, points)
+                if best is None or score > best[0]:
+                    best = score, Event(view, labels[order[: size + 1]]), swapped
     assert best is not None
     return best[1], best[2]
 
 
-def _label_counts(view: View, here: Outputs, there: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    both = np.concatenate([view.label(here), view.label(there)])
-    labels, codes = np.unique(both, return_inverse=True)
-    trials = here.shape[0]
-    counts = np.array([np.bincount(part, minlength=labels.size) for part in (codes[:trials], codes[trials:])])
-    return labels, counts
+def _orders(p: NDArray[Any], q: NDArray[Any], ordered: bool) -> list[NDArray[np.intp]]:
+    """Ways to line up labels, so that the best event is a beginning of one: by likelihood ratio, or from either end."""
+    by_ratio = np.argsort(-np.log((p + 0.5) / (q + 0.5)), kind="stable")
+    upwards = np.arange(p.size)
+    return [by_ratio, upwards, upwards[::-1]] if ordered else [by_ratio]
 
 
-def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, claim: Guarantee) -> tuple[float, int]:
-    """How far the most suspicious labels, taken together, go beyond the claim."""
-    alpha = 1e-3
+def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The labels that occur, and how often each does in every part."""
+    labelled = [view.label(part) for part in parts]
+    lowest, highest = min(int(part.min()) for part in labelled), max(int(part.max()) for part in labelled)
+    counts = np.array([np.bincount(part - lowest, minlength=highest - lowest + 1) for part in labelled])
+    found = np.flatnonzero(counts.sum(axis=0))
+    return found + lowest, counts[:, found]
+
+
+def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points) -> tuple[float, int]:
+    """How far the most suspicious labels, taken together, go beyond the claim; bounds are approximate here."""
+    low, high = _score_interval(p, -_CHOICE_Z) / trials, _score_interval(q, _CHOICE_Z) / trials
     margins = []
-    for epsilon, delta in _points(claim):
+    for epsilon, delta in points:
         if delta == 0.0:
-            margins.append(certified_epsilon(p, q, trials, alpha) - epsilon)
+            margins.append(np.log(np.maximum(low, 1e-300)) - np.log(high) - epsilon)
         else:
-            margins.append((certified_delta(p, q, trials, alpha, epsilon) - delta) / max(delta, 1e-6))
+            margins.append((low - math.exp(epsilon) * high - delta) / max(delta, 1e-6))
     stacked = np.max(np.array(margins), axis=0)
     index = int(np.argmax(stacked))
     return float(stacked[index]), index
+
+
+def _score_interval(count: NDArray[Any], z: float) -> NDArray[np.float64]:
+    """Wilson's limit of a Poisson mean."""
+    return np.asarray(count + z * z / 2 + z * np.sqrt(count + z * z / 4))
 
 
 def _tested(event: Event, here: Outputs, there: Outputs, claim: Guarantee, confidence: float) -> StatisticalAudit:
