@@ -578,6 +578,33 @@ def test_more_than_two_arms(columns):
     assert "b − a" in str(found)
 
 
+@pytest.mark.parametrize("arm", ["public", "private"])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_many_arms_from_partition_means(columns, neighbours, arm):
+    third = np.random.default_rng(14).poisson(3.0, 20_000)
+    found = compare_arms(
+        {"a": columns[1], "b": columns[0], "c": third}, bounds=(0, 20), guarantee=PureDP(1.0), partitions=100,
+        method="noise_aware", neighbours=neighbours, arm=arm, rng=6,
+    )  # fmt: skip
+    assert found["b", "a"].confidence_interval(0.9999).contains(0.5)
+    assert found["c", "b"].confidence_interval(0.9999).contains(0.0)
+    with pytest.raises(DiscreetError):
+        compare_arms({"a": third, "b": third}, bounds=(0, 20), guarantee=PureDP(1.0), method="noise_aware", rng=1)
+    with pytest.raises(DiscreetError):
+        compare_arms({"a": third, "b": third}, bounds=(0, 20), guarantee=PureDP(1.0), method="4S", rng=1)
+    with pytest.raises(DiscreetError):
+        compare_arms({"a": third}, bounds=(0, 20), guarantee=PureDP(1.0), rng=1)
+
+
+def test_the_chart_shows_private_outputs_only(columns):
+    result = compare_means(*columns, bounds=(0, 20), guarantee=PureDP(0.1), rng=3)
+    drawn = result.chart().to_dict()
+    areas = {}
+    for row in max(drawn["datasets"].values(), key=len):
+        areas[row["error"]] = areas.get(row["error"], 0.0) + row["density"] * result.standard_error / 20
+    assert areas == pytest.approx({"sampling alone": 1.0, "sampling and privacy noise": 1.0}, abs=0.02)
+
+
 def test_the_best_method_is_chosen_from_public_facts():
     statistic = MeanDifference(bounds=(0, 50_000), partitions=800, censor=(0.1, 0.1))
     setting = Setting(statistic, Neighbours.REPLACE_ONE, (3_000_000, 3_000_000))

@@ -65,7 +65,7 @@ _PUBLIC = {
     "Ledger": "ledger",
     # comparing
     "compare_means": "comparing.compare",
-    "compare_arms": "comparing.compare",
+    "compare_arms": "comparing.many_arms",
     "plan_comparison": "comparing.planning",
     # data
     "Bounds": "schema",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,10 +14,8 @@ from discreet.comparing.arms import Arms, arms_from_columns, check_sizes
 from discreet.comparing.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
 from discreet.comparing.paper import paper_method
 from discreet.comparing.spending import Purse
-from discreet.display import as_html, as_text, number
 from discreet.errors import InvalidParameter, NotCertified
 from discreet.guarantees import Guarantee
-from discreet.inference.arm_means import contrast
 from discreet.inference.mean_difference import MeanComparison
 from discreet.noise.law import generator
 from discreet.releases import check_simulation
@@ -29,7 +25,7 @@ from discreet.statistics.mean_difference import MeanDifference, size_is_public
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
 
-__all__ = ["ArmComparisons", "compare_arms", "compare_means", "compare_totals"]
+__all__ = ["Settled", "compare_means", "compare_totals"]
 
 FEWEST_PARTITIONS = 100
 FEWEST_UNITS_A_PARTITION = 1000
@@ -175,7 +171,7 @@ def compare_totals(arms: Arms, statistic: MeanDifference, settled: Settled, *, n
     """Compare two arms whose totals are at hand: reserve, draw, conclude."""
     check_sizes(arms, public=size_is_public(settled.neighbours, statistic.arm))
     setting = _setting(arms, statistic, settled.neighbours, natural)
-    release_id = _reserve(settled, statistic)
+    release_id = reserve(settled, statistic)
     finding = settled.method.run(arms, Purse(settled.guarantee, settled.rng), setting)
     certified = settled.method.certified
     return MeanComparison(
@@ -209,7 +205,8 @@ def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natu
     return Setting(statistic, neighbours, sizes, ratios, shares)
 
 
-def _reserve(settled: Settled, statistic: MeanDifference) -> str:
+def reserve(settled: Settled, statistic: MeanDifference) -> str:
+    """Charge the whole comparison to the ledger, before anything is drawn; the release's id."""
     release_id = uuid.uuid4().hex
     if settled.ledger is None or not settled.method.certified:
         return release_id
@@ -234,86 +231,3 @@ def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:
     if setting.sizes is not None and min(setting.sizes[:2]) / setting.partitions < FEWEST_UNITS_A_PARTITION:
         notes.append("fewer than 1,000 units a partition: means of skewed outcomes may not be normal yet")
     return tuple(notes)
-
-
-@dataclass(frozen=True)
-class ArmComparisons:
-    """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni)."""
-
-    pairs: tuple[MeanComparison, ...]
-
-    def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
-        for one in self.pairs:
-            if (one.treatment, one.against) == tuple(pair):
-                return one
-        names = [(one.treatment, one.against) for one in self.pairs]
-        raise InvalidParameter("pair", pair, f"must be one of {names}", "Name the two arms.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every pair as JSON-ready data."""
-        return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
-
-    def _rows(self) -> list[tuple[str, str]]:
-        return [
-            (f"{one.treatment} − {one.against}",
-             f"{number(one.estimate)}, {one.confidence_interval()}, p = {number(one.pvalue)}")
-            for one in self.pairs
-        ]  # fmt: skip
-
-    def __str__(self) -> str:
-        return as_text("Differences of means, all pairs at once", self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_html("Differences of means, all pairs at once", self._rows())
-
-
-def compare_arms(
-    columns: Mapping[str, Any],
-    *,
-    bounds: tuple[float, float],
-    guarantee: Guarantee,
-    ledger: Ledger | None = None,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-    arm: str = "public",
-    unit: str = "row",
-    rng: Rng = None,
-) -> ArmComparisons:
-    """Compare any number of arms, all pairs at once, from one measurement of each arm's mean.
-
-    A unit is in one arm, so all arms together cost what one of them costs.
-
-    Parameters
-    ----------
-    columns
-        Outcomes of each arm's units, by the arm's name; two arms or more.
-    bounds, guarantee, ledger, neighbours, arm, unit, rng
-        As in `compare_means`.
-    """
-    requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
-    requirements.positive_integer("number of arms", len(columns), at_least=2)
-    settled = Settled.of(
-        guarantee, ledger, method=Direct(), as_published=False, neighbours=neighbours, unit=unit, spread=None, rng=rng
-    )
-    statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns))
-    arms = arms_from_columns(
-        {str(name): values for name, values in columns.items()}, bounds=statistic.bounds, partitions=1,
-        equal=True, rng=settled.rng,
-    )  # fmt: skip
-    check_sizes(arms, public=size_is_public(neighbours, arm))
-    setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
-    release_id = _reserve(settled, statistic)
-    means, measured = Direct().means(arms, Purse(guarantee, settled.rng), setting)
-    every = list(itertools.combinations(range(len(means)), 2))
-    return ArmComparisons(
-        tuple(
-            MeanComparison(
-                contrast=contrast([means[i], means[j]], [-1.0, 1.0], laplace=measured.laplace),
-                method=Direct.name, guarantee=guarantee, neighbours=neighbours, unit=unit, release_id=release_id,
-                created=datetime.now(UTC).isoformat(timespec="seconds"), simulated=settled.rng is not None,
-                control=contrast([means[i]], [1.0], laplace=measured.laplace), treatment=arms.labels[j],
-                against=arms.labels[i], simultaneous=len(every),
-                noisy={"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale},
-            )
-            for i, j in every
-        )
-    )  # fmt: skip

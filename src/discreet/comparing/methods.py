@@ -17,7 +17,7 @@ from discreet.comparing.spending import Measured, Purse
 from discreet.errors import InvalidParameter
 from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
 from discreet.inference.noise_aware import NoiseAwarePosterior
-from discreet.sensitivity import Neighbours
+from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import fractions
 from discreet.statistics.mean_difference import (
     CURVATURE_WEIGHT,
@@ -195,6 +195,43 @@ class NoiseAware(Method):
             "noise_scales": [measured.scale, partitioned.scale],
         }
         return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], laplace=measured.laplace))
+
+    def arm_means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
+        """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
+        first, second = purse.split([self.placement_share, 1 - self.placement_share])
+        means, measured = Direct().means(arms, first, setting)
+        starts = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
+        intervals = [placed(start, setting.partitions, setting.censor) for start in starts]
+        pieces = [
+            WinsorizedMoments(interval=(float(low), float(high)), partitions=setting.partitions, norm=second.norm)
+            for low, high in intervals
+        ]
+        values = [value for piece, own in zip(pieces, arms.means, strict=True) for value in piece.value(own)]
+        moved = pieces[0].sensitivity()
+        if setting.statistic.arm == "private" and setting.neighbours is Neighbours.REPLACE_ONE:
+            # A record that changes arms moves one partition mean in each of the two.
+            moved = Sensitivity(l1=2.0) if second.norm == "l1" else Sensitivity(l2=math.nextafter(math.sqrt(2), 2))
+        partitioned = second.measure(fractions(values), moved)
+        noisy = np.asarray(partitioned.value).reshape(len(means), 2)
+        found = [
+            noise_aware_contrast(
+                NoiseAwarePosterior(
+                    partitions=setting.partitions, low=low, high=high, first=a, second=c,
+                    weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
+                    plain=start.estimate, plain_noise=start.noise_variance,
+                    spread=setting.partitions * float(mean.variance),
+                    spread_error=setting.partitions * float(mean.variance_error),
+                ),
+                laplace=partitioned.laplace,
+            )
+            for (low, high), (a, c), start, mean in zip(intervals, noisy, starts, means, strict=True)
+        ]  # fmt: skip
+        return found, {
+            "intervals": [[float(low), float(high)] for low, high in intervals],
+            "winsorized_moments": noisy.tolist(),
+            "moments": np.asarray(measured.value).tolist(),
+            "noise_scales": [measured.scale, partitioned.scale],
+        }
 
 
 def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tuple[Any, Any]:
