@@ -1,8 +1,8 @@
 """Tests on private tables and large tables, beside numpy's own draws and a plain loop over lee2022's Algorithm 2.
 
 All times come from one run. The plain loop is Algorithm 2 line by line over the mechanism itself with its exact noise,
-one simulated table at a time; the transcribed loop takes the paper's M_rJS in insecure floats instead. Loops are timed on
-fewer resamples and scaled up. The speed of numpy's draws alone is the ceiling for any test that simulates tables.
+one simulated table at a time; the transcribed loop takes the paper's M_rJS in insecure floats instead. Loops are timed
+on fewer resamples and scaled up. The speed of numpy's draws alone is the ceiling for any test that simulates tables.
 """
 
 from __future__ import annotations
