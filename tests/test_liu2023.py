@@ -1,0 +1,62 @@
+"""The study of liu2023: every part runs, and Table 2 is the paper's."""
+
+import numpy as np
+import pytest
+
+from discreet.studies.liu2023 import SIZES, STUDY, _simulation_cells
+from discreet.studies.outcomes import LAWS
+
+CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "ε-DP", "repeats": 4}
+
+
+def test_the_grid_is_the_papers():
+    assert sum(len(values) for values in SIZES.values()) == 17
+    assert len(_simulation_cells(False)) == 3 * 2 * 2 * 17
+
+
+@pytest.mark.parametrize("name", ["default", "placement", "simulation", "certified"])
+def test_parts_compute(name):
+    part = STUDY.part(name)
+    rows = list(part.compute(CELL, 3))
+    assert rows == list(part.compute(CELL, 3))
+    assert len({tuple(row) for row in rows}) == 1  # the same columns everywhere
+    assert all(np.isfinite(value) for row in rows for value in row.values() if isinstance(value, float))
+    if part.finding:
+        assert "%" in part.finding(rows * 2 if name == "placement" else [*rows, rows[0] | {"θ": 0.0}])
+
+
+def test_table_2_is_the_papers():
+    part = STUDY.part("table-2")
+    found = [[round(row["ε by (3)"], 3) for row in part.compute(cell, 1)] for cell in part.cells(True)]
+    # liu2023 Table 2, "corresponding ε value" for n = 1,000, 100,000 and 1,000,000.
+    assert found == [
+        [0.377, 0.763, 1.567, 3.294, 7.227],
+        [0.485, 0.98, 1.999, 4.159, 8.958],
+        [0.531, 1.071, 2.183, 4.525, 9.69],
+    ]
+    rows = list(part.compute({"n": 1000}, 1))
+    assert [round(row["σ/Δ"], 3) for row in rows] == [10.0, 5.0, 2.5, 1.25, 0.625]
+    assert [round(row["sd/Δ (Laplace)"], 3) for row in rows] == [2.828, 1.414, 0.707, 0.283, 0.141]
+    assert all(row["ε tight"] <= row["ε by (3)"] for row in rows)
+
+
+@pytest.mark.parametrize("name", list(LAWS))
+def test_partition_sums_have_the_moments_of_the_law(name):
+    """5 standard errors: wrong once in two million."""
+    law = LAWS[name]
+    sample = law.sample(20_000, 100, 200, True, np.random.default_rng(1))
+    means = sample.differences.mean(axis=1)
+    assert abs(means.mean() - law.effect(True)) < 5 * means.std() / np.sqrt(200)
+    np.testing.assert_allclose(means, (sample.sums[:, 1] - sample.sums[:, 0]) / sample.n, atol=1e-9)
+    variance = (sample.squares - sample.sums**2 / sample.n) / sample.n
+    between = sample.differences.var(axis=1) * 200  # n/P units a partition
+    assert between.mean() == pytest.approx(variance.sum(axis=1).mean(), rel=0.05)
+    assert {"Gaussian": 1.63, "ZILN": 1.64, "ZINB": 0.03}[name] == pytest.approx(law.effect(True), abs=0.005)
+
+
+def test_the_case_study_has_the_papers_shape():
+    part = STUDY.part("table-3")
+    rows = list(part.compute({"n": 50_000, "P": 100}, 1))
+    assert len(rows) == 5 * (11 + 9)
+    widths = {(row["method"], row["ε"]): row["high"] - row["low"] for row in rows if row["α"] == row["β"]}
+    assert widths["2S", 0.5] > 10 * widths["4S", 5.0]
