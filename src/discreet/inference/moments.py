@@ -119,7 +119,7 @@ class VarianceRelease(MomentRelease):
     def plausible(self, count: int = _VARIANCE_POINTS) -> tuple[float, ...]:
         """Equally likely values of the population's variance, from the release's confidence distribution."""
         law = ReleaseLaw(model=self.sampling_model(), mechanism=self.mechanism)
-        return confidence_points(law, self._number(), count)
+        return tuple(confidence_points(law, self._number(), count).tolist())
 
 
 @dataclass(frozen=True)
@@ -161,16 +161,16 @@ class MeanRelease(MomentRelease):
         return self.statistic  # type: ignore[return-value]
 
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, variance: float | VarianceRelease | None = None
+        self, *, variance: float | Sequence[float] | VarianceRelease | None = None
     ) -> BetaMean:
         """Beta law of a mean in bounds.
 
         Parameters
         ----------
         variance
-            The population's variance, if public; or a private release of the variance, whose own uncertainty is
-            then part of the interval. Without it the largest possible variance (μ − c₀)(c₁ − μ) is assumed,
-            which is valid for every population in the bounds and wide for most.
+            The population's variance, if public; several equally likely values of it; or a private release of the
+            variance, whose own uncertainty is then part of the interval. Without it the largest possible variance
+            (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the bounds and wide for most.
         """
         low, high = bounds = self._of().bounds
         if variance is None:
@@ -178,7 +178,8 @@ class MeanRelease(MomentRelease):
         if isinstance(variance, VarianceRelease):
             values: Sequence[float] = variance.plausible()
         else:
-            values = [requirements.positive("variance", variance)]
+            given = variance if isinstance(variance, Sequence) else [variance]
+            values = [requirements.non_negative("variance", one) for one in given]
         centre = self.debiased
         largest = (centre - low) * (high - centre)
         shares = [min(1.0, max(value / largest, _LEAST_SHARE)) if largest > 0 else 1.0 for value in values]

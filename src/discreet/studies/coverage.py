@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.guarantees import PureDP
-from discreet.inference.population import NoiseAware, ReleaseLaw
+from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points
 from discreet.inference.sampling import Binomial, GammaVariance, NormalCovariance, SamplingModel
 from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded_laplace import BoundedLaplace
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 MECHANISMS: dict[str, Any] = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
 LEVEL = 0.95
 REPLACE = Neighbours.REPLACE_ONE
-SHOWN_WIDTHS = 5
+SHOWN_WIDTHS = 4
 CONCENTRATION = 10.0
 """a + b of the beta population of the mean's part: a skewed, continuous population."""
 
@@ -139,12 +139,14 @@ def mean(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     repeats = parameters["repeats"]
     rows = rng.beta(place * CONCENTRATION, (1 - place) * CONCENTRATION, size=(repeats, n))
     averages = _releases(parameters, Mean(bounds=(0, 1), n=n), rows.mean(axis=1), rng)
-    spreads = _releases(parameters, Variance(bounds=(0, 1), n=n), rows.var(axis=1, ddof=1), rng)
+    spreads = list(_releases(parameters, Variance(bounds=(0, 1), n=n), rows.var(axis=1, ddof=1), rng))
+    spread_law = ReleaseLaw(model=spreads[0].sampling_model(), mechanism=spreads[0].mechanism)
+    plausible = confidence_points(spread_law, [spread.value for spread in spreads], 12)
     covered: list[bool] = []
     ignoring: list[bool] = []
     widths: list[float] = []
-    for average, spread in zip(averages, spreads, strict=True):
-        model = average.sampling_model(variance=spread)
+    for average, spread, points in zip(averages, spreads, plausible, strict=True):
+        model = average.sampling_model(variance=points.tolist())  # as variance=spread would, for all at once
         law = ReleaseLaw(model=model, mechanism=average.mechanism)
         covered.append(NoiseAware().accepts(law, float(average.value), place, LEVEL))
         error = math.sqrt(max(float(spread.value), 0.0) / n)
@@ -203,7 +205,7 @@ true value lies.
 """,
     parts=(
         _part("proportion", "Proportion: binomial samples", proportion, 2000),
-        _part("mean", "Mean: skewed samples, with a private variance for half of the budget", mean, 500),
+        _part("mean", "Mean: skewed samples, with a private variance for half of the budget", mean, 300),
         _part("variance", "Variance: symmetric beta samples", variance, 2000),
         _part("covariance", "Covariance: normal pairs with known variances", covariance, 2000),
     ),
