@@ -5,8 +5,8 @@ from discreet.statistics.covariance import Covariance
 from discreet.statistics.covariance_matrix import CorrelationMatrix, CovarianceMatrix
 from discreet.statistics.grouped import Grouped
 from discreet.statistics.mean import Mean, Proportion
-from discreet.statistics.mean_difference import MeanDifference, WinsorizedMoments
 from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.mean_difference import MeanDifference, WinsorizedMoments
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
 from discreet.statistics.pooled import PooledCovariance, PooledVariance

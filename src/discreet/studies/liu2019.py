@@ -269,6 +269,13 @@ def _finding(rows: list[Row]) -> str:
     return " ".join(lines)
 
 
+def _few_sizes(rows: list[Row]) -> list[Row]:
+    """The smallest, a middle and the largest n."""
+    sizes = sorted({row["n"] for row in rows})
+    kept = {sizes[0], sizes[len(sizes) // 2], sizes[-1]}
+    return [row for row in rows if row["n"] in kept]
+
+
 def _figures(name: str) -> tuple[Figure, ...]:
     return tuple(
         Figure(
@@ -281,7 +288,7 @@ def _figures(name: str) -> tuple[Figure, ...]:
             row="mechanism",
             where=(("version", "certified"),),
         )
-        for y, title in (("bias", "Bias"), ("rmse", "Root mean squared error"), ("coverage", "Paper's coverage"))
+        for y, title in (("rmse", "Root mean squared error"), ("coverage", "Coverage of the paper's interval"))
     )
 
 
@@ -294,6 +301,7 @@ def _part(name: str, title: str, compute: Any, reported: str) -> Part:
         reported=reported,
         finding=_finding,
         figures=_figures(name),
+        shown=_few_sizes,
     )
 
 
@@ -315,6 +323,7 @@ neighbours with a public n, and counts divided by that n.
             reported="Noticeable bias at small n except for S12 and r at r = 0; more of it with truncation than with "
             "BIT; bias and spread vanish as n grows; BIT puts mass on the bounds, truncation flattens.",
             finding=_figure_1_finding,
+            shown=_few_sizes,
             figures=tuple(
                 Figure(
                     name=f"figure-1-{entry}",

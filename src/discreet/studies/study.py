@@ -54,11 +54,13 @@ class Part:
     reported
         What the paper reports, as markdown.
     summary
-        The rows of the page's table; all rows where it is not given.
+        The rows of the page's table and figures; all rows where it is not given.
     finding
         Markdown computed from the rows: what was found, and what changes against the paper.
     figures
         Charts of the summary rows.
+    shown
+        Which of the summary rows the page's table shows; all where it is not given.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Part:
     summary: Summary | None = None
     finding: Finding | None = None
     figures: tuple[Figure, ...] = ()
+    shown: Summary | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
