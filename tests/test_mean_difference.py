@@ -233,6 +233,40 @@ def test_every_noise_passes_the_conformance_kit(mechanism):
     assert report.tightness >= 0.99
 
 
+class Fixed(Sanitizer):
+    """The same public interval for all data, and a record of every value that noise would protect."""
+
+    def __init__(self):
+        self.log, self.quantiles = [], 0
+
+    def quantile(self, ordered, q):
+        self.quantiles += 1
+        return np.full((1, 2), 1.0 if q < 0.5 else 1.2)
+
+    def add(self, values, sensitivity):
+        self.log.append((np.broadcast_to(values, (1, 2)), np.broadcast_to(sensitivity, (1, 2))))
+        return values + 0 * np.asarray(sensitivity)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_certified_pieces_stay_within_their_share(name):
+    """One value moves across every censoring boundary; no sanitized statistic moves by more than it is noised for."""
+    method, rest = paper_method(name, m=2), np.random.default_rng(1).normal(1.1, 0.1, 29)
+    logs = []
+    for z in (-20.0, 0.9999, 1.0, 1.00001, 1.1, 1.19999, 1.2, 1.21, 20.0):
+        fixed = Fixed()
+        method.sanitized(Ordered.of(np.append(rest, z)[None]), fixed, (-20.0, 20.0), (0.1, 0.1))
+        # Every statistic costs one share, m times over, and there are no others.
+        assert fixed.quantiles + len(fixed.log) == method.shares()
+        logs.append(fixed.log)
+    tight = 0.0
+    for first, second in itertools.product(logs, logs):
+        for (one, most), (other, _) in zip(first, second, strict=True):
+            assert np.all(np.abs(one - other) <= most)
+            tight = max(tight, float(np.max(np.abs(one - other) / most)))
+    assert tight > 0.99
+
+
 def test_the_whole_budget_is_split_and_never_exceeded():
     from discreet import compose
 

@@ -126,10 +126,9 @@ class Original(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStatistics(PaperMethod):
-    """2S: sum and sum of squares of all partition values (liu2023 3.2); certified, both are centred in the bounds.
+    """2S: sum and sum of squares of all partition values (liu2023 3.2).
 
-    **Guarantee.** One unit moves one value in [L, U]: the centred sum by at most U − L, the centred squares by at most
-    ((U − L)/2)².
+    **Guarantee.** One unit moves one value in [L, U]: the sum by at most U − L, its squares by max(L², U²) (13).
     """
 
     name: ClassVar[str] = "2S"
@@ -139,13 +138,12 @@ class TwoStatistics(PaperMethod):
 
     def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
         low, high = bounds
-        centre = 0.0 if self.as_published else (low + high) / 2
-        reach = max(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
         rows, count = np.ones((1, self.m)), ordered.count
-        total, squares = ordered.running[:, -1:], ordered.running_squares[:, -1:]
-        squares = sanitizer.add((squares - 2 * centre * total + count * centre**2) * rows, reach)
-        total = sanitizer.add((total - count * centre) * rows, high - low)
-        return LocationEstimate(centre + total / count, (squares - total**2 / count) / (count * (count - 1)))
+        # Bounds of a difference of means are −W and W, so (13) has its sums centred already.
+        reach = _rounded_up(high - low, count), _rounded_up(max(low**2, high**2), count)
+        total = sanitizer.add(ordered.running[:, -1:] * rows, reach[0])
+        squares = sanitizer.add(ordered.running_squares[:, -1:] * rows, reach[1])
+        return LocationEstimate(total / count, (squares - total**2 / count) / (count * (count - 1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,24 +168,25 @@ class CensoredPieces(PaperMethod):
     def pieces(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> Pieces:
         """Sanitize everything the method needs."""
         count = ordered.count
-        alpha, beta = censor
-        ends = np.stack([sanitizer.quantile(ordered.values, alpha), sanitizer.quantile(ordered.values, 1 - beta)])
+        shares = [int(count * share + 1e-9) for share in censor]
+        ends = np.stack([sanitizer.quantile(ordered.values, q) for q in (censor[0], 1 - censor[1])])
         low, high = ends.min(axis=0), ends.max(axis=0)
         high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
-        from_below, from_above = int(count * alpha), int(count * beta)
         if self.double_down or not self.as_published:
             first, last = _positions(ordered.values, low), _positions(ordered.values, high)
         else:
-            first, last = np.full(low.shape, from_below), np.full(low.shape, count - from_above)
-        centre = np.zeros_like(low) if self.as_published else (low + high) / 2
-        plain = _between(ordered.running, first, last)
-        squared = _between(ordered.running_squares, first, last)
+            first, last = np.full(low.shape, shares[0]), np.full(low.shape, count - shares[1])
         inside = (last - first).astype(float)
-        reach = np.maximum(low**2, high**2) if self.as_published else ((high - low) / 2) ** 2
-        total = sanitizer.add(plain - centre * inside, high - low)
-        squares = sanitizer.add(squared - 2 * centre * plain + centre**2 * inside, reach)
-        below, above = np.full(low.shape, float(from_below)), np.full(low.shape, float(from_above))
-        between = np.full(low.shape, float(int(count * (1 - alpha - beta) + 1e-9)))
+        if self.as_published:
+            centre, reach = np.zeros_like(low), (high - low, np.maximum(low**2, high**2))
+            sums = _between(ordered.running, first, last), _between(ordered.running_squares, first, last)
+        else:
+            centre = (low + high) / 2
+            reach = _rounded_up(high - low, count), _rounded_up(((high - low) / 2) ** 2, count)
+            sums = _centred(ordered.values, first, last, centre)
+        total, squares = (sanitizer.add(value, most) for value, most in zip(sums, reach, strict=True))
+        below, above = (np.full(low.shape, float(share)) for share in shares)
+        between = np.full(low.shape, float(int(count * (1 - sum(censor)) + 1e-9)))
         if self.counted() == 2:
             below = np.clip(sanitizer.add(first.astype(float), 1.0), 0, count)
             above = np.clip(sanitizer.add((count - last).astype(float), 1.0), 0, count)
@@ -195,6 +194,26 @@ class CensoredPieces(PaperMethod):
         elif self.counted() == 1:
             between = np.clip(sanitizer.add(inside, 1.0), 2, count)
         return Pieces(low - centre, high - centre, centre, total, squares, below, above, between)
+
+
+def _rounded_up(sensitivity: Any, count: int) -> Any:
+    """A sensitivity with room for the rounding of a float sum of ``count`` terms, in both data sets.
+
+    A sum of P terms of size at most h is off by at most P²·2⁻⁵³·h, in any order.
+    """
+    return sensitivity * (1 + count**2 * 2.0**-49)
+
+
+def _centred(ordered: Array, first: Any, last: Any, centre: Array) -> tuple[Array, Array]:
+    """Σ(z − c) and Σ(z − c)² between two positions, term by term: no term is larger than half the interval."""
+    place = np.arange(ordered.shape[1])
+    totals, squares = [], []
+    for column in range(centre.shape[1]):
+        chosen = (place >= first[:, column, None]) & (place < last[:, column, None])
+        apart = np.where(chosen, ordered - centre[:, column, None], 0.0)
+        totals.append(apart.sum(axis=1))
+        squares.append((apart**2).sum(axis=1))
+    return np.stack(totals, axis=1), np.stack(squares, axis=1)
 
 
 def _positions(ordered: Array, cuts: Array) -> NDArray[np.int64]:

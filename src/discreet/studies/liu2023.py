@@ -154,7 +154,9 @@ def _default_finding(rows: list[Row]) -> str:
     sizes = [row["rejected"] for row in rows if row["θ"] == 0]
     gain = np.median([min(row["RMSE 4S"], row["RMSE winsorized"]) / row["RMSE"] for row in rows])
     return (
-        f"The default (direct) reaches {reached} of {len(rows)} cells; coverage {low:.1%} to {high:.1%}, size at most "
+        f"The default (direct) reaches {reached} of {len(rows)} cells: coverage in 93.5 to 97 %, size at most 6.5 %, "
+        "each within three standard errors of the simulation; RMSE and mean width at most those of 4S and of the "
+        f"winsorized mean. Its coverage is {low:.1%} to {high:.1%}, its size at most "
         f"{max(sizes):.1%}; the better of 4S and the winsorized mean has {gain:.2f} times its RMSE in the median, "
         "although both spend more privacy than they claim. Cells that are not reached are those in which censoring "
         "itself helps: with heavy tails and almost no noise, a censored mean varies a little less than the mean it "
@@ -247,8 +249,14 @@ def _simulation_rows(parameters: Mapping[str, Any], seed: int, published: bool =
 
 
 def _simulation_summary(rows: list[Row]) -> list[Row]:
-    """One line per law, pair and method at ε = 1 or ρ = 0.02, symmetric censoring, no effect."""
-    return [row for row in rows if row["budget"] in (1.0, 0.02) and row["α"] == row["β"] and row["θ"] == 0]
+    """The pairs of the main text at ε = 1 or ρ = 0.02, symmetric censoring, without effect; the file has all."""
+    shown = ("original", "direct", "noise_aware", "2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "naive")
+    chosen = [
+        row
+        for row in rows
+        if row["budget"] in (1.0, 0.02) and row["α"] == row["β"] and row["θ"] == 0 and row["method"] in shown
+    ]
+    return [row for row in chosen if (row["n"], row["P"]) in MAIN]
 
 
 def _certified_cells(quick: bool) -> list[dict[str, Any]]:
