@@ -140,21 +140,21 @@ def goodness_of_fit(
     table = measured_table(release)
     shares = _probabilities(probabilities, table)
     chosen, name = _method(null, statistic, [table])
-    p = table.cells.size
     if isinstance(chosen, Asymptotic):
         return _asymptotic("goodness of fit", *quadratic_form.goodness_form(table, shares), [table])
+    n = None if table.n is None else float(table.n)
 
-    def observe(drawn: NDArray[np.int64] | None, rng: np.random.Generator | None) -> Array:
+    def observe(cells: Array) -> Array:
         if name == "pearson":
-            value = table.value if drawn is None or rng is None else table.released(drawn, rng)
-            return departures.pearson_goodness(value, shares)
-        cells = table.cells if drawn is None or rng is None else table.remeasured(drawn, rng)
-        return departures.shrunken_goodness(cells, shares, table.n, table.variance)
+            return departures.pearson_goodness(cells, shares)
+        return departures.shrunken_goodness(cells, shares, n, table.variance)
 
-    rows = _resampled_rows(table, name)
     rng = chosen.generator()
-    null_values = _simulated(lambda size: observe(rng.multinomial(rows, shares, size=size), rng), chosen.n_resamples, p)
-    return _simulated_result("goodness of fit", name, float(observe(None, None)), null_values, chosen, p - 1, [table])
+    null_values = _simulated(
+        lambda size: observe(_again(table, name, shares, size, rng)), chosen.n_resamples, table.cells.size
+    )
+    observed, df = float(observe(_seen(table, name))), table.cells.size - 1
+    return _simulated_result("goodness of fit", name, observed, null_values, chosen, df, [table])
 
 
 def homogeneity(
@@ -208,14 +208,9 @@ def homogeneity(
     rng = chosen.generator()
 
     def draw(size: int) -> Array:
-        samples = []
-        for table in tables:
-            counts = rng.multinomial(_resampled_rows(table, name), shares, size=size)
-            again = table.released if name == "pearson" else table.remeasured
-            samples.append(again(counts, rng))
-        return observe(samples)
+        return observe([_again(table, name, shares, size, rng) for table in tables])
 
-    observed = observe([table.value if name == "pearson" else table.cells for table in tables])
+    observed = observe([_seen(table, name) for table in tables])
     null_values = _simulated(draw, chosen.n_resamples, p * r)
     df = (p - 1) * (r - 1)
     return _simulated_result("homogeneity", name, float(observed), null_values, chosen, df, tables)
@@ -257,15 +252,14 @@ def independence(
             return departures.pearson_independence(square)
         return departures.shrunken_independence(square, None if table.n is None else float(table.n), table.variance)
 
-    base = table.value if name == "pearson" else table.cells
+    base = _seen(table, name)
     square = base.reshape(rows, columns)
     margins = (_clean_shares(square.sum(axis=1)), _clean_shares(square.sum(axis=0)))
     shares = np.outer(*margins).ravel()
     rng = chosen.generator()
 
     def draw(size: int) -> Array:
-        counts = rng.multinomial(_resampled_rows(table, name), shares, size=size)
-        return observe(table.released(counts, rng) if name == "pearson" else table.remeasured(counts, rng))
+        return observe(_again(table, name, shares, size, rng))
 
     null_values = _simulated(draw, chosen.n_resamples, rows * columns)
     df = (rows - 1) * (columns - 1)
@@ -315,11 +309,17 @@ def _method(
     return chosen, name
 
 
-def _resampled_rows(table: MeasuredTable, name: str) -> int:
-    """Rows of a simulated table: the public N; else the estimate, rounded and kept possible."""
+def _seen(table: MeasuredTable, name: StatisticName) -> Array:
+    """What a statistic looks at: Pearson's at the published value, as in the paper, the others at the measurement."""
+    return table.value if name == "pearson" else table.cells
+
+
+def _again(table: MeasuredTable, name: StatisticName, shares: Array, size: int, rng: np.random.Generator) -> Array:
+    """The same for simulated tables; a private N is the estimate, rounded and kept possible."""
     if name == "pearson":
-        return max(round(float(table.value.sum())), 0)
-    return table.rows
+        rows = max(round(float(table.value.sum())), 0)
+        return table.released(rng.multinomial(rows, shares, size=size), rng)
+    return table.remeasured(rng.multinomial(table.rows, shares, size=size), rng)
 
 
 def _clean_shares(values: Array) -> Array:
