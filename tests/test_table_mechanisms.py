@@ -298,6 +298,13 @@ def test_domination_chains_of_figure_1(counts, scale):
         assert js(**options) <= js(**options, as_published=True) * slack
 
 
+def test_plain_noise_costs_one_variance_a_cell():
+    assert Gaussian(3.0).l2_cost(COUNTS) == pytest.approx(90.0)
+    assert Laplace(3.0).l2_cost(COUNTS.reshape(2, 5)) == pytest.approx(180.0)
+    assert Clipped(mechanism=Laplace(3.0), clip="none").l2_cost(COUNTS) == pytest.approx(180.0)
+    assert Clipped(mechanism=Laplace(3.0), clip="none", rank_deficient=True).l2_cost(COUNTS) == pytest.approx(162.0)
+
+
 def test_few_cells_are_not_shrunk():
     for p, options in ((2, {"towards": "zero"}), (3, {"towards": "mean"}), (4, {"rank_deficient": True})):
         mechanism = JamesSteinGaussian(scale=5.0, **options)

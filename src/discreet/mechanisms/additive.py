@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from discreet import requirements
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
@@ -54,6 +56,10 @@ class AdditiveNoise(Mechanism):
     def law(self, truth: Truth) -> LocationLaw:
         """The exact distribution of the output given the truth."""
         return self._law(truth, self.scale, grid=self.grid)
+
+    def l2_cost(self, truth: Truth) -> float:
+        """Expected squared distance between output and truth, summed over coordinates (lee2022 (5), Lemma 13)."""
+        return float(np.sum(self.law(truth).variance))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
