@@ -25,14 +25,18 @@ def _app() -> App:
     app = App(
         name="discreet",
         help="Publish statistics about people under differential privacy.",
+        help_epilogue="Exit status: 0 done; 1 refused, with the reason; 2 wrong usage; 130 stopped.",
         version=__version__,
         result_action="return_value",
     )
-    ledger = App(name="ledger", help="Look at a ledger.", result_action="return_value")
+    ledger = App(
+        name="ledger", help="Look at a ledger: what was spent, and whether it is intact.", result_action="return_value"
+    )
     app.command(ledger)
     for group, commands in ((app, (_plan, _run, _describe, _reproduce)), (ledger, (_show, _verify))):
         for command in commands:
             group.command(command, name=command.__name__.removeprefix("_"))
+    app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
 
 
@@ -94,16 +98,16 @@ def _describe(file: str, *, out: Path | None = None) -> None:
 
 
 def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed: int = 1, workers: int = 1) -> None:
-    """Run a paper's experiments again.
+    """Run a paper's experiments again; a stopped run goes on where it was.
 
     Parameters
     ----------
     study
-        Key of the study, for example liu2019.
+        Key of the study, for example liu2019; "all" runs every study and builds a page of all figures.
     quick
-        Run the small grid.
+        Run the small grids.
     out
-        Directory for the results.
+        Directory for the results; studies/KEY by default.
     seed
         Seed of the simulations.
     workers
@@ -113,6 +117,12 @@ def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed
 
     target = out or Path("studies") / study
     done = _progress("computed")
+    if study == "all":
+        from discreet.studies.gallery import run_gallery
+
+        every = [studies.load(key) for key in studies.STUDIES]
+        print(run_gallery(every, target, quick=quick, seed=seed, workers=workers, progress=done))
+        return
     print(studies.run(studies.load(study), target, quick=quick, seed=seed, workers=workers, progress=done))
 
 

@@ -60,18 +60,18 @@ class JobPlan:
         }
 
     def __str__(self) -> str:
-        header = f"{'release':<24} {'statistic':<18} {'mechanism':<16} {'scale':>9} {'error 95 %':>11} {'effect':>9}"
+        header = f"{'release':<18} {'statistic':<17} {'mechanism':<15} {'scale':>8} {'error 95 %':>10} {'effect':>7}"
         lines = [self.title, "", header]
         for name, planned in self.releases:
             scale = planned.plan.scale
             effect = planned.smallest_effect
             lines.append(
-                f"{name[:24]:<24} {planned.statistic.name[:18]:<18} {planned.plan.mechanism.name[:16]:<16} "
-                f"{'–' if scale is None else f'{scale:.4g}':>9} {planned.expected_error:>11.4g} "
-                f"{'–' if effect is None else f'{effect:.4g}':>9}"
+                f"{_cut(name, 18)} {_cut(planned.statistic.name, 17)} {_cut(planned.plan.mechanism.name, 15)} "
+                f"{'–' if scale is None else f'{scale:.4g}':>8} {planned.expected_error:>10.4g} "
+                f"{'–' if effect is None else f'{effect:.4g}':>7}"
             )
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
-        lines.append("Errors and effects are from noise alone; those of quantiles are in ranks. No data was read.")
+        lines += ["Errors and effects are from noise alone; those of quantiles are in ranks.", "No data was read."]
         return "\n".join(lines)
 
 
@@ -266,6 +266,11 @@ class _Made:
 
 def _parts(answer: Any) -> tuple[Release, Any]:
     return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
+
+
+def _cut(text: str, width: int) -> str:
+    """A table's cell: text of that width, an ellipsis where it is longer."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _begun(path: Path) -> bool:

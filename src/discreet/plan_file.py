@@ -349,20 +349,32 @@ def skeleton(source: str, types: Mapping[str, str]) -> str:
         "# rows = 1    # at most this many rows of one unit in a group",
         "",
         "# Only names and types were read. Bounds and categories are public facts that you know; never take them from",
-        "# the data. Remove the columns that will not be released.",
+        "# the data. Uncomment the columns that you will use.",
     ]
     for name, kind in types.items():
-        lines += ["", f'[schema.columns."{_quoted(name)}"]  # {kind}', *_column_lines(kind)]
-    lines += ["", "[[release]]", 'name = "rows"', 'ask = "count"', "share = 1.0", ""]
+        lines += ["", f'# [schema.columns."{_quoted(name)}"]  # {kind}', *_column_lines(kind)]
+    lines += [
+        "",
+        "# Shares of the budget; ask = " + ", ".join(list(_SETTINGS)[:6]) + ",",
+        "# " + ", ".join(list(_SETTINGS)[6:]) + ".",
+    ]
+    lines += ["[[release]]", 'name = "rows"', 'ask = "count"', "share = 1.0", ""]
     return "\n".join(lines)
+
+
+_LIMITS = [
+    "# low = …   # public limits; values outside are moved to the nearer one",
+    "# high = …",
+    "# grid = …  # resolution",
+]
 
 
 def _column_lines(kind: str) -> list[str]:
     if kind.lstrip("!").startswith(_NUMBERS):
-        return ["# low = …", "# high = …", "# grid = …", 'nulls = "drop"']
+        return _LIMITS
     if kind.lstrip("!").startswith("bool"):
-        return ["categories = [true, false]", 'nulls = "drop"', 'unknown = "drop"']
-    return ['# categories = ["…"]  # or low, high and grid, if it holds numbers', 'nulls = "drop"', 'unknown = "drop"']
+        return ["# categories = [true, false]"]
+    return ['# categories = ["…"]  # every label that can occur; or, if it holds numbers:', *_LIMITS]
 
 
 def _quoted(text: str) -> str:

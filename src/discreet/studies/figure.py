@@ -9,6 +9,9 @@ from typing import Any
 
 __all__ = ["Figure"]
 
+_COLOURS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]
+"""Okabe and Ito's palette: told apart by colour-blind readers; marks and dashes tell lines apart in grey."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
@@ -53,9 +56,7 @@ class Figure:
     def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that are drawn."""
         return [
-            row
-            for row in rows
-            if row.get(self.y) is not None and all(row[name] == value for name, value in self.where)
+            row for row in rows if row.get(self.y) is not None and all(row[name] == value for name, value in self.where)
         ]
 
     def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
@@ -71,13 +72,10 @@ class Figure:
         y = y.scale(type="log" if self.log_y else "linear", zero=False)
         encoding: dict[str, Any] = {"x": x, "y": y}
         if self.colour is not None:
-            encoding["color"] = alt.Color(field=self.colour, type="nominal", title=self.colour)
+            palette = alt.Scale(range=_COLOURS)
+            encoding["color"] = alt.Color(field=self.colour, type="nominal", title=self.colour, scale=palette)
         base = alt.Chart(alt.InlineData(values=selected))
-        drawn = {
-            "line": base.mark_line(point=True),
-            "point": base.mark_point(filled=True),
-            "bar": base.mark_bar(),
-        }[self.mark].encode(**encoding)
+        drawn = self._drawn(base, encoding)
         if self.low is not None and self.high is not None:
             ends = {"y": alt.Y(field=self.low, type="quantitative"), "y2": alt.Y2(field=self.high)}
             drawn = base.mark_errorbar().encode(**{**encoding, **ends}) + drawn
@@ -88,6 +86,23 @@ class Figure:
             if field is not None
         }
         return (drawn.facet(**facets) if facets else drawn).properties(title=self.title)
+
+    def _drawn(self, base: Any, encoding: dict[str, Any]) -> Any:
+        """Marks that stay apart without colour."""
+        import altair as alt
+
+        if self.mark == "bar":
+            return base.mark_bar().encode(**encoding)
+        if self.colour is None:
+            return (base.mark_line(point=True) if self.mark == "line" else base.mark_point(filled=True)).encode(
+                **encoding
+            )
+        shape = alt.Shape(field=self.colour, type="nominal", title=self.colour)
+        points = base.mark_point(filled=True, size=35).encode(**encoding, shape=shape)
+        if self.mark == "point":
+            return points
+        dash = alt.StrokeDash(field=self.colour, type="nominal", title=self.colour)
+        return base.mark_line().encode(**encoding, strokeDash=dash) + points
 
     def save(self, rows: Sequence[dict[str, Any]], out: Path) -> tuple[Path, ...]:
         """Write SVG and a self-contained HTML page; nothing where Altair or vl-convert is not installed."""

@@ -18,7 +18,8 @@ class HeatMap(Figure):
     Parameters
     ----------
     middle
-        Where the colours change from red (below) to green (above); a plain scale where it is None.
+        Where the colours change from orange (below) to blue (above), both darker the further they are; a plain scale
+        where it is None.
     label
         Column whose text is written into the cells.
     """
@@ -40,7 +41,7 @@ class HeatMap(Figure):
             colour = colour.scale(scheme="viridis")
         else:
             reach = max((abs(row[self.colour or ""] - self.middle) for row in selected), default=1.0) or 1.0
-            colour = colour.scale(scheme="redyellowgreen", domain=[self.middle - reach, self.middle + reach])
+            colour = colour.scale(scheme="blueorange", reverse=True, domain=[self.middle - reach, self.middle + reach])
         x = alt.X(field=self.x, type="ordinal", title=self.x)
         y = alt.Y(field=self.y, type="ordinal", title=self.y, sort="descending")
         base = alt.Chart(alt.InlineData(values=selected)).encode(x=x, y=y)

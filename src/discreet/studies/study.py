@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a run left behind: the page, the CSV file of every part, and the figures."""
+    """What a run left behind: the page, the CSV file and rows of every part, and the figures."""
 
     paper: str
     page: Path
@@ -124,6 +124,7 @@ class StudyResult:
     figures: tuple[Path, ...]
     computed: int
     skipped: int
+    rows: Mapping[str, list[Row]] = field(repr=False)
 
     def __str__(self) -> str:
         lines = [f"{self.paper}: {self.computed} cells computed, {self.skipped} taken from earlier runs"]
@@ -199,7 +200,7 @@ def run(
     rows = {part.name: tables[part.name].rows(plans[part.name]) for part in chosen}
     page, figures = write_page(study, chosen, rows, out, quick=quick, seed=seed)
     paths = {name: table.path for name, table in tables.items()}
-    return StudyResult(study.paper, page, paths, figures, computed, total - computed)
+    return StudyResult(study.paper, page, paths, figures, computed, total - computed, rows)
 
 
 class _Counter:

@@ -1,0 +1,181 @@
+"""Gallery: every study in one run, and one page with each figure beside what its paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from discreet.studies.figure import Figure
+from discreet.studies.page import markdown_table
+from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
+
+__all__ = ["GalleryResult", "run_gallery"]
+
+_LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
+really guarantees, *certified* is what discreet does by default. Differences are named beside each figure."""
+_MOST_ROWS = 60
+"""A longer table is cut on the page; the CSV file has it whole."""
+
+
+@dataclass(frozen=True)
+class GalleryResult:
+    """What a run of all studies left behind: one page in two forms, and the result of every study."""
+
+    page: Path | None
+    markdown: Path
+    studies: tuple[StudyResult, ...]
+
+    def __str__(self) -> str:
+        computed = sum(study.computed for study in self.studies)
+        skipped = sum(study.skipped for study in self.studies)
+        lines = [f"{len(self.studies)} studies: {computed} cells computed, {skipped} taken from earlier runs"]
+        lines += [f"  page    {self.page}"] if self.page else []
+        lines += [f"  text    {self.markdown}"]
+        return "\n".join([*lines, *(f"  study   {study.page}" for study in self.studies)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON-ready data."""
+        return {
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "studies": [study.to_dict() for study in self.studies],
+        }
+
+
+def run_gallery(
+    studies: Sequence[Study],
+    out: Path,
+    *,
+    quick: bool = False,
+    seed: int = 1,
+    workers: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> GalleryResult:
+    """Compute what is missing of every study, then write ``index.md`` and, with the extras, ``index.html``.
+
+    Parameters
+    ----------
+    studies
+        What to run, in the order of the page.
+    out
+        Directory of the results: one folder a study. Finished cells found there are not computed again.
+    quick
+        Run the small grids.
+    seed
+        Seed of the simulations.
+    workers
+        Number of processes.
+    progress
+        Called after every finished cell; counts the cells of all studies.
+    """
+    total = sum(len(part.cells(quick)) for study in studies for part in study.parts)
+    results: list[StudyResult] = []
+    before = 0
+    for study in studies:
+        shown = None if progress is None else _overall(progress, study.paper, before, total)
+        target = out / study.paper
+        results.append(run(study, target, quick=quick, seed=seed, workers=workers, progress=shown))
+        before += sum(len(part.cells(quick)) for part in study.parts)
+    size = "the small grids of `--quick`" if quick else "the full grids"
+    lead = f"{_LEAD}\n\nRun on {size} with seed {seed}."
+    shown_studies = list(zip(studies, results, strict=True))
+    markdown = out / "index.md"
+    markdown.write_text(_markdown(lead, shown_studies), encoding="utf-8")
+    text = _page(lead, shown_studies)
+    page = None if text is None else out / "index.html"
+    if page is not None and text is not None:
+        page.write_text(text, encoding="utf-8")
+    return GalleryResult(page, markdown, tuple(results))
+
+
+def _overall(progress: Callable[[Progress], None], paper: str, before: int, total: int) -> Callable[[Progress], None]:
+    def shown(step: Progress) -> None:
+        progress(Progress(f"{paper} {step.part}", step.cell, before + step.done, total))
+
+    return shown
+
+
+def _summary(part: Part, rows: list[Row]) -> list[Row]:
+    return part.summary(rows) if part.summary else rows
+
+
+def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
+    """The figures that were drawn, with their SVG files."""
+    files = {path.name: path for path in result.figures}
+    return [(figure, files[f"{figure.name}.svg"]) for figure in part.figures if f"{figure.name}.svg" in files]
+
+
+def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
+    sections = ["# Reproduction gallery\n", f"{lead}\n"]
+    for study, result in studies:
+        sections += [f"## {study.title}\n", f"[Whole study]({study.paper}/{result.page.name})\n"]
+        for part in study.parts:
+            sections.append(f"### {part.title}\n")
+            for figure, path in _drawn(part, result):
+                sections.append(f"![{figure.title}]({study.paper}/{path.name})\n")
+            sections.append(f"**The paper reports.** {part.reported.strip()}\n")
+            if part.finding is not None:
+                sections.append(f"**Found here.** {part.finding(result.rows[part.name]).strip()}\n")
+    return "\n".join(sections)
+
+
+_STYLE = """
+body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: #16191d; background: #fff; }
+main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
+nav { columns: 16rem; padding: 0; } nav a { display: block; }
+h2 { margin-top: 3rem; border-top: 2px solid #16191d; padding-top: .6rem; }
+.part { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2rem; margin: 1.5rem 0; }
+.part > h3 { grid-column: 1 / -1; margin: 0; } .part > details { grid-column: 1 / -1; }
+figure { margin: 0 0 1rem; } img { max-width: 100%; height: auto; } figcaption { color: #50565e; font-size: .9rem; }
+.told { border-left: 4px solid #d4d8dd; padding-left: 1rem; } .told.here { border-color: #0b5cad; margin-top: 1rem; }
+.told > strong:first-child { display: block; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
+th, td { padding: .15rem .5rem; border-bottom: 1px solid #d4d8dd; text-align: left; white-space: nowrap; }
+@media (max-width: 50rem) { .part { grid-template-columns: minmax(0, 1fr); } }
+"""
+
+
+def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str | None:
+    """The gallery as HTML; None where the library that reads markdown is not installed."""
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        return None
+    render = MarkdownIt("commonmark", {"html": False}).enable("table").render
+    links, sections = [], []
+    for study, result in studies:
+        links.append(f'<a href="#{escape(study.paper)}">{escape(study.title)}</a>')
+        heading = f'<h2 id="{escape(study.paper)}">{escape(study.title)}</h2>{render(study.introduction)}'
+        sections.append(heading + "".join(_part(part, study.paper, result, render) for part in study.parts))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Reproduction gallery</title><style>{_STYLE}</style></head><body><main><h1>Reproduction gallery</h1>"
+        f"{render(lead)}<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _part(part: Part, folder: str, result: StudyResult, render: Callable[[str], str]) -> str:
+    rows = result.rows[part.name]
+    figures = "".join(
+        f'<figure><img src="{escape(folder)}/{escape(path.name)}" alt="{escape(figure.title)}" loading="lazy">'
+        f"<figcaption>{escape(figure.title)}</figcaption></figure>"
+        for figure, path in _drawn(part, result)
+    )
+    told = f'<div class="told"><strong>The paper reports</strong>{render(part.reported)}</div>'
+    if part.finding is not None:
+        told += f'<div class="told here"><strong>Found here</strong>{render(part.finding(rows))}</div>'
+    table = _table(_summary(part, rows), f"{folder}/{result.tables[part.name].name}", render)
+    return f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{told}</div>{table}</section>'
+
+
+def _table(rows: Sequence[Mapping[str, Any]], source: str, render: Callable[[str], str]) -> str:
+    cut = f" (the first {_MOST_ROWS} of {len(rows)})" if len(rows) > _MOST_ROWS else ""
+    body = render(markdown_table(rows[:_MOST_ROWS]))
+    return (
+        f'<details><summary>Rows{cut}; all in <a href="{escape(source)}">{escape(source)}</a></summary>'
+        f'<div class="wide">{body}</div></details>'
+    )
