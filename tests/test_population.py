@@ -23,6 +23,8 @@ from discreet import (
     MultipleSynthesis,
     Neighbours,
     NoiseAware,
+    PooledCovariance,
+    PooledVariance,
     Proportion,
     ProportionVector,
     PureDP,
@@ -209,6 +211,19 @@ def test_standard_deviation_is_the_root_of_the_variance() -> None:
     assert root.confidence_interval().high == pytest.approx(math.sqrt(square.confidence_interval().high))
     assert root.population_interval().low == pytest.approx(math.sqrt(square.population_interval().low))
     assert "standard deviation" in str(root)
+
+
+def test_pooled_releases_have_fewer_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], 200)
+    rows = np.clip(rng.normal(0.3 + 0.4 * labels, 0.1), 0, 1)
+    pooled = _released(PooledVariance(bounds=(0, 1), cells=(0, 1)), (rows, labels), epsilon=5.0)
+    assert pooled.n == 399
+    assert pooled.population_interval(0.99).contains(0.01)
+    pair = PooledCovariance(bounds=((0, 1), (0, 1)), cells=(0, 1))
+    both = _released(pair, (rows, rows, labels), epsilon=5.0)
+    assert both.n == 399
+    assert both.population_interval(0.99).contains(0.01)
 
 
 def test_sum_and_count_gives_a_mean_without_a_public_size() -> None:

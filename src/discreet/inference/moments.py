@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from discreet.statistics.mean import Mean
     from discreet.statistics.variance import Variance
 
-__all__ = ["CovarianceRelease", "MeanRelease", "ProportionRelease", "StandardDeviationRelease", "VarianceRelease"]
+__all__ = [
+    "CovarianceRelease",
+    "MeanRelease",
+    "PooledCovarianceRelease",
+    "PooledVarianceRelease",
+    "ProportionRelease",
+    "StandardDeviationRelease",
+    "VarianceRelease",
+]
 
 Method = NoiseAware | DoubleSanitization
 
@@ -123,6 +131,16 @@ class VarianceRelease(MomentRelease):
 
 
 @dataclass(frozen=True)
+class PooledVarianceRelease(VarianceRelease):
+    """A released pooled variance: as a variance of n − J + 1 rows, which has the same degrees of freedom."""
+
+    @property
+    def n(self) -> int:
+        """Degrees of freedom plus one."""
+        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
 class StandardDeviationRelease(VarianceRelease):
     """A released variance, read as a standard deviation.
 
@@ -213,6 +231,16 @@ class CovarianceRelease(MomentRelease):
         known = all(not isinstance(one, VarianceRelease) for one in variances)
         reach = None if known else math.sqrt(largest)
         return NormalCovariance(n=self.n, variances=product, largest=self.domain[1], reach=reach)
+
+
+@dataclass(frozen=True)
+class PooledCovarianceRelease(CovarianceRelease):
+    """A released pooled covariance: as a covariance of n − J + 1 rows."""
+
+    @property
+    def n(self) -> int:
+        """Degrees of freedom plus one."""
+        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]
 
 
 def _variance(value: float | VarianceRelease) -> float:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import Domain, PublicSizeStatistic, not_below, whole_bounds
 from discreet.statistics.covariance import bounds_of_columns, cross_products, same_length
 from discreet.statistics.variance import largest_squares
+
+if TYPE_CHECKING:
+    from discreet.releases import Release
 
 __all__ = ["PooledCovariance", "PooledVariance"]
 
@@ -145,6 +148,12 @@ class PooledVariance(_Pooled):
 
     name: ClassVar[str] = "pooled_variance"
 
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.moments import PooledVarianceRelease
+
+        return PooledVarianceRelease
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
         super().__post_init__()
@@ -212,6 +221,12 @@ class PooledCovariance(_Pooled):
     """
 
     name: ClassVar[str] = "pooled_covariance"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.moments import PooledCovarianceRelease
+
+        return PooledCovarianceRelease
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds, 2))
