@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.errors import InvalidParameter
 from discreet.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.studies import load
@@ -18,6 +19,7 @@ from discreet.studies.miranda2026_utility import (
     difference,
     estimate_mean,
     estimate_share,
+    gaussian_scale,
     kept_counts,
     mean_distances,
     mean_errors,
@@ -150,6 +152,13 @@ def test_grid_covers_the_paper() -> None:
     assert {cell["epsilon"] for cell in cells} == {0.25, 0.5, 1.0, 2.0}
     assert {cell["repeats"] for cell in cells} == {2000}
     rows = list(study.part("sampling-mean").compute({**study.part("sampling-mean").cells(False)[0], "repeats": 2}, 1))
-    assert [row["rate"] for row in rows] == [round(k / 100, 2) for k in range(1, 100)]
+    laplace = [row["rate"] for row in rows if row["method"] == "laplace"]
+    assert laplace == [round(k / 100, 2) for k in range(1, 100)]
     suppressed = study.part("suppression-mean")
-    assert len(list(suppressed.compute({**suppressed.cells(False)[0], "repeats": 2}, 1))) == 45
+    assert len(list(suppressed.compute({**suppressed.cells(False)[0], "repeats": 2}, 1))) == 2 * 45
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.125, 1e-9), (1.0, 1e-6), (5.0, 1e-10), (0.01, 1e-3)])
+def test_gaussian_scale_is_the_certified_one(epsilon: float, delta: float) -> None:
+    certified = Gaussian.calibrate(ApproxDP(epsilon, delta), Sensitivity(moves=(1.0,))).scale
+    assert gaussian_scale(epsilon, delta) == pytest.approx(certified, rel=1e-8)

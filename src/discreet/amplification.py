@@ -8,7 +8,6 @@ Proofs: ``docs/proofs/amplification.md``. General suppression algorithms are eva
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -26,7 +25,9 @@ from discreet.sensitivity import Neighbours
 
 __all__ = [
     "before_deterministic_suppression",
+    "before_outlier_epsilon",
     "before_outlier_suppression",
+    "before_poisson_epsilon",
     "before_poisson_sampling",
     "before_sampling_without_replacement",
     "deterministic_suppression",
@@ -155,6 +156,19 @@ def poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
     """
     e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
     values = np.log1p(p * np.expm1(e))
+    return float(values) if values.ndim == 0 else values
+
+
+def before_poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
+    """The inverse of `poisson_epsilon`: ln(1 + (e^ε − 1)/p).
+
+    Examples
+    --------
+    >>> before_poisson_epsilon(1.0, [0.5, 1.0]).round(6).tolist()
+    [1.48988, 1.0]
+    """
+    e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
+    values = np.log1p(np.expm1(e) / p)
     return float(values) if values.ndim == 0 else values
 
 
@@ -333,12 +347,27 @@ def before_outlier_suppression(
     return _rebuilt(guarantee, inner, _delta_before(delta, 1 - decimal(low)))
 
 
+def before_outlier_epsilon(epsilon: ArrayLike, m: ArrayLike, M: ArrayLike) -> Curve:
+    """The inverse of `outlier_epsilon` in floating point; NaN where no budget exists.
+
+    Examples
+    --------
+    >>> before_outlier_epsilon(1.0, [0.4, 0.1], [0.5, 0.3]).round(6).tolist()
+    [1.169559, nan]
+    """
+    target, low, high = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (epsilon, m, M)))
+    left, right = np.zeros(target.shape), target - np.log1p(-high) + 1.0
+    for _ in range(60):
+        middle = (left + right) / 2
+        fits = np.asarray(outlier_epsilon(middle, low, high)) <= target
+        left, right = np.where(fits, middle, left), np.where(fits, right, middle)
+    values = np.where(np.asarray(outlier_epsilon(0.0, low, high)) <= target, left, np.nan)
+    return float(values) if values.ndim == 0 else values
+
+
 def _inverse(fits: Callable[[float], bool], low: float, high: float, target: float) -> float:
     """Largest ε that fits; ε^S grows with ε, so bisection in floats gives the guess."""
     if fits(HUGE_EPSILON):
         return HUGE_EPSILON
-    left, right = 0.0, min(target - math.log1p(-high) + 1.0, HUGE_EPSILON)
-    for _ in range(80):
-        middle = (left + right) / 2
-        left, right = (middle, right) if float(outlier_epsilon(middle, low, high)) <= target else (left, middle)
-    return greatest(fits, left) if left > 0 else 0.0
+    guess = float(before_outlier_epsilon(target, low, high))
+    return greatest(fits, guess) if guess > 0 else 0.0

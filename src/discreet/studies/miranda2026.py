@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.amplification import outlier_epsilon
 from discreet.clustering import DPLloyd, KMedian
@@ -101,9 +102,8 @@ def _row(parameters: Parameters, subject: str, method: str, omit: Omit, plain: E
 
 
 def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> list[Parameters]:
-    """One cell per column, mechanism and ε; suppression also without the noise reduction (appendix A.7, A.8)."""
+    """One cell per column and ε; suppression also without the noise reduction (appendix A.7, A.8)."""
     names = COLUMNS if statistic == "mean" else MODE_COLUMNS
-    methods = MEAN_NOISES if statistic == "mean" else MODE_MECHANISMS
     repeats = {"mean": 60 if quick else 500, "mode": 200 if quick else 2000}[statistic]
     chosen = names[:1] + names[-1:] if quick else names
     reductions = (True,) if omission == "sampling" or quick else (True, False)
@@ -112,7 +112,6 @@ def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> lis
             "statistic": statistic,
             "omission": omission,
             "column": name,
-            "method": method,
             "epsilon": epsilon,
             "reduced": reduced,
             "repeats": repeats,
@@ -120,32 +119,35 @@ def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> lis
             "folder": folder,
         }
         for name in chosen
-        for method in methods
         for epsilon in (EPSILONS[::2] if quick else EPSILONS)
         for reduced in reductions
     ]
 
 
 def column_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
-    """Utility of one mechanism on one column over all rates or all (m, M)."""
+    """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
     generator = np.random.default_rng(seed)
     data = column(str(parameters["column"]), str(parameters["folder"]))
-    method, repeats = str(parameters["method"]), int(parameters["repeats"] or 0)
-    epsilon = float(parameters["epsilon"] or 0)
-    delta = data.size**-2.0 if "aussian" in method else 0.0
-    kind = "absolute" if parameters["statistic"] == "mean" else "discrete"
+    repeats, epsilon = int(parameters["repeats"] or 0), float(parameters["epsilon"] or 0)
+    averaging = parameters["statistic"] == "mean"
+    targets = {
+        method: (epsilon, data.size**-2.0 if "aussian" in method else 0.0)
+        for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
+    }
 
-    def utility(omit: Omit, budget: tuple[float, float]) -> Estimate:
-        counts = kept_counts(data, omit, kind, repeats, generator)
-        if parameters["statistic"] == "mean":
+    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> Estimate:
+        if averaging:
             return estimate_mean(mean_errors(data, method, budget, counts, generator))
         return estimate_share(mode_failures(data, method, budget, counts, generator))
 
-    plain = utility(Omit(), (epsilon, delta))
+    everyone = kept_counts(data, Omit(), "", repeats, generator)
+    plain = {method: utility(method, target, everyone) for method, target in targets.items()}
     for omit in _omissions(parameters):
-        budget = spendable(epsilon, delta, omit) if parameters["reduced"] else (epsilon, delta)
-        other = None if budget is None else utility(omit, budget)
-        yield _row(parameters, data.name, method, omit, plain, other)
+        counts = kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
+        for method, target in targets.items():
+            budget = spendable(*target, omit) if parameters["reduced"] else target
+            other = None if budget is None else utility(method, budget, counts)
+            yield _row(parameters, data.name, method, omit, plain[method], other)
 
 
 def clustering_cells(omission: str, folder: str, quick: bool) -> list[Parameters]:
@@ -248,23 +250,42 @@ def omission_finding(rows: list[Row]) -> str:
 
 
 def _summary(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row["with"] is not None]
+    """Settings with a budget; for sampling also the mechanism without it, as rate 1."""
+    shown = [row for row in rows if row["with"] is not None]
+    whole: dict[tuple[Any, ...], Row] = {}
+    for row in shown:
+        if row["rate"] is not None:
+            value = row["without"]
+            base = {**row, "rate": 1.0, "with": value, "low": value, "high": value, "difference": 0.0, "z": 0.0}
+            whole.setdefault((row["subject"], row["method"], row["epsilon"]), base)
+    return shown + list(whole.values())
 
 
-def _sampling_figure(name: str, title: str) -> Figure:
-    return Figure(
-        name=name, title=title, x="rate", y="with", low="low", high="high", colour="epsilon", column="method",
-        row="subject", log_y=False,
-    )  # fmt: skip
+def _file_name(*words: str) -> str:
+    return "-".join(word.lower().replace(" ", "-") for word in words)
 
 
-def _suppression_figures(name: str, title: str) -> tuple[Figure, ...]:
+def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
+    """One chart a subject, as in the paper's gallery (appendix A)."""
+    subjects = {"mean": COLUMNS, "mode": MODE_COLUMNS, "clustering": ("adult", "four groups")}[kind]
+    if omission == "sampling":
+        return tuple(
+            Figure(
+                name=_file_name(omission, kind, subject), title=f"{title}: {subject}", x="rate", y="with", low="low",
+                high="high", colour="epsilon", column="method", where=(("subject", subject),),
+            )
+            for subject in subjects
+        )  # fmt: skip
     return tuple(
         HeatMap(
-            name=f"{name}-{suffix}", title=f"{title} ({words} noise reduction)", x="m", y="M", colour="difference",
-            column="epsilon", row="method", middle=0.0, label="label", where=(("noise reduction", reduced),),
+            name=_file_name(omission, kind, subject, suffix), title=f"{title}: {subject}, u(M) − u(M∘S) {words}",
+            x="m", y="M", colour="difference", column="epsilon", row="method", middle=0.0, label="label",
+            where=(("noise reduction", reduced), ("subject", subject)),
         )
-        for suffix, words, reduced in (("equal-privacy", "with", True), ("same-noise", "without", False))
+        for subject in subjects
+        for suffix, words, reduced in (
+            ("equal-privacy", "at equal privacy", True), ("same-noise", "at equal noise", False),
+        )
     )  # fmt: skip
 
 
@@ -308,9 +329,6 @@ def _part(kind: str, omission: str, folder: str) -> Part:
     words = {"mean": "Mean", "mode": "Mode", "clustering": "Clustering"}[kind]
     title = f"{words} with {'Poisson sampling' if omission == 'sampling' else 'outlier-score suppression'}"
     name = f"{omission}-{kind}"
-    figures: tuple[Figure, ...] = (
-        (_sampling_figure(name, title),) if omission == "sampling" else _suppression_figures(name, title)
-    )
     return Part(
         name=name,
         title=title,
@@ -319,7 +337,7 @@ def _part(kind: str, omission: str, folder: str) -> Part:
         reported=_REPORTED[kind, omission],
         summary=_summary,
         finding=omission_finding,
-        figures=figures,
+        figures=_figures(kind, omission, title),
     )
 
 

@@ -13,12 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
 from discreet.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.errors import NoConversion
 from discreet.guarantees import ApproxDP
-from discreet.mechanisms.gaussian import Gaussian
-from discreet.sensitivity import Sensitivity
 from discreet.studies.miranda2026_data import Column
 
 __all__ = [
@@ -88,12 +88,23 @@ def kept_counts(data: Column, omit: Omit, kind: str, repeats: int, generator: np
     if omit.rate is None and omit.m is None:
         return np.broadcast_to(data.counts, (repeats, data.counts.size))
     chances = omit.keep(mean_distances(data, kind) if omit.m is not None else np.zeros(data.counts.size))
-    return np.asarray(generator.binomial(data.counts, chances, size=(repeats, data.counts.size)))
+    # Repeats run fastest, so that the generator sets up each binomial law once.
+    return np.asarray(generator.binomial(data.counts[:, None], chances[:, None], size=(data.counts.size, repeats)).T)
 
 
 @lru_cache(maxsize=4096)
-def _gaussian_scale(epsilon: float, delta: float) -> float:
-    return Gaussian.calibrate(ApproxDP(epsilon, delta), Sensitivity(moves=(1.0,))).scale
+def gaussian_scale(epsilon: float, delta: float) -> float:
+    """σ of the optimal Gaussian mechanism for sensitivity 1 (balle2018b), in floating point: simulations only."""
+
+    def excess(log_scale: float) -> float:
+        scale = math.exp(log_scale)
+        first, second = log_ndtr([0.5 / scale - epsilon * scale, -0.5 / scale - epsilon * scale])
+        return float(first + math.log(max(-math.expm1(epsilon + second - first), 1e-300)) - math.log(delta))
+
+    high = 0.0
+    while excess(high) > 0:
+        high += 1.0
+    return math.exp(brentq(excess, -12.0, high, xtol=1e-13))
 
 
 def mean_errors(
@@ -106,7 +117,7 @@ def mean_errors(
         scale = 2 / budget[0]
         noises = generator.laplace(scale=scale, size=(2, len(counts)))
     else:
-        scale = _gaussian_scale(budget[0] / 2, budget[1] / 2)
+        scale = gaussian_scale(budget[0] / 2, budget[1] / 2)
         noises = generator.normal(scale=scale, size=(2, len(counts)))
     with np.errstate(divide="ignore", invalid="ignore"):
         means = (sums + reach * noises[0]) / (totals + noises[1])
@@ -134,7 +145,7 @@ def _selection_noise(
     if mechanism == "noisy max, Laplace":
         return np.asarray(generator.laplace(scale=1 / epsilon, size=shape))
     if mechanism == "noisy max, Gaussian":
-        return np.asarray(generator.normal(scale=_gaussian_scale(epsilon, delta), size=shape))
+        return np.asarray(generator.normal(scale=gaussian_scale(epsilon, delta), size=shape))
     if mechanism == "noisy max, exponential":
         return np.asarray(generator.standard_exponential(size=shape) * (2 / epsilon))
     return np.asarray(generator.gumbel(scale=2 / epsilon, size=shape))
