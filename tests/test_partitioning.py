@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,9 @@ def schema(**more):
     return Schema(columns=columns, unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)), **more)
 
 
-def bounded(table, high=8):
+def bounded(table, high=8, engine=None):
     return Bounded(
-        dataset=open_source(table), schema=schema(), by=("arm",), columns=("click",),
+        dataset=open_source(table, engine=engine), schema=schema(), by=("arm",), columns=("click",),
         unit_sum=Bounds(0, high, grid=1), salt=SALT,
     )  # fmt: skip
 
@@ -52,10 +53,20 @@ def by_hand(table, partitions, high=8):
     return counts, totals, squares
 
 
-@pytest.mark.parametrize("partitions", [None, 16])
-def test_totals_are_those_of_plain_python(partitions):
+SPARK = pytest.param(
+    16,
+    "spark",
+    marks=[
+        pytest.mark.spark,
+        pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java, and there is none"),
+    ],
+)
+
+
+@pytest.mark.parametrize(("partitions", "engine"), [(None, None), (16, None), SPARK])
+def test_totals_are_those_of_plain_python(partitions, engine):
     table = impressions()
-    arms = arms_on_engine(bounded(table), partitions)
+    arms = arms_on_engine(bounded(table, engine=engine), partitions)
     counts, sums, squares = by_hand(table, partitions or 1)
     assert (arms.counts == counts).all()
     assert (arms.sums.astype(int) == sums).all()
