@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Mechanism
     from discreet.noise.law import Law
 
-__all__ = ["NoiseAware", "ReleaseLaw", "confidence_points", "debiased", "last_that_holds", "share_below"]
+__all__ = [
+    "NoiseAware",
+    "ReleaseLaw",
+    "confidence_points",
+    "debiased",
+    "last_that_holds",
+    "settled_shares",
+    "share_below",
+]
 
 Array = NDArray[np.float64]
 
@@ -118,15 +126,20 @@ class NoiseAware:
     def _shares(self, law: ReleaseLaw, mixture: Mixture, parameter: float, alpha: float) -> tuple[float, float]:
         """Probability left outside below and above."""
         below = alpha * share_below(parameter, law.model.range, law.spread(parameter))
-        lower_atom, upper_atom = mixture.atoms()
-        blocked_below, blocked_above = below < lower_atom, alpha - below < upper_atom
-        if not blocked_below and not blocked_above:
-            return below, alpha - below
-        if blocked_below and blocked_above:
-            blocked_below = lower_atom >= upper_atom
-        if blocked_below:
-            return (0.0, alpha) if upper_atom <= alpha else (0.0, 0.0)
-        return (alpha, 0.0) if lower_atom <= alpha else (0.0, 0.0)
+        return settled_shares(below, mixture.atoms(), alpha)
+
+
+def settled_shares(below: float, atoms: tuple[float, float], alpha: float) -> tuple[float, float]:
+    """The shares left outside below and above, once an atom that is larger than its share has been let in."""
+    lower_atom, upper_atom = atoms
+    blocked_below, blocked_above = below < lower_atom, alpha - below < upper_atom
+    if not blocked_below and not blocked_above:
+        return below, alpha - below
+    if blocked_below and blocked_above:
+        blocked_below = lower_atom >= upper_atom
+    if blocked_below:
+        return (0.0, alpha) if upper_atom <= alpha else (0.0, 0.0)
+    return (alpha, 0.0) if lower_atom <= alpha else (0.0, 0.0)
 
 
 def share_below(parameter: float, ends: tuple[float, float], spread: float) -> float:
