@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["certified_delta", "certified_epsilon", "clopper_pearson", "smallest_excess"]
+__all__ = [
+    "certified_delta",
+    "certified_epsilon",
+    "certified_mu",
+    "clopper_pearson",
+    "smallest_excess",
+    "smallest_mu",
+]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +48,15 @@ def certified_delta(first: ArrayLike, second: ArrayLike, trials: int, alpha: flo
     return np.maximum(low - math.exp(epsilon) * high, 0.0)
 
 
+def certified_mu(first: ArrayLike, second: ArrayLike, trials: int, alpha: float) -> Any:
+    """The μ that any μ-GDP claim must exceed: a test that errs with α and β has Φ⁻¹(1−β) − Φ⁻¹(α) ≤ μ."""
+    from scipy.special import ndtri
+
+    low, _ = clopper_pearson(first, trials, alpha)
+    _, high = clopper_pearson(second, trials, alpha)
+    return ndtri(low) - ndtri(high)
+
+
 def smallest_excess(p: float, trials: int, alpha: float, epsilon: float, power: float = 0.99) -> float:
     """The smallest true ε above the claim that an event of probability ``p`` reveals with probability ``power``.
 
@@ -57,5 +73,25 @@ def smallest_excess(p: float, trials: int, alpha: float, epsilon: float, power: 
         # Both limits must be passed, so their margins add; chance moves both counts independently.
         excess = epsilon + margin * (here + there) + luck * math.hypot(here, there)
         if excess > epsilon + 50:
+            return math.inf
+    return excess
+
+
+def smallest_mu(p: float, trials: int, alpha: float, mu: float, power: float = 0.99) -> float:
+    """As `smallest_excess`, for a claim of μ-GDP."""
+    from scipy.special import ndtr, ndtri
+
+    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
+    excess = mu
+    for _ in range(60):
+        places = float(ndtri(p)), float(ndtri(p)) - excess
+        slopes = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in places]
+        shares = [float(ndtr(z)) for z in places]
+        here, there = (
+            math.sqrt(share * (1 - share) / trials) / max(slope, 1e-12)
+            for share, slope in zip(shares, slopes, strict=True)
+        )
+        excess = mu + margin * (here + there) + luck * math.hypot(here, there)
+        if excess > mu + 20:
             return math.inf
     return excess

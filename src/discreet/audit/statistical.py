@@ -14,17 +14,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from discreet import requirements
-from discreet.audit.bounds import certified_epsilon, smallest_excess
+from discreet.audit.bounds import certified_epsilon, certified_mu, smallest_excess, smallest_mu
 from discreet.audit.events import Event, Outputs, View, views_of
 from discreet.display import Facts, as_html, as_text, number
 from discreet.errors import InvalidParameter
-from discreet.guarantees import Guarantee
+from discreet.guarantees import ApproxDP, GaussianDP, Guarantee
+from discreet.profiles import Profile
 
 __all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
 
 Draw = Callable[[int], Any]
+Claim = Guarantee | Profile
 
 Points = Sequence[tuple[float, float]]
 
@@ -39,23 +42,23 @@ class StatisticalAudit:
 
     Attributes
     ----------
-    epsilon
-        A lower bound on ε at the claim's δ for that ε; compare with ``claimed``.
+    certified
+        A lower bound on ε at the claim's δ for that ε, or on μ where μ-GDP is claimed; compare with ``claimed``.
     claimed
-        The ε of the claim to which ``epsilon`` must be compared.
+        The ε (or μ) of the claim to which ``certified`` must be compared.
     at_delta
-        The δ at which both are stated.
+        The δ at which both are stated; None for μ.
     event
         What told the neighbours apart best.
     draws, confidence
         Draws on each side, and the probability with which the bound is right.
     detectable
-        The smallest true ε that would have been found with 99 % probability by the same event.
+        The smallest true ε (or μ) that would have been found with 99 % probability by the same event.
     """
 
     claimed: float
-    epsilon: float
-    at_delta: float
+    certified: float
+    at_delta: float | None
     event: str
     draws: int
     confidence: float
@@ -64,29 +67,41 @@ class StatisticalAudit:
     @property
     def passed(self) -> bool:
         """Whether the claim was not refuted."""
-        return self.epsilon <= self.claimed
+        return self.certified <= self.claimed
+
+    @property
+    def symbol(self) -> str:
+        """What is bounded: ε or μ."""
+        return "μ" if self.at_delta is None else "ε"
+
+    @property
+    def reached(self) -> float:
+        """Share of the claim that is certified to be lost."""
+        return self.certified / self.claimed if self.claimed > 0 else 0.0
 
     def facts(self) -> Facts:
         """What to show."""
+        at = "" if self.at_delta is None else f" at δ = {number(self.at_delta)}"
         return [
-            ("claim", f"ε = {number(self.claimed)} at δ = {number(self.at_delta)}"),
-            ("certified", f"ε ≥ {number(self.epsilon)} with {100 * self.confidence:g} % confidence"),
+            ("claim", f"{self.symbol} = {number(self.claimed)}{at}"),
+            ("certified", f"{self.symbol} ≥ {number(self.certified)} with {100 * self.confidence:g} % confidence"),
             ("verdict", "not refuted" if self.passed else "REFUTED"),
             ("event", self.event),
             ("draws", f"{self.draws:,} on each side"),
-            ("would have found", f"a true ε of {number(self.detectable)}, with 99 % probability"),
+            ("would have found", f"a true {self.symbol} of {number(self.detectable)}, with 99 % probability"),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
         return {
+            "symbol": self.symbol,
             "claimed": self.claimed,
-            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
+            "certified": self.certified if math.isfinite(self.certified) else None,
             "at_delta": self.at_delta,
             "event": self.event,
             "draws": self.draws,
             "confidence": self.confidence,
-            "detectable": self.detectable,
+            "detectable": self.detectable if math.isfinite(self.detectable) else None,
             "passed": self.passed,
         }
 
@@ -100,7 +115,7 @@ class StatisticalAudit:
 def audit_pair(
     first: Draw,
     second: Draw,
-    claim: Guarantee,
+    claim: Claim,
     *,
     draws: int = 1_000_000,
     confidence: float = 0.999,
@@ -122,9 +137,9 @@ def audit_pair(
     return audit_draws(first(count), second(count), claim, confidence=confidence)
 
 
-def audit_draws(first: Any, second: Any, claim: Guarantee, *, confidence: float = 0.999) -> StatisticalAudit:
+def audit_draws(first: Any, second: Any, claim: Claim, *, confidence: float = 0.999) -> StatisticalAudit:
     """The same for draws that were made already."""
-    requirements.instance("claim", claim, Guarantee, "a guarantee such as PureDP(1.0)")
+    requirements.instance("claim", claim, (Guarantee, Profile), "a guarantee such as PureDP(1.0)")
     level = requirements.level(confidence)
     here, there = _rows("first", first), _rows("second", second)
     if here.shape != there.shape or here.shape[0] < 1000:
@@ -145,21 +160,24 @@ def _rows(name: str, draws: Any) -> Outputs:
     return array.reshape(array.shape[0], -1)
 
 
-def _points(claim: Guarantee) -> Points:
+def _points(claim: Claim) -> Points:
     """Pairs (ε, δ) of the claim at which it can be refuted."""
-    finite = claim.epsilon_at(0.0)
+    finite = float(claim.epsilon_at(0.0))
+    own = {claim.epsilon} if isinstance(claim, ApproxDP) else set()
+    below = [epsilon for epsilon in sorted({*_EPSILONS, *own}) if epsilon < finite]
     pure = [(finite, 0.0)] if math.isfinite(finite) else []
-    return pure + [(epsilon, claim.delta_at(epsilon)) for epsilon in _EPSILONS if not pure or epsilon < finite]
+    return pure + [(epsilon, float(claim.delta_at(epsilon))) for epsilon in below]
 
 
-def _best_event(here: Outputs, there: Outputs, claim: Guarantee) -> tuple[Event, bool]:
+def _best_event(here: Outputs, there: Outputs, claim: Claim) -> tuple[Event, bool]:
     """The event, and the order of the sides, that goes furthest beyond the claim on the choosing half.
 
     Its first part proposes views and lines up their labels, its second part says how many of them to take: labels that
     only looked suspicious by chance do not look so twice.
     """
     middle = here.shape[0] // 2
-    points = _points(claim)
+    mu = claim.mu if isinstance(claim, GaussianDP) else None
+    points = [] if mu is not None else _points(claim)
     best: tuple[float, Event, bool] | None = None
     for view in views_of(here[:middle], there[:middle]):
         labels, counts = _label_counts(view, (here[:middle], there[:middle], here[middle:], there[middle:]))
@@ -167,7 +185,7 @@ def _best_event(here: Outputs, there: Outputs, claim: Guarantee) -> tuple[Event,
             proposed, judged = (counts[1::-1], counts[:1:-1]) if swapped else (counts[:2], counts[2:])
             for order in _orders(proposed[0], proposed[1], view.ordered):
                 p, q = np.cumsum(judged[:, order], axis=1)
-                score, size = _best_prefix(p, q, here.shape[0] - middle, points)
+                score, size = _best_prefix(p, q, here.shape[0] - middle, points, mu)
                 if best is None or score > best[0]:
                     best = score, Event(view, labels[order[: size + 1]]), swapped
     assert best is not None
@@ -190,40 +208,44 @@ def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int6
     return found + lowest, counts[:, found]
 
 
-def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points) -> tuple[float, int]:
+def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points, mu: float | None) -> tuple[float, int]:
     """How far the most suspicious labels, taken together, go beyond the claim; bounds are approximate here."""
-    low, high = _score_interval(p, -_CHOICE_Z) / trials, _score_interval(q, _CHOICE_Z) / trials
-    margins = []
+    low, high = _wilson(p, trials, -_CHOICE_Z), _wilson(q, trials, _CHOICE_Z)
+    margins = [] if mu is None else [ndtri(low) - ndtri(high) - mu]
     for epsilon, delta in points:
-        if delta == 0.0:
-            margins.append(np.log(np.maximum(low, 1e-300)) - np.log(high) - epsilon)
-        else:
-            margins.append((low - math.exp(epsilon) * high - delta) / max(delta, 1e-6))
+        margins.append(np.log(np.maximum(low - delta, 1e-300)) - np.log(high) - epsilon)
     stacked = np.max(np.array(margins), axis=0)
     index = int(np.argmax(stacked))
     return float(stacked[index]), index
 
 
-def _score_interval(count: NDArray[Any], z: float) -> NDArray[np.float64]:
-    """Wilson's limit of a Poisson mean."""
-    return np.asarray(count + z * z / 2 + z * np.sqrt(count + z * z / 4))
+def _wilson(count: NDArray[Any], trials: int, z: float) -> NDArray[np.float64]:
+    """Wilson's limit of a probability: the lower one where z is negative."""
+    share = count / trials
+    spread = np.sqrt(np.maximum(share * (1 - share), 0) / trials + (z / (2 * trials)) ** 2)
+    return np.asarray((share + z * z / (2 * trials) + z * spread) / (1 + z * z / trials))
 
 
-def _tested(event: Event, here: Outputs, there: Outputs, claim: Guarantee, confidence: float) -> StatisticalAudit:
+def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidence: float) -> StatisticalAudit:
     trials = here.shape[0]
     k, m = event.count(here), event.count(there)
-    points = _points(claim)
     alpha = (1 - confidence) / 2
-    bounds = [float(certified_epsilon(k, m, trials, alpha, delta)) for _, delta in points]
-    worst = int(np.argmax([bound - epsilon for bound, (epsilon, _) in zip(bounds, points, strict=True)]))
-    epsilon, delta = points[worst]
     share = min(max(k / trials, 1 / trials), 1 - 1 / trials)
+    if isinstance(claim, GaussianDP):
+        claimed, delta, bound = claim.mu, None, float(certified_mu(k, m, trials, alpha))
+        detectable = smallest_mu(share, trials, alpha, claimed)
+    else:
+        points = _points(claim)
+        bounds = [float(certified_epsilon(k, m, trials, alpha, delta)) for _, delta in points]
+        worst = int(np.argmax([bound - epsilon for bound, (epsilon, _) in zip(bounds, points, strict=True)]))
+        (claimed, delta), bound = points[worst], bounds[worst]
+        detectable = smallest_excess(share, trials, alpha, claimed)
     return StatisticalAudit(
-        claimed=epsilon,
-        epsilon=bounds[worst],
+        claimed=claimed,
+        certified=bound,
         at_delta=delta,
         event=str(event),
         draws=2 * trials,
         confidence=confidence,
-        detectable=smallest_excess(share, trials, alpha, epsilon),
+        detectable=detectable,
     )

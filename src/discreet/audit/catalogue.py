@@ -1,0 +1,251 @@
+"""Catalogue: every shipped mechanism on its worst pair of neighbours, with what it claims.
+
+A case says what is claimed, how to draw on either neighbour with the code that really runs, and, where the laws are
+known, how to compute the loss exactly. The same list serves the exact and the statistical audit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.case import PAIR, UNIT, Case, Draw, one_by_one
+from discreet.audit.choice_cases import choice_cases, quantile_cases
+from discreet.audit.exact import (
+    ExactAudit,
+    audit_exactly,
+    audit_laws,
+)
+from discreet.audit.path_cases import omission_cases, pipeline_case
+from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.mechanisms import (
+    BoundaryInflatedLaplace,
+    BoundedCovariance,
+    BoundedLaplace,
+    BoundedProportions,
+    Clipped,
+    Gaussian,
+    JamesSteinGaussian,
+    Laplace,
+    Mechanism,
+    RankDeficientGaussian,
+    TiedPair,
+)
+from discreet.sensitivity import Sensitivity
+
+__all__ = ["cases"]
+
+Array = NDArray[np.float64]
+
+
+def cases() -> list[Case]:
+    """Every case."""
+    return [
+        *_scalars(),
+        *_vectors(),
+        *_tables(),
+        *_structured(),
+        *choice_cases(),
+        *quantile_cases(),
+        *omission_cases(),
+        pipeline_case(),
+    ]
+
+
+# ---- one number ---------------------------------------------------------------------------------------------------
+
+
+def _sampled(mechanism: Mechanism, truth: Any) -> Draw:
+    return lambda n: mechanism.law(truth).sample(n)
+
+
+def _scalar(
+    name: str, mechanism: Mechanism, sensitivity: Sensitivity, pair: tuple[Any, Any], stated: Guarantee | None = None
+) -> Case:
+    return Case(
+        name,
+        stated or mechanism.guarantee(sensitivity),
+        _sampled(mechanism, pair[0]),
+        _sampled(mechanism, pair[1]),
+        lambda: audit_laws(mechanism.profile(sensitivity), [[(mechanism.law(pair[0]), mechanism.law(pair[1]))]]),
+    )
+
+
+def _scalars() -> Iterator[Case]:
+    third, tenth = Fraction(1, 3), Sensitivity(l1=0.1)
+    yield _scalar("Laplace, ε 1", Laplace.calibrate(PureDP(1.0), UNIT), UNIT, (0.0, 1.0))
+    yield _scalar("Laplace, ε 3, a mean of thirds", Laplace.calibrate(PureDP(3.0), UNIT), UNIT, (third, third + 1))
+    yield _scalar("Gaussian, μ 1", Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
+    approximate = ApproxDP(1.0, 0.01)
+    yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
+    bounded = BoundedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
+    yield _scalar("bounded Laplace, ε 1", bounded, tenth, (0.0, 0.1))
+    failing = BoundedLaplace.calibrate(approximate, tenth, bounds=(0, 1))
+    yield _scalar("bounded Laplace, (ε 1, δ 0.01)", failing, tenth, (0.0139, 0.1139), approximate)
+    half_line = BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, None))
+    yield _scalar("bounded Laplace on a half-line", half_line, UNIT, (0.0, 1.0))
+    inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
+    yield _scalar("boundary-inflated Laplace, ε 1", inflated, tenth, (0.0, 0.1))
+    for name, mechanism in (("Laplace", Laplace(1.0)), ("Gaussian", Gaussian(1.0))):
+        yield Case(
+            f"{name}, every distance up to Δ",
+            mechanism.guarantee(UNIT),
+            _sampled(mechanism, 0.5),
+            _sampled(mechanism, 0.0),
+            lambda mechanism=mechanism: audit_exactly(mechanism, UNIT, truths=(0.0, 0.3)),  # type: ignore[misc]
+            tight=False,
+        )
+
+
+# ---- several numbers ----------------------------------------------------------------------------------------------
+
+
+def _product(
+    name: str,
+    mechanism: Mechanism,
+    sensitivity: Sensitivity,
+    here: Sequence[Any],
+    there: Sequence[Any],
+) -> Case:
+    """Independent coordinates: only those that move count."""
+    claim = mechanism.profile(sensitivity)
+
+    def exact() -> ExactAudit:
+        moved = [(a, b) for a, b in zip(here, there, strict=True) if a != b]
+        return audit_laws(claim, [[(mechanism.law(a), mechanism.law(b)) for a, b in moved]])
+
+    stated = mechanism.guarantee(sensitivity)
+    return Case(name, stated, _sampled(mechanism, list(here)), _sampled(mechanism, list(there)), exact)
+
+
+def _vectors() -> Iterator[Case]:
+    yield _product("Laplace, two cells", Laplace.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
+    mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
+    claim = mechanism.profile(Sensitivity(moves=(0.4, 0.1)))
+    parts = [
+        BoundedLaplace(scale=scale, bounds=bounds)
+        for scale, bounds in zip(mechanism.scale, mechanism.bounds, strict=True)
+    ]
+    pairs = [(part.law(0.0), part.law(change)) for part, change in zip(parts, (0.1, 0.4), strict=True)]
+    yield Case(
+        "bounded Laplace, two coordinates",
+        PureDP(1.0),
+        _sampled(mechanism, [0.0, 0.0]),
+        _sampled(mechanism, [0.1, 0.4]),
+        lambda: audit_laws(claim, [pairs]),
+    )
+
+
+def _tables() -> Iterator[Case]:
+    """Post-processed tables: the loss is that of the measurement, along the line between the two truths."""
+    here, there = [2, 6, 1, 4, 3], [1, 7, 1, 4, 3]
+    shift = math.sqrt(2)
+    scale = Gaussian.calibrate(GaussianDP(1.0), PAIR).scale
+    claim = Gaussian(scale).profile(PAIR)
+    tables: dict[str, Mechanism] = {
+        "rank-deficient Gaussian": RankDeficientGaussian(scale=scale),
+        "James-Stein towards zero": JamesSteinGaussian(scale=scale, towards="zero"),
+        "James-Stein towards the mean": JamesSteinGaussian(scale=scale),
+        "James-Stein, rank-deficient": JamesSteinGaussian(scale=scale, rank_deficient=True),
+        "clipped Gaussian": Clipped(mechanism=Gaussian(scale)),
+        "Gaussian on the simplex, whole numbers": Clipped(
+            mechanism=Gaussian(scale), clip="simplex", rank_deficient=True, integers=True
+        ),
+    }
+    for name, mechanism in tables.items():
+        yield Case(
+            name,
+            GaussianDP(1.0),
+            one_by_one(mechanism, here),
+            one_by_one(mechanism, there),
+            lambda: audit_laws(claim, [[(Gaussian(scale).law(0.0), Gaussian(scale).law(shift))]]),
+            tight=False,
+            slow=True,
+        )
+    laplace = Clipped.calibrate(PureDP(1.0), PAIR, kind=Laplace)
+    yield Case(
+        "clipped Laplace",
+        laplace.guarantee(PAIR),
+        one_by_one(laplace, here),
+        one_by_one(laplace, there),
+        lambda: audit_laws(
+            laplace.profile(PAIR),
+            [[(Laplace(laplace.scale).law(a), Laplace(laplace.scale).law(a + 1)) for a in (0, 1)]],
+        ),
+        tight=False,
+        slow=True,
+    )
+
+
+def _structured() -> Iterator[Case]:
+    moves = Sensitivity(moves=(0.1, 0.1), dimension=3)
+    here, there = [Fraction(0), Fraction(1, 10), Fraction(9, 10)], [Fraction(1, 10), Fraction(0), Fraction(9, 10)]
+    for method in ("rescale", "all_but_one", "universal_histogram", "simplex"):
+        mechanism = BoundedProportions.calibrate(PureDP(1.0), moves, method=method)
+        yield Case(
+            f"bounded proportions, {method}",
+            mechanism.guarantee(moves),
+            one_by_one(mechanism, here),
+            one_by_one(mechanism, there),
+            lambda mechanism=mechanism: _measured_exactly(mechanism, moves, here, there),  # type: ignore[misc]
+            tight=False,
+            slow=True,
+        )
+    tied = Sensitivity(l1=0.4)
+    pair = TiedPair.calibrate(PureDP(1.0), tied, bounds=((0, 1), (0.2, 1)), total=1.0)
+    yield Case(
+        "tied pair",
+        pair.guarantee(tied),
+        lambda n: pair.first_law([0.0, 1.0]).sample(n),
+        lambda n: pair.first_law([0.2, 0.8]).sample(n),
+        lambda: audit_laws(pair.profile(tied), [[(pair.first_law([0.0, 1.0]), pair.first_law([0.2, 0.8]))]]),
+    )
+    yield _covariance()
+
+
+def _measured_exactly(mechanism: BoundedProportions, moves: Sensitivity, here: Any, there: Any) -> ExactAudit:
+    """The numbers that are measured are independent; the rest reads no data."""
+    law: Any = {"bounded": BoundedLaplace, "inflated": BoundaryInflatedLaplace}.get(mechanism.noise)
+    one = Laplace(mechanism.scale) if law is None else law(scale=mechanism.scale, bounds=(0, 1))
+    queries = [mechanism._queries(truth) for truth in (here, there)]
+    moved = [(a, b) for a, b in zip(*queries, strict=True) if a != b]
+    return audit_laws(mechanism.profile(moves), [[(one.law(a), one.law(b)) for a, b in moved]])
+
+
+def _covariance() -> Case:
+    """Variances, then a covariance whose domain the noisy variances fix: densities multiply."""
+    changes, bounds = (0.36, 0.81, 0.54), ((0.0, 9.1), (0.0, 20.5))
+    mechanism = BoundedCovariance(budget=PureDP(1.0), changes=changes, variance_bounds=bounds)
+    here, there = [0.0, 0.0, 0.0], [0.36, 0.81, 0.54]
+    part = PureDP(1.0).split(3)[0]
+
+    def logs(entry: int, outputs: Array, domain: tuple[float, float]) -> Array:
+        own = Sensitivity(l1=min(changes[entry], domain[1] - domain[0]))
+        laws = BoundedLaplace.calibrate(part, own, bounds=domain)
+        clamped = [min(max(truth[entry], domain[0]), domain[1]) for truth in (here, there)]
+        a, b = (np.asarray(laws.law(truth).pdf(outputs)) for truth in clamped)
+        return np.asarray(np.abs(np.log(a / b)))
+
+    def exact() -> ExactAudit:
+        variances = [logs(entry, np.linspace(0, bounds[entry][1], 201), bounds[entry]).max() for entry in (0, 1)]
+        reaches = [0.01, 0.1, 0.5, 2.0, 10.0]
+        covariances = [logs(2, np.linspace(-reach, reach, 201), (-reach, reach)).max() for reach in reaches]
+        found = float(sum(variances) + max(covariances))
+        return ExactAudit(1.0, found, (0.0,), (0.0,))
+
+    return Case(
+        "bounded covariance matrix",
+        PureDP(1.0),
+        one_by_one(mechanism, here),
+        one_by_one(mechanism, there),
+        exact,
+        tight=False,
+        slow=True,
+    )
