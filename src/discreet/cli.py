@@ -33,7 +33,7 @@ def _app() -> App:
         name="ledger", help="Look at a ledger: what was spent, and whether it is intact.", result_action="return_value"
     )
     app.command(ledger)
-    for group, commands in ((app, (_plan, _run, _describe, _reproduce)), (ledger, (_show, _verify))):
+    for group, commands in ((app, (_plan, _run, _describe, _reproduce, _advise)), (ledger, (_show, _verify))):
         for command in commands:
             group.command(command, name=command.__name__.removeprefix("_"))
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
@@ -97,7 +97,15 @@ def _describe(file: str, *, out: Path | None = None) -> None:
         print(out)
 
 
-def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed: int = 1, workers: int = 1) -> None:
+def _reproduce(
+    study: str,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    seed: int = 1,
+    workers: int = 1,
+    data: Path | None = None,
+) -> None:
     """Run a paper's experiments again; a stopped run goes on where it was.
 
     Parameters
@@ -112,6 +120,8 @@ def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed
         Seed of the simulations.
     workers
         Number of processes.
+    data
+        Folder with the original data files, for studies that can read them; stand-ins are generated otherwise.
     """
     from discreet import studies
 
@@ -123,7 +133,46 @@ def _reproduce(study: str, *, quick: bool = False, out: Path | None = None, seed
         every = [studies.load(key) for key in studies.STUDIES]
         print(run_gallery(every, target, quick=quick, seed=seed, workers=workers, progress=done))
         return
-    print(studies.run(studies.load(study), target, quick=quick, seed=seed, workers=workers, progress=done))
+    print(studies.run(studies.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
+
+
+def _advise(
+    statistic: str,
+    n: int,
+    epsilon: float,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    spread: float | None = None,
+    shares: tuple[float, float] = (0.3, 0.25),
+    candidates: int = 10,
+    json: bool = False,
+) -> None:
+    """Tell whether sampling or suppressing records would help, at equal privacy. Reads no data.
+
+    Parameters
+    ----------
+    statistic
+        count, sum, mean or mode.
+    n
+        Number of rows to plan for.
+    epsilon
+        What the result must satisfy, between data sets that differ by one row.
+    bounds
+        Public bounds of the column, for sums and means.
+    spread
+        Standard deviation to plan for; that of a uniform column by default.
+    shares
+        For a mode: the shares of the two most frequent categories.
+    candidates
+        For a mode: the number of categories.
+    json
+        Print JSON.
+    """
+    from discreet.advice import advise
+    from discreet.guarantees import PureDP
+
+    advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
+    print(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
 
 
 def _show(file: Path, *, json: bool = False) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 from discreet.errors import InvalidParameter
 from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
@@ -23,10 +24,13 @@ STUDIES: dict[str, str] = {
 """The module of every study by its key; each has a module-level ``STUDY``."""
 
 
-def load(key: str) -> Study:
-    """The study of that key."""
+def load(key: str, data: Path | None = None) -> Study:
+    """The study of that key; on the files of a folder where ``data`` names one and the study can read files."""
     if key not in STUDIES:
         raise InvalidParameter("study", key, f"must be one of {sorted(STUDIES)}", "Check the spelling.")
-    study = import_module(STUDIES[key]).STUDY
+    module = import_module(STUDIES[key])
+    if data is not None and not hasattr(module, "with_data"):
+        raise InvalidParameter("data", str(data), f"has no use in {key}, which needs no files", "Leave it out.")
+    study = module.STUDY if data is None else module.with_data(data)
     assert isinstance(study, Study)
     return study

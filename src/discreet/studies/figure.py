@@ -105,7 +105,9 @@ class Figure:
         return base.mark_line().encode(**encoding, strokeDash=dash) + points
 
     def save(self, rows: Sequence[dict[str, Any]], out: Path) -> tuple[Path, ...]:
-        """Write SVG and a self-contained HTML page; nothing where Altair or vl-convert is not installed."""
+        """Write SVG and a self-contained HTML page; nothing without rows, Altair or vl-convert."""
+        if not self.selected(rows):
+            return ()
         try:
             import altair  # noqa: F401
             import vl_convert as convert

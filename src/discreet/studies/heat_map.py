@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from discreet.studies.figure import Figure
@@ -31,10 +30,6 @@ class HeatMap(Figure):
     def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that are drawn."""
         return [row for row in super().selected(rows) if row.get(self.colour or "") is not None]
-
-    def save(self, rows: Sequence[dict[str, Any]], out: Path) -> tuple[Path, ...]:
-        """As every figure; nothing where no row has a number."""
-        return super().save(rows, out) if self.selected(rows) else ()
 
     def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
         """The Altair chart."""

@@ -73,6 +73,12 @@ def bound_finding(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def _few_bounds(rows: list[Row]) -> list[Row]:
+    """Tenths only."""
+    near = [row for row in rows if all(abs(row[name] * 5 - round(row[name] * 5)) < 1e-9 for name in ("m", "M"))]
+    return [{name: row[name] for name in ("epsilon", "m", "M", "bound", "amplifies")} for row in near]
+
+
 def _omissions(parameters: Parameters) -> list[Omit]:
     quick = bool(parameters["quick"])
     if parameters["omission"] == "sampling":
@@ -261,6 +267,13 @@ def _summary(rows: list[Row]) -> list[Row]:
     return shown + list(whole.values())
 
 
+def _shown(rows: list[Row]) -> list[Row]:
+    """A few settings for the page: rates ½ and 0.9, or m = 0.1 and 0.5 near the diagonal; the CSV file has all."""
+    keep = [row for row in rows if row["rate"] in (0.5, 0.9) or (row["m"] in (0.1, 0.5) and row["M"] - row["m"] < 0.15)]
+    names = ("subject", "method", "epsilon", "noise reduction", "rate", "m", "M", "without", "with", "difference", "z")
+    return [{name: row[name] for name in names} for row in keep]
+
+
 def _file_name(*words: str) -> str:
     return "-".join(word.lower().replace(" ", "-") for word in words)
 
@@ -338,6 +351,7 @@ def _part(kind: str, omission: str, folder: str) -> Part:
         summary=_summary,
         finding=omission_finding,
         figures=_figures(kind, omission, title),
+        shown=_shown,
     )
 
 
@@ -356,6 +370,7 @@ def with_data(folder: str | Path | None) -> Study:
         compute=bound_rows,
         reported="Figure 2: values grow with M − m; amplification only near the diagonal.",
         finding=bound_finding,
+        shown=_few_bounds,
         figures=(
             HeatMap(name="figure-2", title="ε^S (at most 10 shown)", x="m", y="M", colour="shown", column="epsilon"),
         ),

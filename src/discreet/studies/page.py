@@ -10,9 +10,6 @@ from discreet.studies.study import Part, Row, Study
 
 __all__ = ["markdown_table", "write_page"]
 
-_MOST_ROWS = 120
-"""A longer table is cut on the page; the CSV file has it whole."""
-
 
 def write_page(
     study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], out: Path, *, quick: bool, seed: int
@@ -33,9 +30,7 @@ def write_page(
         sections.append(f"**The paper reports.** {part.reported.strip()}\n")
         if part.finding is not None:
             sections.append(f"**Found here.** {part.finding(rows[part.name]).strip()}\n")
-        sections.append(markdown_table(table[:_MOST_ROWS]))
-        if len(table) > _MOST_ROWS:
-            sections.append(f"The first {_MOST_ROWS} of {len(table)} rows.\n")
+        sections.append(markdown_table(part.shown(table) if part.shown else table))
         sections.append(f"All rows: `{part.name}.csv`.\n")
     page = out / f"{study.paper}.md"
     page.write_text("\n".join(sections), encoding="utf-8")
