@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ __all__ = ["Facts", "as_html", "as_text", "number"]
 Facts = Sequence[tuple[str, str]]
 
 _SHOWN_ELEMENTS = 6
+_COLUMNS = 80
 
 
 def number(value: Any) -> str:
@@ -26,9 +29,13 @@ def number(value: Any) -> str:
 
 
 def as_text(title: str, facts: Facts) -> str:
-    """Title and aligned facts; fits 80 columns where the facts do."""
+    """Title and aligned facts, wrapped at 80 columns between words."""
     width = max(len(name) for name, _ in facts)
-    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in facts)])
+    lines = [title]
+    for name, value in facts:
+        pieces = wrap(value, max(_COLUMNS - width - 4, 20), break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"  {label:<{width}}  {piece}" for label, piece in zip_longest([name], pieces, fillvalue="")]
+    return "\n".join(lines)
 
 
 def as_html(title: str, facts: Facts) -> str:
