@@ -109,28 +109,37 @@ class Bounded:
     # ---- rows: policies, codes and grid steps -------------------------------------------------------------------
 
     @cached_property
-    def _coded(self) -> ir.Table:
-        """Unit ``u``, cell ``c`` and grid steps ``v0, v1, …`` of every row, null where something is missing."""
+    def _rows(self) -> ir.Table:
+        """Unit ``u``, cell ``c`` and grid steps ``v0, v1, …`` of the rows that take part.
+
+        Filters are on the columns as they are, so that nothing is computed twice; a row whose labels drop it keeps a
+        null cell, which falls out when cells are counted.
+        """
+        self._refuse()
+        table, unit = self.dataset.table, self.schema.unit
+        fields, complete = {}, []
+        if unit.column is not None:
+            fields["u"] = _identifier(table[unit.column], unit.column)
+            complete.append(fields["u"].notnull())
+        fields["c"] = self._cell(table)
+        for position, name in enumerate(self.columns):
+            bounds = self.schema.bounds(name)
+            fields[f"v{position}"] = _step(table[name], bounds, name)
+            if bounds.null_index() is None:
+                complete.append(~_missing(table[name], name))
+        return (table.filter(complete) if complete else table).select(**fields)
+
+    def _cell(self, table: ir.Table) -> Any:
+        """Number of the cell of each row; null where a label drops the row."""
         import ibis
 
-        table, fields = self.dataset.table, {}
-        if not self._by_row:
-            fields["u"] = _identifier(table[self.schema.unit.column], str(self.schema.unit.column))
-        cell = ibis.literal(0, type="int64")
+        cell = None
         for name in self.by:
             labels = self.schema.categories(name)
-            cell = cell * labels.cells + _code(table[name], labels, name)
-        fields["c"] = cell.cast("int16" if self.cells < _SHORT else "int64")  # short keys group faster
-        for position, name in enumerate(self.columns):
-            fields[f"v{position}"] = _step(table[name], self.schema.bounds(name), name)
-        return table.select(**fields)
-
-    @cached_property
-    def _rows(self) -> ir.Table:
-        """The rows that take part: complete ones, after refusing what the schema refuses."""
-        self._refuse()
-        coded = self._coded
-        return coded.filter([coded[name].notnull() for name in coded.columns])
+            code = _code(table[name], labels, name)
+            cell = code if cell is None else cell * labels.cells + code
+        kind = "int16" if self.cells < _SHORT else "int64"  # short keys group faster
+        return ibis.literal(0, type=kind) if cell is None else cell.cast(kind)
 
     def _refuse(self) -> None:
         """Check what the schema declares never to happen; one pass, only where something is declared so."""
@@ -144,7 +153,7 @@ class Bounded:
                 checks[name] = _forbidden_label(table[name], labels, name)
         for name in self.columns:
             if self.schema.bounds(name).nulls == "refuse":
-                checks[name] = _number(table[name], name).isnull()
+                checks[name] = _missing(table[name], name)
         if not checks:
             return
         bad = self.dataset.fetch(table.aggregate(**{f"n{i}": check.sum() for i, check in enumerate(checks.values())}))
@@ -175,7 +184,8 @@ class Bounded:
             for i, j in _positions(len(self.columns)):
                 reach = self._reach(self.columns[i]) * self._reach(self.columns[j])
                 sums[f"p{i}_{j}"] = _product_total(rows[f"v{i}"], rows[f"v{j}"], reach)
-        return self.dataset.keep(rows.group_by(["u", "c"]).aggregate(n=rows.count(), **sums))
+        pairs = rows.group_by(["u", "c"]).aggregate(n=rows.count(), **sums)
+        return self.dataset.keep(pairs.filter(pairs.c.notnull()))
 
     def _reach(self, name: str) -> int:
         bounds = self.schema.bounds(name)
@@ -232,7 +242,8 @@ class Bounded:
         pairs = self._pairs
         if scope == ["u"]:
             held = pairs.group_by("u").aggregate(held=pairs.n.sum())
-            return self._rows.semi_join(self.dataset.keep(held.filter(held.held > limit).select("u")), "u")
+            rows = self._rows.semi_join(self.dataset.keep(held.filter(held.held > limit).select("u")), "u")
+            return rows.filter(rows.c.notnull())
         over = pairs.filter(pairs.n > limit).select("u", "c")
         if self._lost_pairs is not None:
             over = over.anti_join(self._lost_pairs, scope)
@@ -303,6 +314,8 @@ class Bounded:
         for sign, part in parts:
             fetched = self.dataset.fetch(part).to_pydict()
             for row, cell in enumerate(fetched["c"]):
+                if cell is None:
+                    continue
                 counts[cell] += sign * int(fetched["n"][row])
                 for i, product in enumerate(wanted):
                     sums[product][cell] += sign * int(fetched[f"t{i}"][row])
@@ -324,7 +337,8 @@ class Bounded:
                 parts.append((-1, self._lost_rows))
         found: list[dict[int, int]] = [{} for _ in range(self.cells)]
         for sign, part in parts:
-            grouped = self.dataset.fetch(part.group_by(["c", "v0"]).aggregate(n=part.count()))
+            whole = part.filter(part.c.notnull())
+            grouped = self.dataset.fetch(whole.group_by(["c", "v0"]).aggregate(n=whole.count()))
             for cell, step, rows in zip(*(grouped.column(name).to_numpy() for name in ("c", "v0", "n")), strict=True):
                 counts = found[int(cell)]
                 counts[int(step)] = counts.get(int(step), 0) + sign * int(rows)
@@ -406,25 +420,35 @@ def _forbidden_label(column: Any, labels: Categories, name: str) -> Any:
     return forbidden
 
 
-def _number(column: Any, name: str) -> Any:
-    """The value as a double; null where it is missing, NaN, or text that is no number."""
+def _missing(column: Any, name: str) -> Any:
+    """Whether a value is missing, NaN, or text that is no number."""
     kind = column.type()
     if kind.is_string():
-        return column.re_search(_NUMBER).ifelse(column, None).strip().try_cast("float64")
+        return column.isnull() | ~column.re_search(_NUMBER)
     if kind.is_floating():
-        return column.isnan().ifelse(None, column).cast("float64")
+        return column.isnull() | column.isnan()
     if kind.is_numeric() or kind.is_boolean():
-        return column.cast("float64") if not kind.is_boolean() else column.cast("int64").cast("float64")
+        return column.isnull()
     raise WrongType("column", name, f"is of type {kind}, not a number", "Declare categories, or convert it.")
+
+
+def _number(column: Any) -> Any:
+    """The value as a double, where it is not missing."""
+    kind = column.type()
+    if kind.is_string():
+        return column.strip().try_cast("float64")
+    if kind.is_boolean():
+        return column.cast("int64").cast("float64")
+    return column if kind.is_float64() else column.cast("float64")
 
 
 def _step(column: Any, bounds: Bounds, name: str) -> Any:
     """Grid step of the clipped value. Clipping first means that no cast can overflow."""
     import ibis
 
-    value = _number(column, name)
+    value = _number(column)
     return ibis.cases(
-        (value.isnull(), ibis.literal(bounds.null_index(), type="int64")),
+        (_missing(column, name), ibis.literal(bounds.null_index(), type="int64")),
         (value <= bounds.low, ibis.literal(bounds.lowest, type="int64")),
         (value >= bounds.high, ibis.literal(bounds.highest, type="int64")),
         else_=(value / bounds.grid + 0.5).floor().cast("int64"),

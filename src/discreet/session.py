@@ -6,17 +6,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from discreet import requirements
 from discreet.bounding import Bounded
 from discreet.display import Facts, as_html, as_text, number
 from discreet.errors import InvalidParameter, SourceError
 from discreet.guarantees import Guarantee
-from discreet.inference.chi_square import ChiSquareResult, goodness_of_fit, homogeneity, independence
 from discreet.ledger import Ledger
 from discreet.planning import Plan, plan
 from discreet.questions import Question, Questions, Selection
@@ -27,12 +26,13 @@ from discreet.sources import Dataset, open_source
 from discreet.statistics.tables import ContingencyTable
 
 if TYPE_CHECKING:
+    from discreet.inference.chi_square import ChiSquareResult
     from discreet.inference.mean_difference import MeanComparison
     from discreet.statistics.statistic import Statistic
 
 __all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
 
-_POWER = float(ndtri(0.975) + ndtri(0.8))
+_POWER = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """Multiple of the standard error that a 5 % test finds with 80 % power."""
 
 
@@ -285,6 +285,8 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column have given shares; releases the table and tests it."""
+        from discreet.inference.chi_square import goodness_of_fit
+
         self._independent_rows(contribution)
         answer = self.table(column, guarantee, contribution=contribution, request=request)
         return self._tested(lambda table: goodness_of_fit(table, probabilities), answer)
@@ -299,6 +301,8 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column are distributed alike in all groups."""
+        from discreet.inference.chi_square import homogeneity
+
         self._independent_rows(contribution)
         answer = self.table((by, column), guarantee, contribution=contribution, request=request)
         return self._tested(lambda table: homogeneity(_rows(table)), answer)
@@ -312,6 +316,8 @@ class _Asking:
         request: str | None = None,
     ) -> Any:
         """Test whether two columns of labels are independent."""
+        from discreet.inference.chi_square import independence
+
         self._independent_rows(contribution)
         answer = self.table(columns, guarantee, contribution=contribution, request=request)
         return self._tested(independence, answer)
@@ -473,6 +479,7 @@ class Session(_Asking):
         by: str,
         guarantee: Guarantee,
         partitions: int | None = None,
+        partition_by: str | None = None,
         censor: tuple[float, float] = (0.1, 0.1),
         method: str = "best",
         arm: str = "public",
@@ -482,18 +489,19 @@ class Session(_Asking):
         """Compare a column's mean between two arms, over units; ``by`` has two labels, control first.
 
         A unit with an id counts once, in one arm, with its sum clipped to ``unit_sum`` (by default the column's own
-        bounds). The other parameters are those of `discreet.compare_means`.
+        bounds). Its partition is a salted digest of its id, or its label in ``partition_by``. The other parameters are
+        those of `discreet.compare_means`.
         """
         from discreet.partitioning import compare_column
 
         assert self._checked_size
         by_id = self.schema.unit.column is not None
         bounded = self._bounded(
-            by=(by,),
+            by=(by,) if partition_by is None else (by, partition_by),
             columns=(column,),
             contribution=Contribution(groups=1, rows=1) if by_id else None,
             unit_sum=(unit_sum or self.schema.bounds(column)) if by_id else None,
-            squares=not by_id,
+            squares=not by_id or partition_by is not None,
         )
         return compare_column(
             bounded, self.ledger, guarantee, partitions=partitions, censor=censor, method=method, arm=arm, spread=spread

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
 
 from discreet import requirements
 from discreet.errors import InvalidParameter
@@ -195,6 +194,8 @@ class Quantiles(Statistic):
 
 def _sampling(q: float, rows: int, miss: float) -> tuple[float, float]:
     """Shares around q that a binomial share of at least ``rows`` draws leaves with probability ``miss`` each side."""
+    from scipy import optimize, special  # heavy, and only needed for intervals
+
     budget = math.log(1 / miss) / rows
 
     def spent(share: float) -> float:
