@@ -222,7 +222,8 @@ def _power_cells(quick: bool) -> Sequence[Parameters]:
         settings += [("homogeneity", p, 0.1, 3000) for p in (9, 18)]
     cells: list[Parameters] = []
     for (test, p, mu, n), name in product(settings, names):
-        runs = 40 if quick else 4000 if name == "default" or n == 100 else 1000
+        more = 4000 if test == "goodness of fit" else 2000
+        runs = 40 if quick else more if name == "default" or n == 100 else 1000
         setting: Parameters = {"test": test, "p": p, "mu": mu, "n": n, "mechanism": name}
         cells.append({**setting, "runs": runs, "resamples": resamples})
     return cells
