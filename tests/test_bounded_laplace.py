@@ -243,6 +243,39 @@ def _renyi(t, shift, width, order):
     return math.log(mass[1] / mass[0]) + math.log(inner / mass[0]) / k
 
 
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        ApproxDP(0.0, 0.01),
+        ApproxDP(0.0, 1e-12),
+        ApproxDP(1e-9, 1e-30),
+        ApproxDP(700.0, 0.9),
+        GaussianDP(1e-9),
+        GaussianDP(20.0),
+        ZeroConcentratedDP(1e-18),
+        PureDP(1000.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("change", [1e-9, 0.5, 1.0])
+def test_extreme_guarantees_are_met(guarantee, change):
+    sensitivity = Sensitivity(l1=change)
+    made = BoundedLaplace.calibrate(guarantee, sensitivity, bounds=(0, 1))
+    assert made.profile(sensitivity).within(guarantee)
+
+
+def test_elementary_functions_are_within_their_budget():
+    """The float bounds allow 2⁻⁴⁷ for a whole formula: expm1, exp and log1p must be good to 2⁻⁵⁰ on this machine."""
+    rng = np.random.default_rng(15)
+    points = np.concatenate([-np.exp(rng.uniform(-30, 4, 1500)), -np.exp(rng.uniform(-3, 3, 500))])
+    for function, name in ((np.expm1, "expm1"), (np.exp, "exp"), (np.log1p, "log1p")):
+        arguments = -points if name == "log1p" else points
+        with precisely():
+            for x, found in zip(arguments.tolist(), function(arguments).tolist(), strict=True):
+                exact = getattr(ball(x), name)()
+                assert abs(ball(found) / exact - 1) < ball(2.0**-50), (name, x)
+
+
 def test_half_line_is_the_limit_of_long_domains():
     half = BoundedLaplace(scale=0.1, bounds=(0, None)).guarantee(UNIT).epsilon
     long = BoundedLaplace(scale=0.1, bounds=(0, 1e9)).guarantee(UNIT).epsilon

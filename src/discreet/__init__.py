@@ -24,6 +24,7 @@ _PUBLIC = {
     "Laplace": "mechanisms.laplace",
     "Gaussian": "mechanisms.gaussian",
     "BoundedLaplace": "mechanisms.bounded_laplace",
+    "bounded_laplace_scales": "bounded_scale",
     "BoundaryInflatedLaplace": "mechanisms.boundary_inflated",
     "BoundedCovariance": "mechanisms.covariance",
     "BoundedProportions": "mechanisms.proportion_vector",

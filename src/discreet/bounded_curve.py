@@ -32,6 +32,7 @@ _ROUNDING = 2.0**-47
 """Relative error allowed to each float formula here; expm1, exp and log1p are good to about 2⁻⁵²."""
 _COARSE_BITS = 12
 _FINE_STEPS = 60
+_BALL_HALVINGS = 60
 
 
 def _rise(x: Array) -> Array:
@@ -155,6 +156,12 @@ def total_variation(shift: Array, rest: Array) -> Array:
     return _value(shift, middle, middle, shift, rest)
 
 
+def overlap(shift: Array, rest: Array) -> Array:
+    """1 − δ(0), without cancellation."""
+    middle = np.minimum(rest / 2, _FLAT)
+    return 2 * np.exp(-shift / 2) * _rise((shift + rest) / 2) / _normaliser(middle, shift, rest)
+
+
 def divergence_bound(epsilon: Array, shift: Array, rest: Array, near: Array | None = None) -> Array:
     """An upper bound of δ(ε) = max over t, valid in spite of rounding and tight to about 1e-9.
 
@@ -253,13 +260,33 @@ class BoundedCurve:
         """A ball that holds the maximum of δ(ε; t) over all pairs, relatively about 1e-11 wide."""
         if epsilon >= self.total:
             return arb(0)
+        if epsilon == 0:
+            return self.middle()
         shift, rest = self._floats()
         centre = Fraction(float(worst_position(np.asarray(float(epsilon)), shift, rest)))
-        low, high = self._bracket(epsilon, centre, -1), self._bracket(epsilon, centre, 1)
-        top = self._value(epsilon, low or Fraction(0), high)
+        low, high = self._narrowed(epsilon, self._bracket(epsilon, centre, -1), self._bracket(epsilon, centre, 1))
+        top = self._value(epsilon, low, high)
         bottom = self._value(epsilon, centre, centre)
         bottom = bottom if bottom > 0 else arb(0)
         return bottom.union(top) if top > 0 else arb(0)
+
+    def _narrowed(
+        self, epsilon: Fraction, low: Fraction | None, high: Fraction | None
+    ) -> tuple[Fraction, Fraction | None]:
+        """Halve a bracket that the float solution left wide."""
+        start = low or Fraction(0)
+        for _ in range(_BALL_HALVINGS):
+            if high is None or high - start <= high * Fraction(1, 2**41):
+                break
+            middle = (start + high) / 2
+            slope = self._slope(epsilon, middle)
+            if slope > 0:
+                start = middle
+            elif slope < 0:
+                high = middle
+            else:
+                break
+        return start, high
 
     def _bracket(self, epsilon: Fraction, centre: Fraction, side: int) -> Fraction | None:
         """A point on one side of the maximum: as `_certain_side`, in balls. None is the far end of a half-line."""
@@ -278,11 +305,15 @@ class BoundedCurve:
         half = _rise_ball(ball(self.shift) / 2)
         if self.rest is None:
             return half
-        return (
-            half
-            * (2 * _rise_ball(ball(self.rest) / 2) + (-ball(self.rest) / 2).exp() * half)
-            / (self._normaliser(self.rest / 2))
-        )
+        reach = 2 * _rise_ball(ball(self.rest) / 2) + (-ball(self.rest) / 2).exp() * half
+        return half * reach / self._normaliser(self.rest / 2)
+
+    def overlap(self) -> arb:
+        """1 − δ(0), without cancellation: 2·e^{−shift/2}·E(width/2)/Z."""
+        gone = (-ball(self.shift) / 2).exp()
+        if self.rest is None:
+            return gone
+        return 2 * gone * _rise_ball(ball(self.shift + self.rest) / 2) / self._normaliser(self.rest / 2)
 
 
 def _rise_ball(x: arb) -> arb:

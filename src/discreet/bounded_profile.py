@@ -14,6 +14,7 @@ from flint import arb
 
 from discreet.bounded_concentration import concentration_bound
 from discreet.bounded_curve import BoundedCurve, divergence, worst_position
+from discreet.bounded_scale import WEAK_MU
 from discreet.envelope import dominates, first_certified
 from discreet.guarantees import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.profiles import Profile
@@ -179,5 +180,9 @@ class BoundedLaplaceProfile(Profile):
 
 def _tightest_mu(curve: BoundedCurve) -> float:
     """The smallest μ whose Gaussian curve covers this one: the two touch at ε = 0; certified everywhere."""
-    guess = 2 * math.sqrt(2) * float(curve.middle().erfinv())
+    guess = 2 * math.sqrt(2) * float(curve.overlap().erfcinv())
+    if not guess <= WEAK_MU:
+        implied = PureDP(up(curve.total)).to(GaussianDP)
+        assert isinstance(implied, GaussianDP)
+        return implied.mu
     return first_certified(guess * (1 + 2.0**-38), lambda mu: dominates(ball(decimal(mu)), curve))

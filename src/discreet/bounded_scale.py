@@ -20,15 +20,16 @@ from discreet.bounded_curve import (
     divergence,
     divergence_bound,
     largest_loss,
+    overlap,
     total_variation,
     worst_position,
 )
 from discreet.envelope import dominates, first_certified
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.rounding import ball, decimal, least, precisely
+from discreet.rounding import ball, decimal, least, normal_cdf, precisely
 
-__all__ = ["bounded_laplace_scale", "bounded_laplace_scales", "published_scale"]
+__all__ = ["WEAK_MU", "bounded_laplace_scale", "bounded_laplace_scales", "published_scale"]
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,8 @@ _MARGIN = 2.0**-45
 """Relative slack of the vectorised results: covers all rounding in `largest_loss` and in Δ, u − l and ε themselves."""
 _NEWTON_STEPS = 60
 _SECANT_STEPS = 60
+WEAK_MU = 8.0
+"""Beyond this a μ-GDP guarantee hides next to nothing, and is met through the ε-DP that implies it."""
 _CHUNK = 8192
 """Problems solved at a time: their arrays stay in cache."""
 
@@ -220,6 +223,15 @@ def bounded_laplace_scale(guarantee: Guarantee, change: Fraction, width: Fractio
             return least(lambda b: limit <= epsilon * Fraction(b), float(limit / epsilon))
         with precisely():
             return _scale_for_loss(ball(epsilon), limit, width)
+    try:
+        return _certified_scale(guarantee, limit, width)
+    except ArithmeticError:
+        raise InvalidParameter(
+            "guarantee", guarantee, "is too extreme for a certified scale", "Pass a value nearer to 1."
+        ) from None
+
+
+def _certified_scale(guarantee: Guarantee, limit: Fraction, width: Fraction | None) -> float:
     if isinstance(guarantee, ApproxDP):
         return _approximate_scale(guarantee, limit, width)
     if isinstance(guarantee, GaussianDP):
@@ -267,16 +279,23 @@ def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | N
     from scipy.optimize import brentq
 
     excess = _rest(change, width) / float(change)
-    goal = math.erf(guarantee.mu / math.sqrt(8))
-    if goal == 1.0:
-        raise InvalidParameter("guarantee", guarantee, "is too weak to calibrate noise to", "Pass a smaller μ.")
+    if guarantee.mu > WEAK_MU:  # the ε-DP that implies it: Φ(−μ/2) = 1/(1 + e^ε)
+        with precisely():
+            missed = normal_cdf(-ball(decimal(guarantee.mu)) / 2)
+            return _scale_for_loss((1 / missed - 1).log() * (1 - ball(2.0**-40)), change, width)
+    # Near 0 the curves meet in δ(0) = erf(μ/√8), far out in 1 − δ(0): whichever of the two is small.
+    apart, shared = math.erf(guarantee.mu / math.sqrt(8)), math.erfc(guarantee.mu / math.sqrt(8))
 
     def gap(log_shift: float) -> float:
         shift = np.asarray(math.exp(log_shift))
         rest = shift * excess if excess else np.asarray(0.0)
-        return math.log(float(total_variation(shift, rest)) / goal)
+        if apart < shared:
+            return math.log(float(total_variation(shift, rest)) / apart)
+        return math.log(shared / float(overlap(shift, rest)))
 
-    guess = float(change) / math.exp(brentq(gap, math.log(goal) - 1, math.log(goal) + 10, xtol=1e-15, rtol=1e-15))
+    # t lies between δ(0) and −2·ln(1 − δ(0)) + 2·ln 2.
+    low, high = math.log(apart) - 0.1, math.log(2 * math.log(2 / shared)) + 0.1
+    guess = float(change) / math.exp(brentq(gap, low, high, xtol=1e-15, rtol=1e-15))
     with precisely():
         mu = ball(decimal(guarantee.mu))
         # A margin of 2⁻³⁶ lets the certificate settle with few cells; without one the two curves touch at ε = 0.
