@@ -140,6 +140,32 @@ def test_rows_as_units_under_replace_one(nulls):
     assert result.confidence_interval(0.9999).contains(1.0)
 
 
+def test_natural_partitions_from_a_column():
+    rng = np.random.default_rng(4)
+    rows = 12_000
+    device = np.arange(rows) // 2
+    treated = device % 2 == 1
+    server = device // 2 % 12
+    click = rng.poisson(np.where(treated, 1.5, 1.0))
+    table = pa.table(
+        {"device": device, "arm": np.where(treated, "treatment", "control"), "click": click, "server": server}
+    )
+    columns = {"click": Bounds(0, 3, grid=1), "arm": ARMS, "server": Categories(list(range(12)))}
+    unit = PrivacyUnit("device", contribution=Contribution(groups=1, rows=1))
+    asked = {"by": "arm", "partition_by": "server", "unit_sum": Bounds(0, 6, grid=1), "method": "noise_aware"}
+    session = Session(table, Schema(columns=columns, unit=unit), ledger=":memory:", budget=PureDP(9.0))
+    result = session.compare_means("click", guarantee=PureDP(5.0), **asked)
+    sums = np.bincount(device, np.minimum(click, 3))
+    true = sums[1::2].mean() - sums[0::2].mean()
+    assert result.confidence_interval(0.9999).contains(true)
+    with pytest.raises(InvalidParameter, match="12 labels"):
+        session.compare_means("click", guarantee=PureDP(1.0), partitions=100, **asked)
+    replaced = Schema(columns=columns, unit=unit, neighbours=Neighbours.REPLACE_ONE, size=rows // 2)
+    session = Session(table, replaced, ledger=":memory:", budget=PureDP(9.0))
+    with pytest.raises(InvalidParameter, match="change its partition"):
+        session.compare_means("click", guarantee=PureDP(1.0), **asked)
+
+
 def test_refusals():
     table = impressions()
     with pytest.raises(InvalidParameter, match="partitions"):

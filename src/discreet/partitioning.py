@@ -18,7 +18,6 @@ from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
 from discreet.inference.mean_difference import MeanComparison
 from discreet.ledger import Ledger
-from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours
 from discreet.stability import unit_sum_steps
 from discreet.statistics.mean_difference import MeanDifference
@@ -44,13 +43,16 @@ def compare_column(
 ) -> MeanComparison:
     """Compare two arms of a data set on its engine; see `discreet.compare_means`.
 
-    ``bounded`` has one column of arms, control first, and one outcome. Under replace-one neighbours the sizes of arms
-    count as public only where rows are the units and no row can drop out.
+    ``bounded`` has one outcome and is grouped by arms, control first, and perhaps by a column of natural partitions.
+    Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
     """
     schema = bounded.schema
     labels, outcome = schema.categories(bounded.by[0]), schema.bounds(bounded.columns[0])
     if labels.cells != 2:
         raise InvalidParameter("by", bounded.by[0], "must have two labels, control first", "Declare two labels.")
+    natural = len(bounded.by) == 2
+    if natural:
+        partitions = _natural_partitions(bounded, partitions)
     settled = Settled.of(
         guarantee, ledger, method=method, as_published=False, neighbours=schema.neighbours, unit=schema.unit.name,
         spread=spread, rng=None,
@@ -62,7 +64,49 @@ def compare_column(
         bounds=(own.low, own.high), partitions=partitions, censor=censor,
         arm="private" if replaced and not fixed else arm,
     )  # fmt: skip
-    return compare_totals(arms_on_engine(bounded, partitions), statistic, settled)
+    arms = arms_by_column(bounded) if natural else arms_on_engine(bounded, partitions)
+    return compare_totals(arms, statistic, settled)
+
+
+def _natural_partitions(bounded: Bounded, partitions: int | None) -> int:
+    """Number of natural partitions; refuses what the proof does not cover."""
+    count = bounded.schema.categories(bounded.by[1]).cells
+    if partitions is not None and partitions != count:
+        raise InvalidParameter(
+            "partitions", partitions, f"column {bounded.by[1]!r} has {count} labels", "Leave it out."
+        )
+    if bounded.schema.neighbours is Neighbours.REPLACE_ONE:
+        raise InvalidParameter(
+            "partition_by", bounded.by[1], "a replaced record could change its partition, and move two of them",
+            "Use add/remove neighbours, or partitions by digest.",
+        )  # fmt: skip
+    return count
+
+
+def arms_by_column(bounded: Bounded) -> Arms:
+    """Totals by arm and natural partition: two columns of labels, of which a unit keeps one combination."""
+    name = bounded.columns[0]
+    labels = tuple(str(label) for label in bounded.schema.categories(bounded.by[0]).labels)
+    outcome = bounded.schema.bounds(name)
+    if bounded.unit_sum is None:
+        low, high = outcome.lowest, outcome.highest
+    else:
+        low, high = unit_sum_steps(bounded.schema, bounded.columns, bounded.unit_sum)
+    totals = bounded.totals([(name,), (name, name)])
+    shape = (len(labels), -1)
+    counts, sums, squares = (
+        np.asarray(values, dtype=object).reshape(shape)
+        for values in (totals.counts, totals.sums[(name,)], totals.sums[name, name])
+    )
+    return Arms(
+        low=float(low * outcome.step),
+        width=float((high - low) * outcome.step),
+        largest=high - low,
+        counts=counts.astype(np.int64),
+        sums=sums - low * counts,
+        squares=tuple(int(value) for value in (squares - 2 * low * sums + low**2 * counts).sum(axis=1)),
+        labels=labels,
+    )
 
 
 def arms_on_engine(bounded: Bounded, partitions: int | None) -> Arms:
@@ -79,7 +123,7 @@ def arms_on_engine(bounded: Bounded, partitions: int | None) -> Arms:
                 "partitions", partitions, "needs an id column as privacy unit, to tell units apart",
                 'Declare PrivacyUnit("id"), or use method="direct".',
             )  # fmt: skip
-        return _from_rows(bounded, outcome, labels)
+        return arms_by_column(bounded)
     low, high = unit_sum_steps(bounded.schema, bounded.columns, bounded.unit_sum)
     count = 1 if partitions is None else partitions
     counts, sums = np.zeros((len(labels), count), dtype=object), np.zeros((len(labels), count), dtype=object)
@@ -134,20 +178,3 @@ def _added_up(bounded: Bounded, pairs: Any, steps: tuple[int, int], partitions: 
     groups = ["c"] if partitions is None else ["c", "h"]
     totals = {"n": values.count(), "t": offsets.sum().cast(kind), "q": (offsets * offsets).sum().cast(kind)}
     return values.group_by(groups).aggregate(**totals)
-
-
-def _from_rows(bounded: Bounded, outcome: Bounds, labels: tuple[str, ...]) -> Arms:
-    """Where rows are the units: plain totals, moved to offsets."""
-    name = bounded.columns[0]
-    totals = bounded.totals([(name,), (name, name)])
-    low, high = outcome.lowest, outcome.highest
-    counts = np.array([int(value) for value in totals.counts], dtype=np.int64)
-    plain = [int(value) for value in totals.sums[(name,)]]
-    squared = [int(value) for value in totals.sums[name, name]]
-    sums = np.array([[s - low * int(n)] for s, n in zip(plain, counts, strict=True)], dtype=object)
-    squares = tuple(q - 2 * low * s + low**2 * int(n) for q, s, n in zip(squared, plain, counts, strict=True))
-    step = outcome.step
-    return Arms(
-        low=float(low * step), width=float((high - low) * step), largest=high - low, counts=counts[:, None], sums=sums,
-        squares=squares, labels=labels,
-    )  # fmt: skip

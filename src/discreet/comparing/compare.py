@@ -79,7 +79,8 @@ def compare_means(
     unit
         Whose data one outcome is.
     partition_labels
-        Natural partitions: for treatment and control the partition number of every unit.
+        Natural partitions: for treatment and control the partition number of every unit. It is public: a replaced
+        record keeps its partition.
     spread
         A guess of the outcome's standard deviation, for the choice of ``"best"``.
     rng
