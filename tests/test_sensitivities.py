@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -24,46 +24,14 @@ from discreet.statistics import (
     SumAndCount,
     Variance,
 )
+from discreet.statistics.conformance import check_statistic, worst_change
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 HALF = Fraction(1, 2)
 
 
-def _vector(value: Any) -> list[Fraction]:
-    return [Fraction(x) for x in np.atleast_1d(np.asarray(value, dtype=object))]
-
-
-def _l1(first: Any, second: Any) -> Fraction:
-    return sum((abs(a - b) for a, b in zip(_vector(first), _vector(second), strict=True)), Fraction(0))
-
-
-def _worst(value: Callable[[tuple[Any, ...]], Any], records: Iterable[Any], n: int, neighbours: Neighbours) -> Fraction:
-    """Largest ℓ₁ change over all data sets of n records and their neighbours; records are exchangeable."""
-    universe = list(records)
-    worst = Fraction(0)
-    known: dict[tuple[Any, ...], Any] = {}
-
-    def of(rows: tuple[Any, ...]) -> Any:
-        key = tuple(sorted(rows))
-        if key not in known:
-            known[key] = value(key)
-        return known[key]
-
-    for rest in _multisets(universe, n - 1):
-        values = [of((*rest, record)) for record in universe]
-        if neighbours is REPLACE:
-            worst = max(worst, max(_l1(a, b) for a in values for b in values))
-        else:
-            worst = max(worst, max(_l1(a, of(rest)) for a in values))
-            for a, record in zip(values, universe, strict=True):  # and the neighbour with n + 1 rows
-                worst = max(worst, max(_l1(a, of((*rest, record, more))) for more in universe))
-    return worst
-
-
-def _multisets(universe: list[Any], size: int) -> Iterator[tuple[Any, ...]]:
-    from itertools import combinations_with_replacement
-
-    return combinations_with_replacement(universe, size)
+def _worst(value: Any, records: Iterable[Any], n: int, neighbours: Neighbours) -> Fraction:
+    return worst_change(value, records, n=n, neighbours=neighbours)
 
 
 def _column(statistic: Any) -> Callable[[tuple[Any, ...]], Any]:
@@ -234,3 +202,36 @@ def test_pooled_covariance_where_records_change_cell(n: int, cells: int) -> None
     adding = _worst(_pooled_value(statistic), universe, n, ADD)
     declared = Fraction(statistic.sensitivity(n=n, neighbours=ADD).l1)
     assert adding <= declared <= adding * Fraction(4, 3)
+
+
+# ---- the conformance check itself ------------------------------------------------------------------------------
+
+
+class _TooSmall(Mean):
+    """A mutant that declares half of its sensitivity."""
+
+    name = "too_small"
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Any:
+        return Mean.sensitivity(self, n=2 * (n or 0), neighbours=neighbours)
+
+
+class _TooLarge(Mean):
+    """A mutant that declares twice its sensitivity."""
+
+    name = "too_large"
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Any:
+        return Mean.sensitivity(self, n=(n or 0) // 2, neighbours=neighbours)
+
+
+def test_the_check_passes_right_statistics_and_fails_wrong_ones() -> None:
+    universe = [0.0, 0.5, 1.0]
+    assert check_statistic(Variance(bounds=(0, 1)), universe, n=4, neighbours=REPLACE) == pytest.approx(1)
+    assert check_statistic(
+        Covariance(bounds=((0, 1), (0, 1))), [(0, 0), (0, 1), (1, 0), (1, 1)], n=4, neighbours=ADD, data=np.array
+    ) == pytest.approx(1)
+    with pytest.raises(AssertionError, match="more than the declared"):
+        check_statistic(_TooSmall(bounds=(0, 1)), universe, n=4, neighbours=REPLACE)
+    with pytest.raises(AssertionError, match="reaches only"):
+        check_statistic(_TooLarge(bounds=(0, 1)), universe, n=4, neighbours=REPLACE)

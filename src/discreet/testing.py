@@ -1,4 +1,4 @@
-"""Conformance kit: the checks that discreet's own mechanisms and ledgers pass, for anybody's.
+"""Conformance kit: the checks that discreet's own mechanisms, statistics and ledgers pass, for anybody's.
 
 Each function raises `AssertionError` with what was found, and returns a small report where all is well. Stochastic
 checks state their error rates; they draw from operating-system entropy unless a seed is given.
@@ -30,8 +30,17 @@ from discreet.ledger.conformance import check_ledger
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.noise.law import Law
 from discreet.sensitivity import Sensitivity
+from discreet.statistics.conformance import check_statistic
 
-__all__ = ["MechanismReport", "check_calibration", "check_ledger", "check_mechanism", "check_sampler", "exact_loss"]
+__all__ = [
+    "MechanismReport",
+    "check_calibration",
+    "check_ledger",
+    "check_mechanism",
+    "check_sampler",
+    "check_statistic",
+    "exact_loss",
+]
 
 Array = NDArray[np.float64]
 
