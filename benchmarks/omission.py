@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
 from discreet import PureDP
 from discreet.clustering import DPLloyd

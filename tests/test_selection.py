@@ -130,7 +130,7 @@ def test_gaussian_noise_is_post_processing_of_the_counts() -> None:
         mechanism.guarantee(COUNTS, PureDP)
     profile = mechanism.profile(COUNTS)
     for scores in ([3.0, 3.0], [5.0, 2.0], [0.0, 4.0]):
-        before, after = mechanism.probabilities(scores), mechanism.probabilities([*np.array(scores), 1.0, 0.0])
+        before, after = mechanism.probabilities(scores), mechanism.probabilities(np.add(scores, (1.0, 0.0)))
         for epsilon in (0.1, 0.5):
             delta = max(np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in ((before, after), (after, before)))
             assert delta <= profile.delta_at(epsilon)

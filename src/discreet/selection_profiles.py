@@ -1,4 +1,4 @@
-"""Profiles of mechanisms that choose: bounded range for the exponential mechanism, plain ε-DP for the others."""
+"""The profile of mechanisms of bounded range, such as the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 from flint import arb
 
-from discreet.errors import NoConversion
-from discreet.guarantees import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.guarantees import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.profiles import Profile
 from discreet.rounding import ball, decimal, precisely, up
 
-__all__ = ["GuaranteeProfile", "RangeProfile"]
+__all__ = ["RangeProfile"]
 
 
 class RangeProfile(Profile):
@@ -68,46 +67,3 @@ class RangeProfile(Profile):
 
     def to_dict(self) -> dict[str, Any]:
         return {"profile": "range", "span": str(self.span)}
-
-
-class GuaranteeProfile(Profile):
-    """What one guarantee implies and no more: the curve of the worst mechanism that satisfies it.
-
-    Examples
-    --------
-    >>> print(GuaranteeProfile(PureDP(1.0)).concentrated())
-    ZeroConcentratedDP(ρ=0.462117)
-    """
-
-    def __init__(self, guarantee: Guarantee) -> None:
-        self.stated = guarantee
-
-    def _delta(self, epsilon: float) -> float:
-        return self.stated.delta_at(epsilon)
-
-    def _epsilon(self, delta: float) -> float:
-        return self.stated.epsilon_at(delta)
-
-    def gaussian(self) -> GaussianDP:
-        result = self.stated.to(GaussianDP)
-        assert isinstance(result, GaussianDP)
-        return result
-
-    def pure(self) -> PureDP:
-        result = self.stated.to(PureDP)
-        assert isinstance(result, PureDP)
-        return result
-
-    def concentrated(self) -> ZeroConcentratedDP:
-        result = self.stated.to(ZeroConcentratedDP)
-        assert isinstance(result, ZeroConcentratedDP)
-        return result
-
-    def _reach(self) -> float:
-        try:
-            return min(self.pure().epsilon, 700.0)
-        except NoConversion:
-            return min(self.stated.epsilon_at(1e-12), 700.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "guarantee", "guarantee": self.stated.to_dict()}

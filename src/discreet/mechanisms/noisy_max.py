@@ -15,6 +15,7 @@ from scipy.special import log_ndtr
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.implied_profile import ImpliedProfile
 from discreet.mechanisms.permute_and_flip import flip_probabilities
 from discreet.mechanisms.selection import Selection, exact_scores, largest_move, moves_one_way
 from discreet.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
@@ -22,7 +23,6 @@ from discreet.noise.law import Truth, float_truth, generator
 from discreet.noise.race import noisy_argmax
 from discreet.profiles import GaussianProfile, LaplaceProfile, Profile
 from discreet.rounding import up
-from discreet.selection_profiles import GuaranteeProfile
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["ReportNoisyMax"]
@@ -119,7 +119,7 @@ class ReportNoisyMax(Selection):
         if self.noise == "laplace" and span == _total(sensitivity) / Fraction(self.scale):
             moves = sensitivity.moves or (sensitivity.require_l1(),)
             return LaplaceProfile(tuple(Fraction(move) / Fraction(self.scale) for move in moves))
-        return GuaranteeProfile(PureDP(up(span)))
+        return ImpliedProfile(PureDP(up(span)))
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None

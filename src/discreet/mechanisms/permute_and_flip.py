@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.guarantees import PureDP
+from discreet.implied_profile import ImpliedProfile
 from discreet.mechanisms.selection import Selection, exact_scores
 from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.events import exact_events
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.rounding import ball, up
-from discreet.selection_profiles import GuaranteeProfile
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["PermuteAndFlip", "flip_probabilities"]
@@ -82,9 +82,9 @@ class PermuteAndFlip(Selection):
         """factor × the distance that scores can move apart."""
         return Fraction(self.factor) * self._spread(sensitivity)
 
-    def profile(self, sensitivity: Sensitivity) -> GuaranteeProfile:
+    def profile(self, sensitivity: Sensitivity) -> ImpliedProfile:
         """What ε-DP implies."""
-        return GuaranteeProfile(PureDP(up(self.span(sensitivity))))
+        return ImpliedProfile(PureDP(up(self.span(sensitivity))))
 
     def probabilities(self, scores: Truth) -> NDArray[np.float64]:
         """Exact law of the choice."""
