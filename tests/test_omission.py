@@ -105,6 +105,21 @@ def test_apply_keeps_the_container() -> None:
         assert len(part) == int(step.kept(data, rng=1).sum())
 
 
+def test_columns_of_frames() -> None:
+    generator = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": generator.random(200), "y": generator.random(200), "z": ["a"] * 200})
+    tables = (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame))
+    plane = OutlierSuppression(0.2, 0.6, EuclideanDistance(((0, 1), (0, 1))), columns=("x", "y"))
+    line = OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1)), columns=("x",))
+    for step, array in ((plane, frame[["x", "y"]].to_numpy()), (line, frame["x"].to_numpy())):
+        plain = OutlierSuppression(step.m, step.M, step.distance).kept(array, rng=1)
+        for table in tables:
+            np.testing.assert_array_equal(step.kept(table, rng=1), plain)
+            assert len(step.apply(table, rng=1)) == plain.sum()
+    with pytest.raises(InvalidParameter, match="columns"):
+        OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1)), columns=("w",)).kept(frame)
+
+
 def test_guarantees_of_steps_invert() -> None:
     for step in (PoissonSample(0.25), OutlierSuppression(0.4, 0.5, DiscreteDistance())):
         target = ApproxDP(1.0, 1e-6)

@@ -88,6 +88,16 @@ class Omission(ABC):
             )
 
 
+def _columns(data: Any, names: tuple[str, ...]) -> NDArray[Any]:
+    """The named columns of a pandas, polars or pyarrow table: one row per record, or one value where there is one."""
+    known = list(getattr(data, "column_names", None) or getattr(data, "columns", []))
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise InvalidParameter("columns", names, "must be columns of the data", "Check their names.")
+    parts = [np.asarray(data[name]) for name in names]
+    return parts[0] if len(parts) == 1 else np.column_stack(parts)
+
+
 def _length(data: Any) -> int:
     try:
         return len(data)
@@ -147,6 +157,15 @@ class PoissonSample(Omission):
 class OutlierSuppression(Omission):
     """Delete each row with a probability between m and M that grows with its mean distance to all rows.
 
+    Parameters
+    ----------
+    m, M
+        Smallest and largest probability of deletion, 0 < m ≤ M < 1.
+    distance
+        `AbsoluteDistance`, `DiscreteDistance` or `EuclideanDistance`, with public bounds.
+    columns
+        Which columns of a frame the distance is between; not needed for arrays.
+
     Guarantee
     ---------
     See `discreet.amplification.outlier_suppression`; ε may grow.
@@ -162,6 +181,7 @@ class OutlierSuppression(Omission):
     m: float
     M: float
     distance: Distance
+    columns: tuple[str, ...] | None = None
     name: ClassVar[str] = "outlier_suppression"
 
     def __post_init__(self) -> None:
@@ -172,8 +192,9 @@ class OutlierSuppression(Omission):
         self, data: Any, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
     ) -> NDArray[np.bool_]:
         """Which rows stay; each is deleted exactly with probability out_D(x)."""
-        rows = self.distance.prepare(data)
-        scores = outlier_scores(data, self.m, self.M, self.distance)
+        values = data if self.columns is None else _columns(data, self.columns)
+        rows = self.distance.prepare(values)
+        scores = outlier_scores(values, self.m, self.M, self.distance)
         if rng is not None:
             return generator(rng).random(len(rows)) >= scores
         low, width = decimal(self.m), decimal(self.M) - decimal(self.m)
@@ -193,4 +214,5 @@ class OutlierSuppression(Omission):
 
     def to_dict(self) -> dict[str, Any]:
         """Name, probabilities and distance."""
-        return {"name": self.name, "m": self.m, "M": self.M, "distance": self.distance.to_dict()}
+        columns = None if self.columns is None else list(self.columns)
+        return {"name": self.name, "m": self.m, "M": self.M, "distance": self.distance.to_dict(), "columns": columns}
