@@ -62,9 +62,9 @@ def ours() -> list[Figure]:
             draws=SCALES,
             repeats=2,
         ),
-        figure("bounded draws", "discreet", bounded.sample, draws=DRAWS, repeats=9),
-        figure("bounded draws", "discreet, clamped", inflated.sample, draws=DRAWS, repeats=9),
-        figure("bounded draws", "exact Laplace", Laplace(scale=0.16).law(truth).sample, draws=DRAWS, repeats=9),
+        figure("bounded draws", "discreet", bounded.sample, draws=DRAWS, repeats=25),
+        figure("bounded draws", "discreet, clamped", inflated.sample, draws=DRAWS, repeats=25),
+        figure("bounded draws", "exact Laplace", Laplace(scale=0.16).law(truth).sample, draws=DRAWS, repeats=25),
     ]
 
 
