@@ -97,9 +97,9 @@ class Variance(PublicSizeStatistic):
 class StandardDeviation(Variance):
     """The standard deviation, by back-transformation (liu2019 section 2.2).
 
-    The sensitivity of a standard deviation is not the root of a variance's (a column of equal values that loses
-    one of them moves it by (c₁ − c₀)/√n), so the *variance* is protected, with the variance's sensitivity, and
-    the release takes the root: ``release(…).standard_deviation``, with its interval.
+    A standard deviation moves by as much as (c₁ − c₀)/√n (in a column of equal values one row moves to the other
+    end), far more than a variance does in its own units; so the *variance* is protected, with the variance's
+    sensitivity, and the release takes the root: ``release(…).standard_deviation``, with its interval.
 
     Examples
     --------
