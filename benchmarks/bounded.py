@@ -51,8 +51,6 @@ def ours() -> list[Figure]:
     """Time discreet."""
     pure, approximate = (problems(SCALES, approximate=kind) for kind in (False, True))
     truth = np.full(DRAWS, 0.3)
-    bounded = BoundedLaplace(scale=0.16, bounds=(0, 1)).law(truth)
-    inflated = BoundaryInflatedLaplace(scale=0.16, bounds=(0, 1)).law(truth)
     return [
         figure("ε-DP scales", "discreet", lambda: scales(pure), draws=SCALES),
         figure(
@@ -62,10 +60,22 @@ def ours() -> list[Figure]:
             draws=SCALES,
             repeats=2,
         ),
-        figure("bounded draws", "discreet", bounded.sample, draws=DRAWS, repeats=25),
-        figure("bounded draws", "discreet, clamped", inflated.sample, draws=DRAWS, repeats=25),
-        figure("bounded draws", "exact Laplace", Laplace(scale=0.16).law(truth).sample, draws=DRAWS, repeats=25),
+        *draws(truth),
     ]
+
+
+def draws(truth: NDArray[np.float64]) -> list[Figure]:
+    """Time the samplers in turns, so that other work on the machine meets them alike; the best of each counts."""
+    subjects = {
+        "discreet": BoundedLaplace(scale=0.16, bounds=(0, 1)).law(truth).sample,
+        "discreet, clamped": BoundaryInflatedLaplace(scale=0.16, bounds=(0, 1)).law(truth).sample,
+        "exact Laplace": Laplace(scale=0.16).law(truth).sample,
+    }
+    rounds = [
+        [figure("bounded draws", name, call, draws=DRAWS, repeats=1) for name, call in subjects.items()]
+        for _ in range(20)
+    ]
+    return [min(column, key=lambda row: row["ns"]) for column in zip(*rounds, strict=True)]
 
 
 def peer() -> tuple[list[Figure], list[str]]:

@@ -77,7 +77,7 @@ def _draw_chunk(
     cells = np.floor(noise)
     noise -= cells
     # What is left of the cell must clear both edges by the error bound; NaN never does.
-    clear = np.abs(np.subtract(noise, 0.5, out=noise), out=noise) < 0.5 - (error + _REST_ERROR)
+    clear = np.abs(np.subtract(noise, 0.5, out=noise), out=noise) < (0.5 - _REST_ERROR) - error
     cells += whole
     np.multiply(cells, grid, out=result[part])
     if not clear.all():

@@ -187,6 +187,7 @@ class GumbelFamily:
         return ball(_element(self.scale, index)) * gumbel_ball(bits, count)
 
 
+_SIGN_BIT = np.uint64(1 << 63)
 _WIDE = 2.0**-6
 _NEGLIGIBLE_TAIL = 64.0
 """exp(−64) is far below the error budget; capping here keeps slow subnormal numbers out of the exponential."""
@@ -232,7 +233,9 @@ class TruncatedLaplaceFamily:
             error = np.divide(in_cells * (5 * LOG_BUDGET), tail, out=tail)
         else:
             error = in_cells * mass * (2 * LOG_BUDGET) / tail + noise * LOG_BUDGET
-        return np.copysign(noise, signed, out=noise), error
+        # As copysign, which numpy does one by one: the noise is not negative, so its sign bit is free.
+        noise.view(np.uint64)[...] |= np.bitwise_and(signed.view(np.uint64), _SIGN_BIT, out=signed.view(np.uint64))
+        return noise, error
 
     def _masses_of_one_exponential(
         self, lower: Floats, scale: Floats, width: Floats, part: slice
