@@ -125,17 +125,18 @@ def test_swap_costs_by_brute_force() -> None:
     diameter = float(np.linalg.norm(np.ptp(universe, axis=0)))
     search = _LocalSearch(universe, weights, diameter, np.array([3, 17, 29]))
     cells = np.rint(cdist(universe, universe) / diameter * _CELLS)
-    costs = search.swap_costs()
-    for out in range(3):
-        for new in range(40):
+    for step in range(25):
+        costs = search.swap_costs()
+        assert search.cost() == weights @ cells[:, search.centres].min(axis=1)
+        for out, new in itertools.product(range(3), range(40)):
             if new in search.centres:
                 assert math.isinf(costs[out, new])
                 continue
             centres = search.centres.copy()
             centres[out] = new
             assert costs[out, new] == weights @ cells[:, centres].min(axis=1)
-    search.swap(1, 8)
-    assert search.cost() == weights @ cells[:, [3, 8, 29]].min(axis=1)
+        free = np.setdiff1d(np.arange(40), search.centres)
+        search.swap(step % 3, int(generator.choice(free)))
 
 
 def test_one_row_raises_every_cost_by_at_most_the_diameter() -> None:

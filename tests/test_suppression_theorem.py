@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from discreet.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
 from discreet.errors import InvalidParameter
-from discreet.guarantees import ApproxDP, PureDP
+from discreet.guarantees import ApproxDP, GaussianDP, PureDP
 from discreet.suppression import independent_deletion, suppression, suppressor_sensitivity
 
 
@@ -191,3 +191,13 @@ def test_distance_rules_have_unbounded_sensitivity() -> None:
 def test_refuses_what_is_no_law(algorithm, text) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidParameter, match=text):
         suppression(PureDP(1.0), algorithm, ["a"], largest=1)
+
+
+def test_refuses_other_guarantees_and_empty_universes() -> None:
+    half = independent_deletion(lambda data: [0.5] * len(data))
+    with pytest.raises(InvalidParameter, match="PureDP or ApproxDP"):
+        suppression(GaussianDP(1.0), half, ["a"], largest=1)
+    with pytest.raises(InvalidParameter, match="universe"):
+        suppression(PureDP(1.0), half, [], largest=1)
+    with pytest.raises(InvalidParameter, match="largest"):
+        suppression(PureDP(1.0), half, ["a"], largest=0)

@@ -80,7 +80,7 @@ def suppression(guarantee: Guarantee, algorithm: Algorithm, universe: Iterable[H
     >>> round(suppression(PureDP(1.0), half, universe=["a", "b"], largest=3).epsilon, 6)
     0.620115
     """
-    requirements.instance("guarantee", guarantee, PureDP | ApproxDP, "PureDP(1.0)")  # type: ignore[arg-type]
+    requirements.instance("guarantee", guarantee, (PureDP, ApproxDP), "PureDP(1.0)")
     delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
     assert isinstance(guarantee, PureDP | ApproxDP)
     with precisely():

@@ -28,6 +28,8 @@ __all__ = ["KMedian", "KMedianPlan"]
 Array = NDArray[np.float64]
 _CELLS = 2**30
 """Distances are whole numbers of 2⁻³⁰ of the diameter, so that costs are exact sums."""
+_BLOCK = 1 << 15
+"""Distances that are worked on at once: 256 kB."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,9 @@ class _LocalSearch:
     """Centres with, for every demand, the nearest and second nearest of them, so that all swaps are priced at once.
 
     cost(F − x + y) = Σ_p w_p·min(d(p, y), d₁(p)) + Σ_{p nearest to x} w_p·[min(d(p, y), d₂(p)) − min(d(p, y), d₁(p))].
+
+    A swap changes d₁ or d₂ of some demands only, and only their terms are computed again. All numbers are whole, so the
+    updated sums stay exact.
     """
 
     def __init__(self, universe: Array, weights: Array, diameter: float, start: NDArray[np.intp]) -> None:
@@ -233,6 +238,10 @@ class _LocalSearch:
         self.distances = np.rint(cdist(universe[occupied], universe) / diameter * _CELLS)
         np.minimum(self.distances, _CELLS, out=self.distances)
         self.centres = np.asarray(start)
+        self.first, self.nearest, self.second = self._two_nearest()
+        self.common = np.zeros(len(universe))
+        self.extra = np.zeros((len(start), len(universe)))
+        self._add(np.arange(len(occupied)), 1.0)
 
     def _two_nearest(self) -> tuple[NDArray[np.intp], Array, Array]:
         to_centres = self.distances[:, self.centres]
@@ -243,25 +252,40 @@ class _LocalSearch:
         second = to_centres.min(axis=1) if len(self.centres) > 1 else np.full(len(first), float(_CELLS))
         return first, nearest, second
 
+    def _add(self, rows: NDArray[np.intp], sign: float) -> None:
+        """Add the terms of some demands to the sums, or take them away; in blocks that stay in cache."""
+        if rows.size == 0:
+            return
+        weights, owner = sign * self.weights[rows], self.first[rows]
+        nearest, second = self.nearest[rows, None], self.second[rows, None]
+        # One row of weights per centre: the demands that are nearest to it.
+        shares = np.where(owner == np.arange(len(self.centres))[:, None], weights, 0.0)
+        block = max(1, _BLOCK // rows.size)
+        for start in range(0, len(self.common), block):
+            part = slice(start, start + block)
+            distances = self.distances[rows, part]
+            capped = np.minimum(distances, nearest)
+            self.common[part] += weights @ capped
+            np.minimum(distances, second, out=distances)
+            distances -= capped
+            self.extra[:, part] += shares @ distances
+
     def cost(self) -> float:
         """Sum of distances, in grid cells."""
-        return float(self.weights @ self.distances[:, self.centres].min(axis=1)) if len(self.weights) else 0.0
+        return float(self.weights @ self.nearest)
 
     def swap_costs(self) -> Array:
         """Costs of replacing each centre (rows) by each position (columns); positions in use cost infinity."""
-        first, nearest, second = self._two_nearest()
-        capped = np.minimum(self.distances, nearest[:, None])
-        common = self.weights @ capped
-        costs = np.repeat(common[None], len(self.centres), axis=0)
-        for index in range(len(self.centres)):
-            own = first == index
-            if own.any():
-                extra = np.minimum(self.distances[own], second[own, None]) - capped[own]
-                costs[index] += self.weights[own] @ extra
+        costs = self.common + self.extra
         costs[:, self.centres] = np.inf
-        return costs
+        return np.asarray(costs)
 
     def swap(self, out: int, new: int) -> None:
         """Replace centre number ``out`` by position ``new``."""
         self.centres = self.centres.copy()
         self.centres[out] = new
+        first, nearest, second = self._two_nearest()
+        changed = np.flatnonzero((first != self.first) | (nearest != self.nearest) | (second != self.second))
+        self._add(changed, -1.0)
+        self.first, self.nearest, self.second = first, nearest, second
+        self._add(changed, 1.0)
