@@ -139,7 +139,7 @@ class _Race:
             earliest = finish - doubt
             bar = np.fmin.reduce(finish + doubt, axis=1, keepdims=True)
             contenders = ~(earliest > bar)  # NaN stays in the race
-        first = contenders.argmax(axis=1)
+        first: NDArray[np.intp] = contenders.argmax(axis=1)
         for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
             first[row] = self._photo_finish(np.flatnonzero(contenders[row]), words[row], entropy)
         return first
