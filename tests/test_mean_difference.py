@@ -645,6 +645,10 @@ def test_the_best_method_is_chosen_from_public_facts():
     purse = Purse(PureDP(0.5))
     assert isinstance(Best(spread=10.0).chosen(purse, setting), NoiseAware)  # bounds far beyond the spread
     assert isinstance(Best(spread=500.0).chosen(purse, setting), Direct)
+    assert NoiseAware().share(purse, setting) == 0.3
+    assert NoiseAware(0.2).share(purse, setting) == 0.2
+    assert NoiseAware(spread=10.0).share(purse, setting) == 0.3
+    assert NoiseAware(spread=10.0).share(Purse(PureDP(5.0)), setting) == 0.1  # little is unknown, little is needed
 
 
 def test_plans_agree_with_simulations():

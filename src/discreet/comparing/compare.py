@@ -82,7 +82,7 @@ def compare_means(
         Natural partitions: for treatment and control the partition number of every unit. It is public: a replaced
         record keeps its partition.
     spread
-        A guess of the outcome's standard deviation, for the choice of ``"best"``.
+        A guess of the outcome's standard deviation, for the choice of ``"best"`` and of budget shares.
     rng
         A seed or generator simulates.
 
@@ -160,7 +160,7 @@ def method_named(method: str | Method, *, as_published: bool = False, spread: fl
     """The method object behind a name."""
     if isinstance(method, Method):
         return method
-    own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware()}
+    own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware(spread=spread)}
     if method in own:
         if as_published:
             raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")

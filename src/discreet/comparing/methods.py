@@ -28,6 +28,9 @@ from discreet.statistics.mean_difference import (
 
 __all__ = ["Best", "Direct", "Finding", "Method", "NoiseAware", "Setting"]
 
+PLACEMENT_SHARE = 0.3
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -156,21 +159,38 @@ class NoiseAware(Method):
     Parameters
     ----------
     placement_share
-        Share of the budget for the placement.
+        Share of the budget for the placement. Where it is left out it is chosen from public facts: the one with the
+        least expected error for ``spread``, and 0.3 without it, which is close to the best wherever this method is
+        better than the direct one.
+    spread
+        A guess of the outcome's standard deviation.
     """
 
     name: ClassVar[str] = "noise_aware"
-    placement_share: float = 0.3
+    placement_share: float | None = None
+    spread: float | None = None
 
     def __post_init__(self) -> None:
-        if requirements.probability("placement_share", self.placement_share) == 0:
+        if self.placement_share is not None and requirements.probability("placement_share", self.placement_share) == 0:
             raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
+        if self.spread is not None:
+            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
 
     def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "placement_share": self.placement_share}
+        return {"name": self.name, "placement_share": self.placement_share, "spread": self.spread}
+
+    def share(self, purse: Purse, setting: Setting) -> float:
+        """The share of the budget for the placement, from public facts."""
+        if self.placement_share is not None:
+            return self.placement_share
+        if self.spread is None or setting.sizes is None:
+            return PLACEMENT_SHARE
+        sizes, spread = setting.sizes, self.spread
+        return min(_SHARES, key=lambda share: expected_error(NoiseAware(share), purse, setting, sizes, spread))
 
     def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
-        first, second = purse.split([self.placement_share, 1 - self.placement_share])
+        share = self.share(purse, setting)
+        first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
         low, high = placed(start, setting.partitions, setting.censor)
@@ -198,7 +218,8 @@ class NoiseAware(Method):
 
     def arm_means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
         """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
-        first, second = purse.split([self.placement_share, 1 - self.placement_share])
+        share = self.share(purse, setting)
+        first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         starts = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
         intervals = [placed(start, setting.partitions, setting.censor) for start in starts]
@@ -280,9 +301,10 @@ class Best(Method):
         low, high = setting.statistic.bounds
         spread = (high - low) / 100 if self.spread is None else self.spread
         direct, aware = (
-            expected_error(method, purse, setting, setting.sizes, spread) for method in (Direct(), NoiseAware())
+            expected_error(method, purse, setting, setting.sizes, spread)
+            for method in (Direct(), NoiseAware(spread=self.spread))
         )
-        return NoiseAware() if aware < direct else Direct()
+        return NoiseAware(spread=self.spread) if aware < direct else Direct()
 
     def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
         return self.chosen(purse, setting).run(arms, purse, setting)
@@ -298,7 +320,8 @@ def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequen
         return math.sqrt(sampling + direct_noise)
     if not isinstance(method, NoiseAware):
         raise InvalidParameter("method", method, "has no closed expected error", 'Use "direct" or "noise_aware".')
-    first, second = purse.split([method.placement_share, 1 - method.placement_share])
+    share = method.share(purse, setting)
+    first, second = purse.split([share, 1 - share])
     start_noise = direct_noise / unit * _unit_variance(first, setting)
     count = setting.partitions
     sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)

@@ -128,7 +128,7 @@ def plan_comparison(
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
     setting, purse = Setting(statistic, neighbours, sizes), Purse(guarantee)
-    methods = [Direct(), NoiseAware()] if count is not None else [Direct()]
+    methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
     errors = {method.name: expected_error(method, purse, setting, sizes, guess) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     tail = 1 - (1 - requirements.level(level)) / 2

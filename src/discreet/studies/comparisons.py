@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.comparing.methods import noise_aware_contrast, placed
+from discreet.comparing.methods import PLACEMENT_SHARE, noise_aware_contrast, placed
 from discreet.comparing.paper import PaperMethod, paper_method
 from discreet.comparing.spending import Purse
 from discreet.guarantees import Guarantee
@@ -78,7 +78,7 @@ def direct(sample: Sample, purse: Purse, bounds: Bounds) -> list[ArmMean]:
 
 
 def noise_aware(
-    sample: Sample, purse: Purse, bounds: Bounds, censor: tuple[float, float], share: float = 0.3
+    sample: Sample, purse: Purse, bounds: Bounds, censor: tuple[float, float], share: float = PLACEMENT_SHARE
 ) -> Contrast:
     """The noise-aware method on all repeats."""
     assert purse.rng is not None
