@@ -1,6 +1,6 @@
 """Bounded totals: the same cells on every engine, exact limits, a uniform choice, and no influence of others."""
 
-import hashlib
+import itertools
 import shutil
 from collections import Counter, defaultdict
 from fractions import Fraction
@@ -18,8 +18,10 @@ from discreet.bounding import Bounded
 from discreet.errors import DiscreetError, SourceError
 from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.sensitivity import Neighbours
+from discreet.source_conformance import documented_choice
 from discreet.sources import open_source
 from discreet.stability import stability
+from discreet.testing import check_source
 
 ARMS, REGIONS = ["A", "B"], ["north", "south", "east", "west", 'it\'s "x"; DROP']
 SPEND, VISITS = Bounds(-2, 10, grid=0.25), Bounds(0, 7, grid=1, nulls=3)
@@ -114,50 +116,29 @@ def encoded(table, by, columns, schema):
             yield (int(row["user"]), cell, *steps)
 
 
-def digest(*parts):
-    return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
-
-
-def choose(rows, limits, salt):
-    """The documented choice, row by row in plain Python."""
-    by_unit = defaultdict(list)
-    for row in rows:
-        by_unit[row[0]].append(row[1:])
-    kept = []
-    for user, own in by_unit.items():
-        if limits.groups is not None:
-            cells = sorted({row[0] for row in own}, key=lambda c: (digest(salt, c // 8, user)[8 * (c % 8) :][:8], c))
-            own = [row for row in own if row[0] in cells[: limits.groups]]
-        copies, keyed = Counter(), []
-        for row in own:
-            keyed.append((digest(salt, *row, copies[row], user)[:12], row))
-            copies[row] += 1
-        keyed.sort()
-        scopes = Counter()
-        for _, row in keyed:
-            scope = None if limits.rows is None else row[0]
-            if scopes[scope] < (limits.total or limits.rows):
-                scopes[scope] += 1
-                kept.append((user, *row))
-    return kept
-
-
-LIMITS = [Contribution(groups=2, rows=2), Contribution(rows=1), Contribution(total=3), Contribution(groups=3, rows=9)]
-
-
 @pytest.mark.parametrize("kind", ENGINES)
 def test_every_engine_keeps_the_documented_rows(kind, tmp_path):
-    table, by, columns = make_rows(), ("arm", "region"), (ODD, "visits")
-    data = to_engine(kind, table, tmp_path)
-    for limits in LIMITS[:2] if kind == "spark" else LIMITS:
-        schema = make_schema(limits)
-        bounded = Bounded(dataset=data, schema=schema, by=by, columns=columns, squares=True, salt="s1")
-        totals = bounded.totals([(ODD,), ("visits",), (ODD, "visits"), (ODD, ODD)])
-        kept = choose(encoded(table, by, columns, schema), limits, "s1")
-        expected = np.zeros((5, 10), dtype=int)
-        for _, cell, spend, visits in kept:
-            expected[:, cell] += [1, spend, visits, spend * visits, spend * spend]
-        np.testing.assert_array_equal([totals.counts, *totals.sums.values()], expected)
+    """One body for all engines: cells, limits, histograms, and what others keep when a unit is removed."""
+    places = itertools.count()
+
+    def make(arrow):
+        directory = tmp_path / str(next(places))
+        directory.mkdir()
+        return to_engine(
+            kind, arrow.to_pandas(integer_object_nulls=True).astype({"user": "Int64", "visits": "Int64"}), directory
+        )
+
+    report = check_source(make, quick=kind == "spark")
+    assert report.engine == ("pyspark" if kind == "spark" else "duckdb")
+
+
+def test_a_faulty_engine_is_found():
+    def swapped(arrow):
+        half = arrow.num_rows // 2
+        return open_source(pa.concat_tables([arrow.slice(0, half), arrow.slice(half).slice(1)]))
+
+    with pytest.raises(AssertionError, match="differ"):
+        check_source(swapped, quick=True)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -167,7 +148,7 @@ def test_histograms_and_unit_sums_agree_with_plain_python(kind, tmp_path):
     found = Bounded(dataset=data, schema=schema, by=("arm",), columns=(ODD,), salt="s2").histograms()
     rows = list(encoded(table, ("arm",), (ODD,), schema))
     expected = [Counter(), Counter()]
-    for _, cell, spend in choose(rows, limits, "s2"):
+    for _, cell, spend in documented_choice(rows, limits, "s2"):
         expected[cell][spend] += 1
     assert [dict(zip(*map(list, one), strict=True)) for one in found] == [dict(one) for one in expected]
 
@@ -212,15 +193,15 @@ def test_a_removed_unit_changes_only_its_own_contribution():
 
 
 def test_the_choice_is_uniform_over_salts():
-    # The engines keep exactly what `choose` keeps (above), so `choose` is what is tested, over many salts.
+    # The engines keep exactly what the documented choice keeps (above), so that is what is tested, over many salts.
     # χ² over the 10 pairs of 5 cells, and over 12 rows of one user: each fails by chance once in 10⁴, and finds a
     # pair (a row) that is kept 1.2 times as often as it should be with probability above 0.99.
     pairs, kept_rows = Counter(), Counter()
     rows = [(1, 0, step) for step in range(12)]
     for salt in range(4000):
-        kept = choose([(1, cell) for cell in range(5)], Contribution(groups=2, rows=1), salt)
+        kept = documented_choice([(1, cell) for cell in range(5)], Contribution(groups=2, rows=1), str(salt))
         pairs[tuple(sorted(cell for _, cell in kept))] += 1
-        kept_rows.update(choose(rows, Contribution(rows=4), salt))
+        kept_rows.update(documented_choice(rows, Contribution(rows=4), str(salt)))
     assert len(pairs) == 10
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
     # Four of twelve rows without replacement vary less than independent draws: scale χ² to have mean 11.
@@ -238,7 +219,7 @@ def test_cells_of_large_tables_are_chosen_as_documented():
     limits = Contribution(groups=4, rows=1)
     bounded = Bounded(dataset=open_source(table), schema=schema, by=("label",), contribution=limits, salt="s")
     rows = [(int(user), labels.index(label)) for user, label in table.itertuples(index=False)]
-    expected = Counter(cell for _, cell in choose(rows, limits, "s"))
+    expected = Counter(cell for _, cell in documented_choice(rows, limits, "s"))
     assert bounded.totals().counts.tolist() == [expected[cell] for cell in range(50)]
 
 
@@ -270,8 +251,6 @@ def test_stability_covers_the_worst_neighbours(neighbours, low, high, limits):
 
 def _contributions(limits, cells, low, high):
     """Extreme contributions of one unit: rows per cell at either bound."""
-    import itertools
-
     most = limits.most_rows_in_a_group()
     for rows in itertools.product(range(most + 1), repeat=cells):
         if sum(rows) > limits.most_rows(cells) or np.count_nonzero(rows) > limits.most_groups(cells):

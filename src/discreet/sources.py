@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +75,8 @@ def open_source(source: Any, *, table: str | None = None, engine: Any = None, me
     Parameters
     ----------
     source
-        A pandas, polars or pyarrow table; the path or glob of CSV or Parquet files; an ibis table; a DuckDB, Spark or
-        ibis connection; or the address of one (``"duckdb://sales.db"``, ``"spark://host:7077"``).
+        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table; a DuckDB,
+        Spark or ibis connection; or the address of one (``"duckdb://sales.db"``, ``"spark://host:7077"``).
     table
         Name of the table, where ``source`` is a connection or its address.
     engine
@@ -104,6 +104,8 @@ def open_source(source: Any, *, table: str | None = None, engine: Any = None, me
         if "://" in text:
             return _from_connection(_address(text), table, text)
         return _from_path(text, table, engine, memory)
+    if kind == "pyspark.DataFrame":
+        return _from_spark_frame(source)
     connection = _connection(source)
     if connection is not None:
         return _from_connection(connection, table, kind)
@@ -249,12 +251,14 @@ def _spark(master: str) -> Any:
         raise MissingExtra(missing.name or "pyspark", "spark") from None
     if master.startswith("local") and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SourceError("engine = 'spark': a local Spark needs Java, and there is none. Install Java 17.")
-    settings: Mapping[str, str] = {
+    settings = {
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "8",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
     }
+    if master.startswith("local"):  # one machine gains nothing from the 200 partitions of a cluster
+        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     builder = SparkSession.builder.master(master).appName("discreet")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -265,6 +269,13 @@ def _from_spark(session: Any) -> Any:
     import ibis
 
     return ibis.pyspark.connect(session)
+
+
+def _from_spark_frame(frame: Any) -> Dataset:
+    label = f"discreet_source_{os.urandom(6).hex()}"
+    frame.createOrReplaceTempView(label)
+    connection = _from_spark(frame.sparkSession)
+    return Dataset(connection.table(label), connection, "Spark frame")
 
 
 def _connection(source: Any) -> Any:

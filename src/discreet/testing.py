@@ -30,6 +30,7 @@ from discreet.ledger.conformance import check_ledger
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.noise.law import Law
 from discreet.sensitivity import Sensitivity
+from discreet.source_conformance import check_source
 from discreet.statistics.conformance import check_statistic
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "check_ledger",
     "check_mechanism",
     "check_sampler",
+    "check_source",
     "check_statistic",
     "exact_loss",
 ]
@@ -117,8 +119,9 @@ def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float)
         except DiscreetError:
             continue
         raise AssertionError(f"{mechanism}: accepts {refused} as a truth")
+    # Ledgers are charged by the guarantee, the audit compares the profile: the one must follow from the other.
     own = mechanism.guarantee(sensitivity)
-    assert own.within(own), f"{mechanism}: its guarantee is not within itself"
+    assert mechanism.profile(sensitivity).within(own), f"{mechanism}: claims {own}, which its profile does not give"
 
 
 def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> ExactAudit:
