@@ -8,6 +8,7 @@ secret: the guarantee is lost when the kept rows are shown.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -27,11 +28,11 @@ from discreet.guarantees import ApproxDP, PureDP
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.noise.events import exact_events
 from discreet.noise.law import generator
-from discreet.outliers import Distance, outlier_scores
+from discreet.outliers import Distance, distance_from_dict, outlier_scores
 from discreet.rounding import ball, decimal
 from discreet.sensitivity import Neighbours
 
-__all__ = ["Omission", "OutlierSuppression", "PoissonSample"]
+__all__ = ["Omission", "OutlierSuppression", "PoissonSample", "omission_from_dict"]
 
 G = TypeVar("G", PureDP, ApproxDP)
 
@@ -216,3 +217,23 @@ class OutlierSuppression(Omission):
         """Name, probabilities and distance."""
         columns = None if self.columns is None else list(self.columns)
         return {"name": self.name, "m": self.m, "M": self.M, "distance": self.distance.to_dict(), "columns": columns}
+
+
+def omission_from_dict(data: Mapping[str, Any]) -> Omission:
+    """Read what `Omission.to_dict` wrote; unknown steps are refused.
+
+    Examples
+    --------
+    >>> omission_from_dict({"name": "poisson_sample", "rate": 0.5})
+    PoissonSample(rate=0.5)
+    """
+    fields = dict(data)
+    name = fields.pop("name", None)
+    if name == PoissonSample.name:
+        return PoissonSample(**fields)
+    if name == OutlierSuppression.name:
+        columns = fields.pop("columns", None)
+        distance = distance_from_dict(fields.pop("distance"))
+        return OutlierSuppression(distance=distance, columns=None if columns is None else tuple(columns), **fields)
+    known = [PoissonSample.name, OutlierSuppression.name]
+    raise InvalidParameter("step", name, f"must be one of {known}", "Check the file.")

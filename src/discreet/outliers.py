@@ -7,6 +7,7 @@ lies in [0, 1] by public facts alone: values outside the bounds count as the nea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -19,7 +20,14 @@ from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.rounding import ball
 
-__all__ = ["AbsoluteDistance", "DiscreteDistance", "Distance", "EuclideanDistance", "outlier_scores"]
+__all__ = [
+    "AbsoluteDistance",
+    "DiscreteDistance",
+    "Distance",
+    "EuclideanDistance",
+    "outlier_scores",
+    "distance_from_dict",
+]
 
 Array = NDArray[np.float64]
 _BLOCK = 1 << 22
@@ -248,3 +256,21 @@ def outlier_scores(data: ArrayLike, m: float, M: float, distance: Distance) -> A
     """
     requirements.instance("distance", distance, Distance, "AbsoluteDistance((0, 125))")
     return np.asarray(m + (M - m) * distance.mean_distances(data))
+
+
+def distance_from_dict(data: Mapping[str, Any]) -> Distance:
+    """Read what `Distance.to_dict` wrote; unknown distances are refused.
+
+    Examples
+    --------
+    >>> distance_from_dict({"name": "absolute", "bounds": [0, 125]})
+    AbsoluteDistance(bounds=(0.0, 125.0))
+    """
+    fields = dict(data)
+    kinds: dict[Any, type[Distance]] = {
+        kind.name: kind for kind in (AbsoluteDistance, DiscreteDistance, EuclideanDistance)
+    }
+    name = fields.pop("name", None)
+    if name not in kinds:
+        raise InvalidParameter("distance", name, f"must be one of {sorted(kinds)}", "Check the file.")
+    return kinds[name](**fields)

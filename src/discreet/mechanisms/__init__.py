@@ -1,5 +1,6 @@
 """Mechanisms: how a value is protected."""
 
+from discreet.mechanisms.behind_omission import BehindOmission
 from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.clipped import Clipped
@@ -17,6 +18,7 @@ from discreet.mechanisms.rank_deficient import RankDeficientGaussian
 from discreet.mechanisms.tied_pair import TiedPair
 
 __all__ = [
+    "BehindOmission",
     "TiedPair",
     "BoundedProportions",
     "BoundedCovariance",
