@@ -510,6 +510,17 @@ def test_own_methods_find_the_effect(columns):
     assert 0 < result.privacy_share < 1
 
 
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 900.0])
+def test_extreme_budgets_give_honest_answers(columns, epsilon):
+    for seed in range(5):
+        for method in ("direct", "noise_aware"):
+            result = compare_means(
+                *columns, bounds=(0, 20), guarantee=PureDP(epsilon), partitions=100, method=method, rng=seed
+            )
+            assert math.isfinite(result.estimate)
+            assert result.confidence_interval(0.9999).contains(0.5)
+
+
 @pytest.mark.parametrize("arm", ["public", "private"])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_both_neighbour_relations(columns, neighbours, arm):

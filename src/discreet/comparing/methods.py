@@ -193,8 +193,8 @@ class NoiseAware(Method):
         first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
-        low, high = placed(start, setting.partitions, setting.censor)
-        pieces = WinsorizedMoments(interval=(float(low), float(high)), partitions=setting.partitions, norm=second.norm)
+        low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
+        pieces = WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
         partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
         a, c = np.asarray(partitioned.value)
         error = math.sqrt(sum(float(arm.variance_error) ** 2 for arm in means))
@@ -209,7 +209,7 @@ class NoiseAware(Method):
             laplace=partitioned.laplace,
         )  # fmt: skip
         noisy = {
-            "interval": [float(low), float(high)],
+            "interval": [low, high],
             "winsorized_moments": [float(a), float(c)],
             "moments": np.asarray(measured.value).tolist(),
             "noise_scales": [measured.scale, partitioned.scale],
@@ -222,9 +222,10 @@ class NoiseAware(Method):
         first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         starts = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
-        intervals = [placed(start, setting.partitions, setting.censor) for start in starts]
+        bounds = (arms.low, arms.low + arms.width)
+        intervals = [within(placed(start, setting.partitions, setting.censor), bounds) for start in starts]
         pieces = [
-            WinsorizedMoments(interval=(float(low), float(high)), partitions=setting.partitions, norm=second.norm)
+            WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
             for low, high in intervals
         ]
         values = [value for piece, own in zip(pieces, arms.means, strict=True) for value in piece.value(own)]
@@ -248,7 +249,7 @@ class NoiseAware(Method):
             for (low, high), (a, c), start, mean in zip(intervals, noisy, starts, means, strict=True)
         ]  # fmt: skip
         return found, {
-            "intervals": [[float(low), float(high)] for low, high in intervals],
+            "intervals": [[low, high] for low, high in intervals],
             "winsorized_moments": noisy.tolist(),
             "moments": np.asarray(measured.value).tolist(),
             "noise_scales": [measured.scale, partitioned.scale],
@@ -261,6 +262,12 @@ def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tup
     doubt = np.sqrt(start.noise_variance)
     reach_low, reach_high = (-float(ndtri(share)) for share in censor)
     return start.estimate - reach_low * sigma - doubt, start.estimate + reach_high * sigma + doubt
+
+
+def within(interval: tuple[Any, Any], bounds: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval that partition values can reach; all of it where noise put the interval outside."""
+    low, high = max(float(interval[0]), bounds[0]), min(float(interval[1]), bounds[1])
+    return (low, high) if low < high else bounds
 
 
 def noise_aware_contrast(posterior: NoiseAwarePosterior, *, laplace: bool) -> Contrast:
