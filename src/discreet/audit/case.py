@@ -39,6 +39,8 @@ class Case:
         Whether this pair reaches the claim, so that the audits must come close to it.
     slow
         Whether outputs are made one by one: then fewer are drawn.
+    deep_only
+        Whether even few outputs take long, so that only the deep run draws them.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Case:
     exact: Callable[[], ExactAudit] | None = None
     tight: bool = True
     slow: bool = False
+    deep_only: bool = False
 
 
 def one_by_one(mechanism: Mechanism, truth: Any) -> Draw:

@@ -21,7 +21,7 @@ from discreet.audit.exact import (
     audit_exactly,
     audit_laws,
 )
-from discreet.audit.path_cases import omission_cases, pipeline_case
+from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.mechanisms import (
     BoundaryInflatedLaplace,
@@ -54,6 +54,8 @@ def cases() -> list[Case]:
         *quantile_cases(),
         *omission_cases(),
         pipeline_case(),
+        *model_cases(),
+        session_case(),
     ]
 
 

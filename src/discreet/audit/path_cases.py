@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.case import UNIT, Case, Draw
 from discreet.audit.exact import Cells, ExactAudit, audit_cells, law_cells
+from discreet.audit.neighbours import unit_pairs
+from discreet.clustering.kmedian import KMedian
+from discreet.clustering.lloyd import DPLloyd
+from discreet.comparing.compare import compare_means
 from discreet.composed_profile import compose_profiles
-from discreet.guarantees import ApproxDP, PureDP
+from discreet.estimators.naive_bayes import GaussianNaiveBayes
+from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.ledger import Ledger
 from discreet.mechanisms import ExponentialMechanism, Gaussian, Laplace
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.outliers import AbsoluteDistance, outlier_scores
+from discreet.questions import Question, Questions, Selection
+from discreet.releases import release
+from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.session import Session
 
-__all__ = ["omission_cases", "pipeline_case"]
+__all__ = ["as_table", "model_cases", "omission_cases", "pipeline_case", "session_case"]
 
 Array = NDArray[np.float64]
 
@@ -105,3 +116,105 @@ def pipeline_case() -> Case:
         return audit_cells(claim, [joint])
 
     return Case("pipeline: Laplace, Gaussian, choice", stated, draw(0), draw(1), exact, tight=False, slow=True)
+
+
+# ---- models, comparisons, sessions --------------------------------------------------------------------------------
+
+
+def _plenty(guarantee: Guarantee) -> Ledger:
+    """A ledger that pays for one release after another."""
+    return Ledger(":memory:", guarantee)
+
+
+def model_cases() -> Iterator[Case]:
+    """Fits and comparisons of a few rows, with and without one of them."""
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    more = np.array([*rows, [1.0, 1.0]])
+
+    def lloyd(data: Array) -> Array:
+        model = DPLloyd(2, guarantee=PureDP(1.0), bounds=((0, 1), (0, 1)), iterations=1)
+        model.fit(data, ledger=_plenty(PureDP(1.0)))
+        return np.ravel([model.counts_, *model.cluster_centers_.T])
+
+    def median(data: Array) -> Array:
+        model = KMedian(1, guarantee=PureDP(1.0), universe=[[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]], swaps=1)
+        return np.asarray(model.fit(data, ledger=_plenty(PureDP(1.0))).center_indices_, dtype=float)
+
+    def bayes(data: Array) -> Array:
+        labels = ["a", "b", "a", "b"][: len(data)]
+        model = GaussianNaiveBayes(guarantee=PureDP(1.0), bounds=((0, 1), (0, 1)), classes=("a", "b"))
+        model.fit(data, labels, ledger=_plenty(PureDP(1.0)))
+        return np.ravel([model.class_count_, *model.theta_.T])
+
+    def difference(data: Array) -> Array:
+        found = compare_means(data[:, 0], rows[:, 1], bounds=(0, 1), guarantee=PureDP(1.0), ledger=_plenty(PureDP(1.0)))
+        return np.ravel(found.noisy["moments"])
+
+    replaced = np.array([*rows[:-1], [0.0, 0.0]])
+    for name, fit, here, there in (
+        ("DPLloyd", lloyd, rows, more),
+        ("KMedian", median, rows, more),
+        ("naive Bayes", bayes, rows, more),
+        ("difference of means", difference, rows, replaced),
+    ):
+        deep = name == "naive Bayes"  # it calibrates anew in every fit
+        yield Case(
+            name, PureDP(1.0), _fitted(fit, here), _fitted(fit, there), None, tight=False, slow=True, deep_only=deep
+        )
+
+
+def _fitted(fit: Callable[[Array], Array], data: Array) -> Draw:
+    return lambda n: np.array([fit(data) for _ in range(n)])
+
+
+SCHEMA_COLUMNS: dict[str, Bounds | Categories] = {
+    "arm": Categories(["A", "B", "C"], nulls="=A", unknown="=A"),
+    "spend": Bounds(0, 10, grid=0.5, nulls=0),
+}
+UNIT_SCHEMA = Schema(columns=SCHEMA_COLUMNS, unit=PrivacyUnit("person", contribution=Contribution(groups=2, rows=2)))
+UNIT_TABLE: dict[str, list[Any]] = {
+    "person": [1, 1, 1, 1, 2, 2, 3, 4, 5],
+    "arm": ["A", "A", "B", "B", "A", "B", "A", "C", "B"],
+    "spend": [10.0, 10.0, 0.0, 3.0, 5.0, 10.0, 0.0, 9.5, 2.0],
+}
+UNIT_EXTREMES: dict[str, list[Any]] = {"arm": ["A", "B", "C"], "spend": [10.0, 0.0, 99.0]}
+
+
+def session_case() -> Case:
+    """A session of four questions at the level of units: all their outputs together, against the whole budget."""
+    share = PureDP(0.25)
+
+    def ask(questions: Questions) -> list[Question]:
+        chosen = Selection()
+        return [
+            questions.count(share, chosen),
+            questions.sum("spend", share, chosen),
+            questions.table(("arm",), share, chosen),
+            questions.quantile("spend", 0.5, share, chosen, interval=None, rows_at_least=None, recursive=False),
+        ]
+
+    def draw(table: dict[str, list[Any]]) -> Draw:
+        def drawn(n: int) -> Array:
+            ledger = Ledger(":memory:", PureDP(1000.0), unit="person")
+            session = Session(as_table(table), UNIT_SCHEMA, ledger=ledger)
+            exacts = [(session.exact(question), question.mechanism) for question in ask(Questions(UNIT_SCHEMA))]
+            outputs = []
+            for number in range(n):
+                if number % 900 == 899:  # its budget is spent
+                    ledger = Ledger(":memory:", PureDP(1000.0), unit="person")
+                values = [np.ravel(release(exact, how, ledger=ledger).value) for exact, how in exacts]
+                outputs.append(np.concatenate(values))
+            return np.array(outputs)
+
+        return drawn
+
+    # The unit with the most rows, and a newcomer with rows at the extremes: the first of the proposals.
+    pair = next(iter(unit_pairs(UNIT_TABLE, "person", UNIT_EXTREMES)))
+    return Case("session, one person removed", PureDP(1.0), draw(pair[0]), draw(pair[1]), None, tight=False, slow=True)
+
+
+def as_table(table: dict[str, list[Any]]) -> Any:
+    """Columns as a table that sessions read."""
+    import pyarrow
+
+    return pyarrow.table(table)

@@ -187,6 +187,7 @@ def _public_facts(exact: Exact) -> str:
 
 def _same_path(draw: Callable[[Exact], Any], first: Exact, second: Exact, seed: int) -> bool:
     paths = []
+    draw(first)  # what is imported or computed once per process is no part of the path
     for exact in (first, second):
         with same_randomness(seed):
             paths.append(path_taken(lambda: draw(exact)))  # noqa: B023
@@ -221,7 +222,7 @@ def path_taken(call: Callable[[], Any]) -> frozenset[tuple[str, int, int]]:
 
         def line(frame: FrameType, event: str, _: Any) -> Any:
             nonlocal previous
-            if event == "line":
+            if event == "line" and previous != frame.f_lineno:
                 steps.add((frame.f_code.co_filename, previous, frame.f_lineno))
                 previous = frame.f_lineno
             return line

@@ -32,7 +32,7 @@ Claim = Guarantee | Profile
 Points = Sequence[tuple[float, float]]
 
 _EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-_CHOICE_Z = 3.0
+_CHOICE_Z = 4.0
 """Caution in choosing the event: large events tell more surely than small ones."""
 
 

@@ -43,16 +43,19 @@ def default_grid(scale: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _inexact_as_floats(truth: Truth, floats: NDArray[np.float64]) -> NDArray[np.object_] | None:
-    """The truth as exact fractions where floats would round it: quotients and very large integers."""
+    """The truth as exact fractions where floats might round it: quotients and very large integers.
+
+    Fractions stay fractions even where a float equals them: which path is taken, and how long it takes, must depend on
+    the kind of the statistic and not on its secret value.
+    """
     kind = truth.dtype.kind if isinstance(truth, np.ndarray | np.generic) else "f" if isinstance(truth, float) else "O"
     if kind == "f" or (kind in "iub" and np.all(np.abs(floats) < _EXACT_INTEGERS)):
         return None
     objects = np.asarray(truth, dtype=object)
     exact = np.vectorize(_fraction, otypes=[object])(objects)
-    rounded = any(
-        value != Fraction(number) for value, number in zip(exact.ravel(), floats.ravel().tolist(), strict=True)
-    )
-    return np.asarray(exact, dtype=object) if rounded else None
+    quotients = any(isinstance(value, Fraction) for value in objects.ravel())
+    large = not np.all(np.abs(floats) < _EXACT_INTEGERS)
+    return np.asarray(exact, dtype=object) if quotients or large else None
 
 
 def _fraction(value: Any) -> Fraction:

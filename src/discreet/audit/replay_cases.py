@@ -1,0 +1,244 @@
+"""Replay cases: every public way to measure, on neighbours proposed from its structure and by random search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates, unit_pairs
+from discreet.audit.path_cases import SCHEMA_COLUMNS, UNIT_EXTREMES, UNIT_SCHEMA, UNIT_TABLE, as_table
+from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
+from discreet.clustering.box import Box, cluster_totals
+from discreet.guarantees import PureDP
+from discreet.ledger import Ledger
+from discreet.mechanisms import ExponentialMechanism, Laplace, QuantileChoice
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.questions import Question, Questions, Selection
+from discreet.releases import Exact, release
+from discreet.schema import Bounds, Schema
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.session import Session
+from discreet.statistics import (
+    Count,
+    Covariance,
+    CovarianceMatrix,
+    Mean,
+    PooledCovariance,
+    PooledVariance,
+    Proportion,
+    ProportionVector,
+    Sum,
+    SumAndCount,
+    Variance,
+)
+from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.modes import Mode
+from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.quantiles import Quantiles
+from discreet.statistics.tables import ContingencyTable
+
+__all__ = ["ReplayCase", "replay_cases"]
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+_ROWS = 5
+
+
+@dataclass(frozen=True)
+class ReplayCase:
+    """A way to measure, with neighbours.
+
+    Attributes
+    ----------
+    name
+        What is measured, under which neighbours.
+    measure
+        From data to `Exact`.
+    pairs
+        Makes neighbouring data sets.
+    mechanism
+        Protects the value, so that the path of a whole release can be compared.
+    changes
+        How far apart two values are, where that is not the change of their coordinates.
+    """
+
+    name: str
+    measure: Callable[[Any], Exact]
+    pairs: Callable[[], Iterator[Pair]]
+    mechanism: Callable[[Exact], Mechanism]
+    changes: Callable[[Exact, Exact], list[Fraction] | None] = coordinate_changes
+
+    def audit(self, pairs: int) -> ReplayAudit:
+        """Replay at most so many pairs."""
+
+        def draw(exact: Exact) -> Any:
+            budget = PureDP(100.0)
+            ledger = Ledger(":memory:", budget, neighbours=exact.neighbours, unit=exact.unit)
+            return release(exact, self.mechanism(exact), ledger=ledger)
+
+        return audit_replay(self.measure, islice(self.pairs(), pairs), draw=draw, changes=self.changes)
+
+
+def replay_cases() -> Iterator[ReplayCase]:
+    """Every statistic under both neighbour relations where it has both, questions of sessions, steps of clustering."""
+    for neighbours in (ADD, REPLACE):
+        yield from _columns(neighbours)
+        yield from _labels(neighbours)
+        yield from _several_columns(neighbours)
+        yield _quantile(neighbours)
+    yield from _questions()
+    yield _lloyd()
+
+
+def _laplace(exact: Exact) -> Mechanism:
+    return Laplace.calibrate(PureDP(1.0), exact.sensitivity)
+
+
+def _case(
+    statistic: Any, neighbours: Neighbours, candidates: list[Any], prepare: Callable[[Any], Any] = lambda rows: rows
+) -> ReplayCase:
+    mechanism: Callable[[Exact], Mechanism] = _laplace
+    if isinstance(statistic, Mode):
+        mechanism = lambda exact: ExponentialMechanism.calibrate(PureDP(1.0), exact.sensitivity)  # noqa: E731
+
+    def measure(rows: Any) -> Exact:
+        data = prepare(rows)
+        if not _divides(statistic) or neighbours is REPLACE:
+            exact: Exact = statistic.exact(data, neighbours=neighbours)
+            return exact
+        # The declared number of rows sets the noise; a neighbour's own rows may be one more.
+        sized = statistic.of_size(_ROWS)
+        sensitivity = sized.sensitivity(neighbours=neighbours)
+        return Exact(statistic.value(data), sensitivity, neighbours=neighbours, statistic=sized, public={"n": _ROWS})
+
+    name = f"{statistic.name}, {neighbours.value.replace('_', '/')}"
+    return ReplayCase(name, measure, lambda: column_pairs(candidates, _ROWS, neighbours), mechanism)
+
+
+def _divides(statistic: Any) -> bool:
+    return hasattr(statistic, "of_size")
+
+
+def _columns(neighbours: Neighbours) -> Iterator[ReplayCase]:
+    numbers = numeric_candidates(1.0, 3.0, (2.5,))
+    bounds = (1.0, 3.0)
+    statistics: list[Any] = [Sum(bounds=bounds), SumAndCount(bounds=bounds), NoisyAverage(bounds=bounds)]
+    statistics += [Mean(bounds=bounds), Variance(bounds=bounds), MeanAndVariance(bounds=bounds)]
+    for statistic in statistics:
+        yield _case(statistic, neighbours, numbers)
+    yield _case(Count(), neighbours, [True, False])
+    yield _case(Proportion(), neighbours, [True, False])
+
+
+def _labels(neighbours: Neighbours) -> Iterator[ReplayCase]:
+    letters = ["a", "b", "c"]
+    yield _case(Mode(categories=("a", "b", "c")), neighbours, letters)
+    table = ContingencyTable({"letter": letters})
+    yield _case(table, neighbours, letters, lambda rows: {"letter": rows})
+    if neighbours is REPLACE:
+        yield _case(ProportionVector(categories=("a", "b", "c")), neighbours, letters)
+    else:
+        yield _case(ProportionVector(categories=("a", "b", "c"), n=_ROWS), neighbours, letters)
+
+
+def _several_columns(neighbours: Neighbours) -> Iterator[ReplayCase]:
+    corners = [(a, b) for a in (0.0, 1.0) for b in (0.0, 1.0)]
+    square = ((0, 1), (0, 1))
+    yield _case(Covariance(bounds=square), neighbours, corners, np.array)
+    yield _case(CovarianceMatrix(bounds=square), neighbours, corners, np.array)
+    cells = [(a, b, cell) for a, b in corners for cell in (0, 1)]
+    pooled = PooledCovariance(bounds=square, cells=(0, 1))
+    yield _case(pooled, neighbours, cells, lambda rows: tuple(map(np.array, zip(*rows, strict=True))))
+    points = [(float(a), cell) for a in (0, 1) for cell in (0, 1)]
+    single = PooledVariance(bounds=(0, 1), cells=(0, 1))
+    yield _case(single, neighbours, points, lambda rows: tuple(map(np.array, zip(*rows, strict=True))))
+
+
+def _quantile(neighbours: Neighbours) -> ReplayCase:
+    """What must not move by more than declared is the rank distance of every grid point."""
+    statistic = Quantiles(probabilities=0.3, bounds=Bounds(0, 6, grid=1))
+    declared = statistic.sensitivity(neighbours=neighbours)
+    unit = QuantileChoice.calibrate(PureDP(1.0), declared, statistic=statistic)
+
+    def changes(first: Exact, second: Exact) -> list[Fraction] | None:
+        here, there = (_distances(np.asarray(exact.value), 0, 6, Fraction(3, 10)) for exact in (first, second))
+        return [max(abs(a - b) for a, b in zip(here, there, strict=True))]
+
+    return ReplayCase(
+        f"quantiles, {neighbours.value.replace('_', '/')}",
+        lambda rows: statistic.exact(rows, neighbours=neighbours),
+        lambda: column_pairs([0, 2, 3, 6, 9, -1], _ROWS, neighbours),
+        lambda exact: unit,
+        changes,
+    )
+
+
+def _distances(histogram: Any, lowest: int, highest: int, share: Fraction) -> list[Fraction]:
+    """How many ranks every grid point is from the target: written down again from the definition."""
+    steps, counts = histogram
+    target = share * int(counts.sum())
+    found = []
+    for point in range(lowest, highest + 1):
+        below = int(counts[steps < point].sum()) if point > lowest else min(0, int(target))
+        upto = int(counts[steps <= point].sum()) if point < highest else max(int(counts.sum()), int(target) + 1)
+        found.append(max(Fraction(0), below - target, target - upto))
+    return found
+
+
+def _questions() -> Iterator[ReplayCase]:
+    """Questions of a session, with whole units added and removed."""
+    share, chosen, grouped = PureDP(1.0), Selection(), Selection(by=("arm",))
+    asked: dict[str, Callable[[Questions], Question]] = {
+        "count": lambda ask: ask.count(share, chosen),
+        "sum": lambda ask: ask.sum("spend", share, chosen),
+        "sum by arm": lambda ask: ask.sum("spend", share, grouped),
+        "mean": lambda ask: ask.mean("spend", share, chosen, spread=False, rows=None),
+        "mean by arm": lambda ask: ask.mean("spend", share, grouped, spread=True, rows=None),
+        "proportion": lambda ask: ask.proportion("arm", "A", share, chosen),
+        "variance": lambda ask: ask.variance("spend", share, chosen),
+        "table": lambda ask: ask.table(("arm",), share, chosen),
+        "histogram": lambda ask: ask.histogram("spend", [0, 4, 10], share, chosen),
+        "sum of units": lambda ask: ask.sum("spend", share, Selection(unit_sum=Bounds(0, 8, grid=0.5))),
+    }
+    for name, make in asked.items():
+        yield _question(f"session, {name}, one person", make, UNIT_SCHEMA)
+    rows = Schema(columns=SCHEMA_COLUMNS)
+    for name, make in list(asked.items())[:-1]:
+        yield _question(f"session, {name}, one row", make, rows)
+
+
+def _question(name: str, make: Callable[[Questions], Question], schema: Schema) -> ReplayCase:
+    question = make(Questions(schema))
+    ledger = Ledger(":memory:", PureDP(10.0), neighbours=schema.neighbours, unit=schema.unit.name)
+
+    def pairs() -> Iterator[Pair]:
+        if schema.unit.column is not None:
+            yield from unit_pairs(UNIT_TABLE, "person", UNIT_EXTREMES)
+            return
+        for arm in ("A", "C"):
+            for spend in (0.0, 10.0, 99.0, None):
+                row = {"person": 9, "arm": arm, "spend": spend}
+                yield UNIT_TABLE, {column: [*values, row[column]] for column, values in UNIT_TABLE.items()}
+
+    def measure(table: Any) -> Exact:
+        return Session(as_table(table), schema, ledger=ledger).exact(question)
+
+    return ReplayCase(name, measure, pairs, lambda exact: question.mechanism)
+
+
+def _lloyd() -> ReplayCase:
+    """One iteration of DPLloyd: sums and counts of all clusters around public centres."""
+    box = Box(((0, 1), (0, 1)))
+    centres = np.array([[-0.5, -0.5], [0.5, 0.5]])
+
+    def measure(rows: Any) -> Exact:
+        sums, counts = cluster_totals(box.cells(np.array(rows)), centres)
+        value = np.concatenate([np.ravel(sums), np.ravel(counts)])
+        return Exact(value, Sensitivity(moves=(1.0, 1.0, 1.0)))
+
+    corners = [(a, b) for a in (0.0, 0.5, 1.0, 7.0) for b in (0.0, 0.4999, 1.0)]
+    return ReplayCase("one step of DPLloyd", measure, lambda: column_pairs(corners, _ROWS, ADD), _laplace)
