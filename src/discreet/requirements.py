@@ -28,9 +28,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise InvalidParameter(
-            name, value, "is too large for a 64-bit float", "Pass a number below 1e308."
-        ) from None
+        raise InvalidParameter(name, value, "is too large for a 64-bit float", "Pass a number below 1e308.") from None
 
 
 def finite(name: str, value: Any) -> float:
@@ -70,9 +68,7 @@ def level(value: Any) -> float:
     """Return a confidence level in (0, 1)."""
     number = finite("level", value)
     if not 0 < number < 1:
-        raise InvalidParameter(
-            "level", value, "must lie strictly between 0 and 1", "Pass 0.95 for a 95 % interval."
-        )
+        raise InvalidParameter("level", value, "must lie strictly between 0 and 1", "Pass 0.95 for a 95 % interval.")
     return number
 
 
@@ -96,9 +92,7 @@ def ordered_bounds(name: str, value: Any) -> tuple[float, float]:
     if math.isnan(low) or math.isnan(high):
         raise InvalidParameter(name, value, "must not contain NaN", "Pass two numbers low < high.")
     if not low < high:
-        raise InvalidParameter(
-            name, value, "the lower end must be below the upper end", "Swap the two, or widen them."
-        )
+        raise InvalidParameter(name, value, "the lower end must be below the upper end", "Swap the two, or widen them.")
     if math.isinf(low) and math.isinf(high):
         raise InvalidParameter(name, value, "at least one end must be finite", "Give a finite end.")
     return low, high
@@ -115,8 +109,8 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], example: str)
 
 def rational(name: str, value: Any) -> Fraction:
     """Return ``value`` as an exact fraction; floats count as the exact binary number they are."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return Fraction(int(value))
+    if isinstance(value, bool):
+        raise WrongType(name, value, "must be a real number", "Pass an int, a float or a Fraction.")
+    if isinstance(value, Fraction | Integral):
+        return Fraction(value)
     return Fraction(finite(name, value))
