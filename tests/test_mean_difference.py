@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -527,6 +528,22 @@ def test_both_neighbour_relations(columns, neighbours, arm):
     result = compare_means(*columns, bounds=(0, 20), guarantee=PureDP(1.0), neighbours=neighbours, arm=arm, rng=4)
     assert result.confidence_interval(0.9999).contains(0.5)
     assert result.neighbours is neighbours
+
+
+def test_published_methods_with_a_better_placement(columns):
+    for name in ("4S", "6SDD", "winsorized", "naive"):
+        method = replace(paper_method(name), placement="moments")
+        ledger = Ledger(":memory:", budget=PureDP(2.0))
+        result = compare_means(
+            *columns, bounds=(0, 20), guarantee=PureDP(2.0), partitions=200, ledger=ledger, method=method
+        )
+        assert ledger.remaining() == PureDP(0.0)
+        assert abs(result.estimate - 0.5) < 2  # quantiles over (−20, 20) often miss by more
+        assert method.parameters()["placement"] == "moments"
+    with pytest.raises(InvalidParameter):
+        CensoredLikelihood(placement="guess")
+    with pytest.raises(InvalidParameter):
+        CensoredLikelihood(placement="moments", as_published=True)
 
 
 def test_published_forms_are_simulated_and_promise_nothing(columns):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet.comparing.methods import placed
+from discreet.comparing.paper import CensoredLikelihood
 from discreet.comparing.sanitizing import SimulatedSanitizer
 from discreet.comparing.spending import Purse
 from discreet.guarantees import Guarantee, PureDP, ZeroConcentratedDP
@@ -176,24 +177,31 @@ def _placement_cells(quick: bool) -> list[dict[str, Any]]:
 
 
 def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
-    law, censor, share = LAWS[parameters["law"]], (0.1, 0.1), 0.3
+    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), CensoredLikelihood(double_down=True)
     width = law.bounds[1] - law.bounds[0]
+    bounds = (-width, width)
     for budget in EPSILONS[:4]:
-        ratios: dict[str, list[Any]] = {"quantile": [], "direct": []}
+        ratios: dict[str, list[Any]] = {"quantile": [], "moments": []}
+        found: dict[str, list[Contrast]] = {"quantile": [], "moments": []}
         for sample, rng in _blocks(parameters, seed):
             true = np.quantile(sample.differences, [censor[0], 1 - censor[1]], axis=1)
-            part = Purse(PureDP(budget), rng).split([share / 2, share / 2, 1 - share])[0]
-            quantiles = SimulatedSanitizer.of(part, (-width, width), 1, as_published=False)
+            purse = Purse(PureDP(budget), rng)
+            quantiles = SimulatedSanitizer.of(purse.split([1.0] * 4)[0], bounds, 1, as_published=False)
             ends = [quantiles.quantile(sample.ordered.values, q)[:, 0] for q in (censor[0], 1 - censor[1])]
             ratios["quantile"].append(_reach(ends, true))
-            whole = Purse(PureDP(budget), rng).split([share, 1 - share])[0]
-            start = contrast(direct(sample, whole, law.bounds), [-1.0, 1.0], laplace=True)
-            ratios["direct"].append(_reach(placed(start, parameters["P"], censor), true))
+            found["quantile"].append(method.contrasts(sample.ordered, purse, bounds, censor))
+            first, rest = purse.split([1.0, 1.0])
+            start = contrast(direct(sample, first, law.bounds), [-1.0, 1.0], laplace=True)
+            interval = placed(start, parameters["P"], censor)
+            ratios["moments"].append(_reach(interval, true))
+            columns = (interval[0][:, None], interval[1][:, None])
+            found["moments"].append(method.contrasts(sample.ordered, rest, bounds, censor, columns))
         row: Row = {"law": law.name, "n": parameters["n"], "P": parameters["P"], "ε": budget}
         for name, values in ratios.items():
             spread = np.concatenate(values)
             row[f"{name}: median width"] = float(np.median(spread))
             row[f"{name}: within twice"] = float((spread <= 2).mean())
+            row[f"{name}: RMSE of 4SDD"] = summary(_joined(found[name]), law.effect(True))["rmse"]
         yield row
 
 
@@ -204,12 +212,14 @@ def _reach(ends: Any, true: Any) -> Any:
 
 
 def _placement_finding(rows: list[Row]) -> str:
-    old = np.mean([row["quantile: within twice"] for row in rows])
-    new = np.mean([row["direct: within twice"] for row in rows])
+    old, new = (np.mean([row[f"{name}: within twice"] for row in rows]) for name in ("quantile", "moments"))
+    gain = np.median([row["quantile: RMSE of 4SDD"] / row["moments: RMSE of 4SDD"] for row in rows])
     return (
-        f"With the same 30 % of the budget the certified quantile lands within twice the right width in {old:.0%} of "
-        f"runs, the placement from bounded moments in {new:.0%}: it uses n units instead of P partition values, and "
-        "its error depends on the outcome's bounds over n, not on the logarithm of the bounds over the spread."
+        "With the same half of the budget the certified quantile, even if drawn once, lands within twice the right "
+        f"width in {old:.0%} of runs, the placement from bounded moments in {new:.0%}: it uses n units instead of P "
+        "partition values, and its error depends on the outcome's bounds over n, not on the logarithm of the bounds "
+        "over the spread. "
+        f"The RMSE of the certified 4SDD falls by a factor of {gain:.3g} in the median."
     )
 
 
