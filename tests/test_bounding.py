@@ -363,3 +363,34 @@ def test_grid_steps_equal_exact_rounding_on_dyadic_grids():
     [(steps, counts)] = Bounded(dataset=data, schema=Schema(columns={"x": bounds}), columns=("x",)).histograms()
     exact = [(Fraction(min(max(x, -3.0), 3.0)) / Fraction(1, 8) + Fraction(1, 2)).__floor__() for x in values]
     assert dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(Counter(exact))
+
+
+def test_every_kind_of_connection_opens_the_same_rows(tmp_path):
+    import duckdb
+    import ibis
+
+    arrow = pa.table({"x": [1, 2, 3]})
+    schema = Schema(columns={"x": Bounds(0, 5, grid=1)})
+    path = tmp_path / "rows.db"
+    with duckdb.connect(str(path)) as writer:
+        writer.execute("CREATE TABLE numbers AS SELECT * FROM arrow")
+    backend = ibis.duckdb.connect()
+    table = backend.create_table("numbers", arrow)
+    pa.csv.write_csv(arrow, tmp_path / "rows.tsv", pa.csv.WriteOptions(delimiter="\t"))
+    sources = [
+        open_source(f"duckdb://{path}", table="numbers"),
+        open_source(table),
+        open_source(backend, table="numbers"),
+        open_source(arrow, engine=ibis.duckdb.connect()),
+        open_source(arrow.to_batches()[0]),
+        open_source(pl.from_arrow(arrow).lazy()),
+        open_source(tmp_path / "rows.tsv"),
+    ]
+    for data in sources:
+        found = Bounded(dataset=open_source(data), schema=schema, columns=("x",)).totals([("x",)])
+        assert (found.counts[0], found.sums["x",][0]) == (3, 6)
+        assert "private" in repr(found)
+    with pytest.raises(SourceError, match="no such table"):
+        open_source(backend, table="others")
+    with pytest.raises(DiscreetError, match="table"):
+        open_source(backend)
