@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.mechanisms.clipping import onto_simplex
 from discreet.mechanisms.helmert import trend
 
 __all__ = [
@@ -51,19 +52,20 @@ def _room(shares: Array) -> Array:
 
 
 def shrunken_goodness(cells: Array, probabilities: Array, n: float | None, noise: float) -> Array:
-    """Departure of tables from N·π₀; N is the table's own total where it is not public."""
+    """Departures from N·π₀ of tables and of the nearest possible tables, added up.
+
+    N is the table's own total where it is not public. The second departure uses that counts are not negative, which
+    says much where noise exceeds the counts.
+    """
     p = cells.shape[-1]
-    if n is None:
-        size = cells.sum(axis=-1)
-        departure = cells - size[..., None] * probabilities
-        rows = np.maximum(size, 0.0)
-        variance = rows[..., None] * probabilities + noise
-    else:
-        departure = cells - n * probabilities
-        rows = np.asarray(n)
-        variance = n * probabilities + noise
+    total = np.asarray(cells.sum(axis=-1) if n is None else n, dtype=float)
+    rows = np.maximum(total, 0.0)
+    variance = rows[..., None] * probabilities + noise
     level = rows * _room(probabilities) / (p - 1) + noise
-    return _shrunken(departure, variance, trend(p), p - 1, level)
+    direction = trend(p)
+    measured = _shrunken(cells - total[..., None] * probabilities, variance, direction, p - 1, level)
+    possible = onto_simplex(cells, rows) - rows[..., None] * probabilities
+    return measured + _shrunken(possible, variance, direction, p - 1, level)
 
 
 def shrunken_homogeneity(samples: Sequence[Array], sizes: Sequence[float | None], noises: Sequence[float]) -> Array:
