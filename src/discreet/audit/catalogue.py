@@ -240,7 +240,7 @@ def _covariance() -> Case:
         reaches = [0.01, 0.1, 0.5, 2.0, 10.0]
         covariances = [logs(2, np.linspace(-reach, reach, 201), (-reach, reach)).max() for reach in reaches]
         found = float(sum(variances) + max(covariances))
-        return ExactAudit(1.0, found, (0.0,), (0.0,))
+        return ExactAudit(1.0, found, (), ())
 
     return Case(
         "bounded covariance matrix",

@@ -32,7 +32,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Claim = Guarantee | Profile
 
-EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
+EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 _LIGHT = 1e-8
 """Cells lighter than this are left out of log-ratios: their mass is no longer accurate to many digits."""
 _JOINT = 1500

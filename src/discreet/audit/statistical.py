@@ -210,7 +210,7 @@ def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int6
 
 def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points, mu: float | None) -> tuple[float, int]:
     """How far the most suspicious labels, taken together, go beyond the claim; bounds are approximate here."""
-    low, high = _wilson(p, trials, -_CHOICE_Z), _wilson(q, trials, _CHOICE_Z)
+    low, high = np.maximum(_wilson(p, trials, -_CHOICE_Z), 0.0), np.minimum(_wilson(q, trials, _CHOICE_Z), 1 - 1e-16)
     margins = [] if mu is None else [ndtri(low) - ndtri(high) - mu]
     for epsilon, delta in points:
         margins.append(np.log(np.maximum(low - delta, 1e-300)) - np.log(high) - epsilon)
