@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint deep demo bench docs lock clean
+.PHONY: help install test lint deep demo bench reproduce docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,14 @@ bench: install $(PEERS:%=.venv-peers/%/.installed) ## Measure discreet beside it
 	.venv-peers/$*/bin/python $(PIP) --requirement $<
 	touch $@
 
+reproduce: install ## Re-run the papers' experiments on small grids: studies/quick/index.html
+	$(BIN)/discreet reproduce all --quick --workers 2 --out studies/quick
+
 docs: install ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build/html
+
+pictures: install ## Draw the pictures of the README again
+	$(BIN)/python docs/pictures.py
 
 lock: ## Resolve the dependencies again and rewrite requirements/lock.txt
 	$(PYTHON) -m venv .venv-lock

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,5 +19,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failures: list[str] = []
     monkeypatch.chdir(tmp_path)  # examples may write files
+    (tmp_path / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "survey.csv", tmp_path / "examples")
     doctest.DocTestRunner(optionflags=flags).run(examples, out=failures.append)
     assert not failures, "".join(failures)

@@ -30,7 +30,7 @@ class TimingAudit:
     low, high
         Its 99.9 % interval.
     effect
-        The |auc − 0.5| up to which times count as alike.
+        The distance of auc from 0.5 up to which times count as alike.
     repeats
         Runs on each input.
     """

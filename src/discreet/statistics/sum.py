@@ -23,7 +23,7 @@ __all__ = ["Sum", "SumAndCount"]
 class Sum(BoundedStatistic):
     """The total of a column, clipped to public bounds.
 
-    **Guarantee.** One row changes it by at most the larger of |c₀| and |c₁| under add/remove and by c₁ − c₀ under
+    **Guarantee.** One row changes it by at most the larger absolute bound under add/remove and by c₁ − c₀ under
     replace-one.
 
     Parameters

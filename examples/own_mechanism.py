@@ -1,0 +1,34 @@
+"""A mechanism of one's own, checked by the kit that discreet's own mechanisms pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from discreet import Laplace, PureDP, Sensitivity
+from discreet.testing import check_mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careless(Laplace):
+    """Laplace noise that claims twice the privacy it gives."""
+
+    name: ClassVar[str] = "careless"
+
+    def guarantee(self, sensitivity: Sensitivity, kind: Any = None) -> PureDP:
+        """Half of what really holds."""
+        return PureDP(sensitivity.l1 / self.scale / 2)
+
+
+def main() -> None:
+    """The right one passes, the careless one is found out."""
+    unit = Sensitivity(l1=1.0)
+    print(check_mechanism(Laplace(scale=2.0), unit))
+    try:
+        check_mechanism(Careless(scale=2.0), unit)
+    except AssertionError as found:
+        print(f"found out: {found}")
+
+
+if __name__ == "__main__":
+    main()

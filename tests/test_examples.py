@@ -1,0 +1,81 @@
+"""Every example runs; the README's path from a CSV to a checked ledger works as written."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from discreet.cli import main
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def output(script: str, *options: str) -> str:
+    run = subprocess.run(
+        [sys.executable, EXAMPLES / script, *options], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_first_release():
+    assert "95 % interval, noise and sampling" in output("first_release.py")
+
+
+def test_table_and_test():
+    assert "p-value" in output("table_and_test.py")
+
+
+def test_own_mechanism_is_found_out():
+    """A mechanism that claims half of its loss does not pass the conformance kit."""
+    assert "found out: Careless" in output("own_mechanism.py")
+
+
+def test_demonstration_on_few_rows(tmp_path):
+    assert "8 released now" in output("demo.py", "--rows", "3000", "--directory", str(tmp_path))
+
+
+def test_the_survey_is_what_its_script_writes(tmp_path):
+    shutil.copy(EXAMPLES / "survey.py", tmp_path)
+    subprocess.run([sys.executable, tmp_path / "survey.py"], check=True)
+    assert (tmp_path / "survey.csv").read_bytes() == (EXAMPLES / "survey.csv").read_bytes()
+
+
+def test_the_readme_shows_the_example_plan():
+    [shown] = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
+    plan = tomllib.loads((EXAMPLES / "survey.toml").read_text(encoding="utf-8"))
+    plan.pop("title")
+    assert tomllib.loads(shown) == plan
+
+
+def test_the_readme_path_from_a_csv_to_a_checked_ledger(tmp_path, monkeypatch, capsys):
+    for name in ("survey.csv", "survey.toml"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(["describe", "survey.csv", "--out", "people.toml"])
+    main(["plan", "people.toml"])
+    capsys.readouterr()
+    main(["plan", "survey.toml"])
+    assert capsys.readouterr().out.strip() in README
+    main(["run", "survey.toml"])
+    assert "3 released now" in capsys.readouterr().out
+    assert (tmp_path / "survey-report" / "report.html").is_file()
+    main(["ledger", "show", "survey.ledger.sqlite"])
+    assert "PureDP(ε=1) in 3 releases" in capsys.readouterr().out
+    main(["ledger", "verify", "survey.ledger.sqlite"])
+    assert "intact" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["plan"], ["run"], ["describe"], ["reproduce"], ["ledger", "show"]])
+def test_help_fits_80_columns(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    main([*arguments, "--help"])
+    text = capsys.readouterr().out
+    assert "Exit status" in text or arguments
+    assert max(map(len, text.splitlines())) <= 80
