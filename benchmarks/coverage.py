@@ -25,10 +25,12 @@ def lines(tables: dict[str, Path]) -> list[str]:
         coverage = [float(row["coverage"]) for row in rows]
         ignored = [float(row["noise_ignored"]) for row in rows]
         slack = 3 * max(float(row["standard_error"]) for row in rows)
-        met = min(coverage) >= min(LEAST, 0.95 - slack) and max(coverage) <= max(MOST, 0.95 + slack)
+        met = "yes" if min(coverage) >= LEAST and max(coverage) <= MOST else "NO"
+        if met == "NO" and max(abs(value - 0.95) for value in coverage) <= slack:
+            met = "no, by less than three Monte-Carlo errors"
         shown.append(
             f"{name:<12} {len(rows):>8} {min(coverage):>7.1%} {max(coverage):>7.1%} "
-            f"{min(ignored):>6.1%} –{max(ignored):>6.1%}  {LEAST:.1%}–{MOST:.1%}  {'yes' if met else 'NO'}"
+            f"{min(ignored):>6.1%} –{max(ignored):>6.1%}  {LEAST:.1%}–{MOST:.1%}  {met}"
         )
     return shown
 
