@@ -116,7 +116,10 @@ class Bounded:
         null cell, which falls out when cells are counted.
         """
         self._refuse()
-        table, unit = self.dataset.table, self.schema.unit
+        return self._encoded(self.dataset.table)
+
+    def _encoded(self, table: ir.Table) -> ir.Table:
+        unit = self.schema.unit
         fields, complete = {}, []
         if unit.column is not None:
             fields["u"] = _identifier(table[unit.column], unit.column)
@@ -205,12 +208,12 @@ class Bounded:
         blocks = -(-self.cells // _KEYS_PER_HASH)
         if blocks <= _MOST_BLOCKS:  # few hashes per unit serve all of its cells
             hashes = {f"h{block}": self._hash(ibis.literal(block), over.u) for block in range(blocks)}
-            some = pairs.join(self.dataset.keep(over.mutate(**hashes)), "u")
+            some = pairs.join(over.mutate(**hashes), "u")
             digits = ibis.cases(
                 *((some.c < (block + 1) * _KEYS_PER_HASH, some[f"h{block}"]) for block in range(blocks)), else_=""
             )
         else:
-            some = pairs.semi_join(self.dataset.keep(over), "u")
+            some = pairs.semi_join(over, "u")
             digits = self._hash(some.c // _KEYS_PER_HASH, some.u)
         keyed = some.mutate(key=digits.substr(some.c % _KEYS_PER_HASH * _KEY_DIGITS, _KEY_DIGITS))
         within = ibis.window(group_by=keyed.u, order_by=[keyed.key, keyed.c])
@@ -242,12 +245,16 @@ class Bounded:
         pairs = self._pairs
         if scope == ["u"]:
             held = pairs.group_by("u").aggregate(held=pairs.n.sum())
-            rows = self._rows.semi_join(self.dataset.keep(held.filter(held.held > limit).select("u")), "u")
+            rows = self._rows.semi_join(held.filter(held.held > limit).select("u"), "u")
             return rows.filter(rows.c.notnull())
         over = pairs.filter(pairs.n > limit).select("u", "c")
         if self._lost_pairs is not None:
             over = over.anti_join(self._lost_pairs, scope)
-        return self._rows.semi_join(self.dataset.keep(over), scope)
+        # Few units are over: leave out the others before their labels and numbers are read again.
+        name = str(self.schema.unit.column)
+        table, units = self.dataset.table, over.select("u").distinct()
+        some = table.semi_join(units, [_identifier(table[name], name) == units.u])
+        return self._encoded(some).semi_join(over, scope)
 
     # ---- adding up ----------------------------------------------------------------------------------------------
 
