@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from discreet.crashes import CrashReport, crash_trials
+from discreet.audit.crashes import CrashReport, crash_trials
 
 TARGET = 10_000
 

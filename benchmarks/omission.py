@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
 from discreet import PureDP
 from discreet.clustering import DPLloyd
-from discreet.outliers import AbsoluteDistance, DiscreteDistance
+from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.studies import load
 from discreet.studies.miranda2026 import MEAN_NOISES, MODE_MECHANISMS
 from discreet.studies.miranda2026_data import column

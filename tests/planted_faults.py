@@ -42,9 +42,9 @@ from discreet.audit.timing import audit_timing
 from discreet.errors import InsufficientBudget
 from discreet.noise.laws import LaplaceLaw, TruncatedLaplaceLaw
 from discreet.omission import OutlierSuppression
-from discreet.outliers import AbsoluteDistance
+from discreet.omission.outliers import AbsoluteDistance
+from discreet.profiles.selection import RangeProfile
 from discreet.rounding import precisely
-from discreet.selection_profiles import RangeProfile
 from discreet.testing import check_sampler
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -367,13 +367,13 @@ def _() -> Finding:
 
 @fault("a biased integer sampler")
 def _() -> Finding:
-    """Integer Laplace noise of scale 3, whose sign is negative in two draws of five."""
+    """Integer Laplace noise of scale 3, whose sign is negative in three draws of ten."""
     rng = np.random.default_rng()
 
     def draw(truth: int) -> Callable[[int], Any]:
         def noisy(n: int) -> Any:
             sizes = rng.geometric(1 - math.exp(-1 / 3), n) - 1
-            return truth + np.where(rng.random(n) < 0.4, -sizes - 1, sizes)
+            return truth + np.where(rng.random(n) < 0.3, -sizes - 1, sizes)
 
         return noisy
 
@@ -618,7 +618,7 @@ def _() -> Finding:
     def rejected(centre: float) -> Callable[[], float]:
         def draw() -> float:
             while True:
-                value = centre + float(rng.laplace())
+                value = centre + float(rng.laplace(scale=0.1))
                 if 0 <= value <= 1:
                     return value
 

@@ -24,10 +24,10 @@ from discreet.amplification import (
 )
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.outlier_bound import outlier_epsilon_up
+from discreet.omission.outlier_bound import outlier_epsilon_up
 from discreet.profiles import GaussianProfile, LaplaceProfile
+from discreet.profiles.sampled import SampledProfile
 from discreet.rounding import decimal
-from discreet.sampled_profile import SampledProfile
 from discreet.sensitivity import Neighbours
 
 epsilons = st.floats(0.01, 8.0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discreet.composition import compose
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.responses import Responses
+from discreet.profiles.responses import Responses
 from discreet.rounding import decimal
 
 mpmath.mp.dps = 30

@@ -30,7 +30,7 @@ def run(program: str, *arguments: object) -> list[Any]:
 
 TRIALS = """
 import dataclasses, json, sys
-from discreet.crashes import crash_trials
+from discreet.audit.crashes import crash_trials
 report = crash_trials(sys.argv[1], int(sys.argv[2]), seed=int(sys.argv[3]))
 print(json.dumps(dataclasses.asdict(report)))
 """
@@ -55,7 +55,7 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 MUTANT = """
 import json, sys
 import discreet.ledger.ledger as module
-from discreet.crashes import crash_trials
+from discreet.audit.crashes import crash_trials
 from discreet.ledger.ledger import Ledger, Reservation
 
 {mutation}

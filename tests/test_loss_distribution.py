@@ -13,12 +13,19 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.composed_profile import ComposedProfile, compose_profiles
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.loss_distribution import Convolution, Lattice, curve_loss, gaussian_loss, laplace_loss, response_loss
 from discreet.profiles import GaussianProfile, LaplaceProfile, Profile
-from discreet.responses import ResponseProfile, Responses
+from discreet.profiles.composed import ComposedProfile, compose_profiles
+from discreet.profiles.loss_distribution import (
+    Convolution,
+    Lattice,
+    curve_loss,
+    gaussian_loss,
+    laplace_loss,
+    response_loss,
+)
+from discreet.profiles.responses import ResponseProfile, Responses
 
 HALF = Fraction(1, 2)
 

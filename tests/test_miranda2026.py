@@ -10,7 +10,7 @@ import pytest
 
 from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.errors import InvalidParameter
-from discreet.outliers import AbsoluteDistance, DiscreteDistance
+from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.studies import load
 from discreet.studies.miranda2026 import with_data
 from discreet.studies.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.envelope import dominates
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.laplace_curve import LaplaceCurve
 from discreet.mechanisms.calibration import gaussian_profile, gaussian_scale, laplace_profile, laplace_scale
 from discreet.profiles import GaussianProfile, LaplaceProfile
+from discreet.profiles.envelope import dominates
+from discreet.profiles.laplace_curve import LaplaceCurve
 from discreet.rounding import ball, decimal, precisely
 from discreet.sensitivity import Sensitivity
 

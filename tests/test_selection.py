@@ -17,7 +17,7 @@ from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.mechanisms import mechanism_from_dict
 from discreet.noise.families import GumbelFamily, LaplaceFamily
 from discreet.noise.race import noisy_argmax
-from discreet.selection_profiles import RangeProfile
+from discreet.profiles.selection import RangeProfile
 from discreet.sensitivity import Sensitivity
 from tests.chosen_entropy import ChosenEntropy
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from discreet import (
+    ApproxDP,
     Bounds,
     Categories,
     Contribution,
@@ -192,7 +193,7 @@ def test_declared_sensitivity_covers_replayed_neighbours(name, neighbours, unit)
         assert float(sum(gap**2)) <= declared.l2**2 * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("budget", [PureDP(2.0), ZeroConcentratedDP(0.5), GaussianDP(2.0)])
+@pytest.mark.parametrize("budget", [PureDP(2.0), ApproxDP(2.0, 1e-6), ZeroConcentratedDP(0.5), GaussianDP(2.0)])
 def test_every_kind_of_budget(budget):
     schema = Schema(columns=COLUMNS, unit=UNITS)
     asked = session(make_rows(), schema, budget)

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from discreet.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, GaussianDP, PureDP
-from discreet.suppression import independent_deletion, suppression, suppressor_sensitivity
+from discreet.omission.suppression import independent_deletion, suppression, suppressor_sensitivity
 
 
 def outlier_algorithm(m: Fraction, M: Fraction):  # type: ignore[no-untyped-def]

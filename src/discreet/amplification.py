@@ -3,7 +3,7 @@
 Each function takes the guarantee of the mechanism M and returns that of M∘S, where S omits records with secret
 randomness; its inverse (``before_…``) takes the guarantee that M∘S must meet and returns what M may spend.
 Proofs: ``docs/proofs/amplification.md``. General suppression algorithms are evaluated in
-`discreet.suppression`.
+`discreet.omission.suppression`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter, NoConversion, WrongType
 from discreet.guarantees import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.outlier_bound import outlier_epsilon, outlier_epsilon_up
+from discreet.omission.outlier_bound import outlier_epsilon, outlier_epsilon_up
 from discreet.rounding import ball, decimal, down, greatest, precisely, up
 from discreet.sensitivity import Neighbours
 
@@ -228,7 +228,7 @@ def deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarant
         narrows the domain, calibrate to the narrower one and pass that guarantee.
     sensitivity
         How many records the suppressor's output can change by when its input changes by one: 1 for rules that
-        look at each record alone (``discreet.suppression.suppressor_sensitivity`` finds it on small
+        look at each record alone (``discreet.omission.suppression.suppressor_sensitivity`` finds it on small
         universes). Rules that compare records, such as "the 5 % furthest from the rest", have none.
 
     Guarantee
@@ -286,7 +286,7 @@ def outlier_suppression(guarantee: G, m: float, M: float, *, neighbours: Neighbo
     """The guarantee of a mechanism that sees what outlier-score suppression leaves.
 
     Each record x is deleted independently with probability out_D(x) = m + (M − m)·(its mean distance to all
-    records), for a distance normalised to [0, 1] (see `discreet.outliers`).
+    records), for a distance normalised to [0, 1] (see `discreet.omission.outliers`).
 
     Parameters
     ----------

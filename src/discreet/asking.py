@@ -323,7 +323,7 @@ class Planner(Asking):
         self.schema, self.ledger = schema, ledger
 
     def _answer(self, question: Question, request: str | None) -> PlannedRelease:
-        planned = plan(question.sensitivity, question.mechanism, ledger=self.ledger)
+        planned = plan(question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim)
         error = float(np.max(planned.expected_error)) * (question.error_factor or 1.0)
         scale = planned.scale
         effect = None

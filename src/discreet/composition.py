@@ -17,7 +17,7 @@ from typing import Any
 from discreet import requirements
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.responses import MOST_OUTCOMES, ResponseProfile, Responses, any_failure
+from discreet.profiles.responses import MOST_OUTCOMES, ResponseProfile, Responses, any_failure
 from discreet.rounding import decimal, down, least, up
 
 __all__ = ["compose"]
@@ -155,8 +155,8 @@ def _optimal(parts: _Parts, delta: float) -> float:
     """The worst mechanisms of the parts, composed: in closed form, or by convolution of their losses."""
     if not parts.gaussian and Responses.outcomes(parts.responses) <= MOST_OUTCOMES:
         return Responses(parts.responses).epsilon_at(delta)
-    from discreet.composed_profile import compose_profiles
     from discreet.profiles import GaussianProfile
+    from discreet.profiles.composed import compose_profiles
 
     profiles = [ResponseProfile(part.epsilon, part.delta) for part in parts.responses]
     normals = [GaussianProfile(decimal(part.mu)) for part in parts.gaussian]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter
-from discreet.guarantees import Guarantee, PureDP
+from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
@@ -61,6 +61,8 @@ class Question:
 
     Attributes
     ----------
+    guarantee
+        What was asked for.
     statistic, sensitivity, mechanism, public
         As the release will carry them.
     by, columns, contribution, unit_sum, products
@@ -71,6 +73,7 @@ class Question:
         What turns noise in the released value into noise in what people read, where rows are expected.
     """
 
+    guarantee: Guarantee
     statistic: Statistic
     sensitivity: Sensitivity
     mechanism: Mechanism
@@ -83,6 +86,11 @@ class Question:
     value: Counted | None = None
     from_histograms: Callable[[Histograms], Any] | None = None
     error_factor: float | None = None
+
+    @property
+    def claim(self) -> Guarantee | None:
+        """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
+        return self.guarantee if isinstance(self.guarantee, ApproxDP) else None
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,7 @@ class Questions:
         limits = self._limits(chosen)
         sensitivity = stability(limits, cells=1, neighbours=self.schema.neighbours)
         return Question(
+            guarantee=guarantee,
             statistic=Count(),
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -147,6 +156,7 @@ class Questions:
         sensitivity = stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
         public = {"n": self.schema.size} if self._every_unit_once(chosen, names) else {}
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -175,6 +185,7 @@ class Questions:
             return np.bincount(places, weights=rows_at, minlength=statistic.cells).astype(np.int64)
 
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -202,6 +213,7 @@ class Questions:
             return totals if chosen.by else totals[0]
 
         return Question(
+            guarantee=guarantee,
             statistic=self._grouped(Sum(bounds=(bounds.low, bounds.high)), chosen.by),
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -237,6 +249,7 @@ class Questions:
         sensitivity = self._in_groups(chosen, 3 if spread else 2)
         mechanism = _additive(guarantee, sensitivity)
         return Question(
+            guarantee=guarantee,
             statistic=self._grouped(one, chosen.by),
             sensitivity=sensitivity,
             mechanism=mechanism,
@@ -262,6 +275,7 @@ class Questions:
         assert self.schema.size is not None
         sensitivity = Sensitivity(moves=(_up((high - low) / self.schema.size),))
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -296,6 +310,7 @@ class Questions:
             return Fraction(yes, total) if once else fractions([Fraction(2 * yes - total), Fraction(total)])
 
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -321,6 +336,7 @@ class Questions:
             return Fraction(squares, n * (n - 1)) * bounds.step**2
 
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -354,6 +370,7 @@ class Questions:
 
         products = [(name,) for name in names] + [(names[j], names[k]) for j, k in pairs(len(names))]
         return Question(
+            guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=_additive(guarantee, sensitivity),
@@ -394,6 +411,7 @@ class Questions:
             return _stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
         return Question(
+            guarantee=guarantee,
             statistic=self._grouped(statistic, chosen.by),
             sensitivity=sensitivity,
             mechanism=QuantileChoice.calibrate(guarantee, sensitivity, statistic=statistic, groups=groups),

@@ -134,8 +134,12 @@ class Session(Asking):
         if stored is not None:
             return stored
         if not self._paid(request):
-            plan(question.sensitivity, question.mechanism, ledger=self.ledger)  # refuse before reading any data
-        return release(self.exact(question), question.mechanism, ledger=self.ledger, request=request)
+            plan(
+                question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim
+            )  # refuse before reading any data
+        return release(
+            self.exact(question), question.mechanism, ledger=self.ledger, guarantee=question.claim, request=request
+        )
 
     def _paid(self, request: str | None) -> bool:
         """Whether a release is in the ledger, so that asking again needs no budget."""

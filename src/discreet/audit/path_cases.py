@@ -14,13 +14,13 @@ from discreet.audit.neighbours import unit_pairs
 from discreet.clustering.kmedian import KMedian
 from discreet.clustering.lloyd import DPLloyd
 from discreet.comparing.compare import compare_means
-from discreet.composed_profile import compose_profiles
 from discreet.estimators.naive_bayes import GaussianNaiveBayes
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.ledger import Ledger
 from discreet.mechanisms import ExponentialMechanism, Gaussian, Laplace
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
-from discreet.outliers import AbsoluteDistance, outlier_scores
+from discreet.omission.outliers import AbsoluteDistance, outlier_scores
+from discreet.profiles.composed import compose_profiles
 from discreet.questions import Question, Questions, Selection
 from discreet.releases import release
 from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema

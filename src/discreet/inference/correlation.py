@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
-from discreet.bounded_scale import bounded_laplace_scales
 from discreet.guarantees import ApproxDP, PureDP
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import last_that_holds, share_below
@@ -25,6 +24,7 @@ from discreet.mechanisms.covariance import BoundedCovariance
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.bounded_laws import ClampedLaplaceLaw
 from discreet.noise.laws import TruncatedLaplaceLaw
+from discreet.profiles.bounded_scale import bounded_laplace_scales
 from discreet.statistics.covariance_matrix import pairs
 
 __all__ = ["CorrelationLaw"]

@@ -10,10 +10,10 @@ import numpy as np
 
 from discreet import requirements
 from discreet.guarantees import Guarantee, PureDP
-from discreet.implied_profile import ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.omission import Omission, PoissonSample, omission_from_dict
-from discreet.sampled_profile import SampledProfile
+from discreet.profiles.implied import ImpliedProfile
+from discreet.profiles.sampled import SampledProfile
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet import requirements
-from discreet.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
-from discreet.bounded_profile import BoundedLaplaceProfile
-from discreet.bounded_scale import bounded_laplace_scale, published_scale
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee, PureDP
-from discreet.implied_profile import ImpliedProfile
 from discreet.inference.law_inversion import truncated_laplace_interval
 from discreet.mechanisms.domain import Domain
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import float_truth
 from discreet.noise.laws import TruncatedLaplaceLaw
 from discreet.noise.location import power_of_two
+from discreet.profiles.bounded import BoundedLaplaceProfile
+from discreet.profiles.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
+from discreet.profiles.bounded_scale import bounded_laplace_scale, published_scale
+from discreet.profiles.implied import ImpliedProfile
 from discreet.rounding import decimal, least
 from discreet.sensitivity import Sensitivity
 

@@ -16,11 +16,11 @@ from flint import arb
 
 from discreet import requirements
 from discreet.curves import gaussian_delta
-from discreet.envelope import first_certified, gaussian_parameter, supremum
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.profiles import GaussianProfile, LaplaceProfile
+from discreet.profiles.envelope import first_certified, gaussian_parameter, supremum
+from discreet.profiles.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import PRECISION, ball, decimal, least, normal_cdf, precisely
 from discreet.sensitivity import Sensitivity
 

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
-from discreet.bounded_profile import BoundedLaplaceProfile
-from discreet.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
-from discreet.implied_profile import ImpliedProfile
 from discreet.inference.law_inversion import clamped_laplace_interval, truncated_laplace_interval
 from discreet.mechanisms.domain import Domain
 from discreet.mechanisms.mechanism import Mechanism
@@ -25,6 +22,9 @@ from discreet.mechanisms.structured_law import StructuredLaw
 from discreet.noise.bounded_laws import ClampedLaplaceLaw
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.noise.laws import TruncatedLaplaceLaw
+from discreet.profiles.bounded import BoundedLaplaceProfile
+from discreet.profiles.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
+from discreet.profiles.implied import ImpliedProfile
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from discreet import requirements
 from discreet.mechanisms.selection import Selection, exact_scores
 from discreet.noise.choice import choose
 from discreet.noise.law import Truth, float_truth, generator
-from discreet.selection_profiles import RangeProfile
+from discreet.profiles.selection import RangeProfile
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["ExponentialMechanism"]

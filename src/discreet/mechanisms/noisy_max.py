@@ -15,13 +15,13 @@ from scipy.special import log_ndtr
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
-from discreet.implied_profile import ImpliedProfile
 from discreet.mechanisms.permute_and_flip import flip_probabilities
 from discreet.mechanisms.selection import Selection, exact_scores, largest_move, moves_one_way
 from discreet.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.noise.race import noisy_argmax
 from discreet.profiles import GaussianProfile, LaplaceProfile, Profile
+from discreet.profiles.implied import ImpliedProfile
 from discreet.rounding import up
 from discreet.sensitivity import Sensitivity
 

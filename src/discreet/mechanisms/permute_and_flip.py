@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.guarantees import PureDP
-from discreet.implied_profile import ImpliedProfile
 from discreet.mechanisms.selection import Selection, exact_scores
 from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.events import exact_events
 from discreet.noise.law import Truth, float_truth, generator
+from discreet.profiles.implied import ImpliedProfile
 from discreet.rounding import ball, up
 from discreet.sensitivity import Sensitivity
 

@@ -21,8 +21,8 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.choice import choose
 from discreet.noise.choice_law import ChoiceLaw
 from discreet.noise.law import Floats, Truth, generator
+from discreet.profiles.selection import RangeProfile
 from discreet.rounding import decimal, greatest
-from discreet.selection_profiles import RangeProfile
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class QuantileChoice(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Bounded range, once per round."""
-        from discreet.composed_profile import compose_profiles
+        from discreet.profiles.composed import compose_profiles
 
         one = RangeProfile(self.span(sensitivity))
         return one if self.rounds == 1 else compose_profiles([one] * self.rounds)

@@ -15,7 +15,7 @@ from discreet.clustering import DPLloyd, KMedian
 from discreet.clustering.box import Box, labels_of
 from discreet.errors import InvalidParameter
 from discreet.guarantees import PureDP
-from discreet.outliers import EuclideanDistance
+from discreet.omission.outliers import EuclideanDistance
 from discreet.studies.figure import Figure
 from discreet.studies.heat_map import HeatMap
 from discreet.studies.miranda2026_data import COLUMNS, adult_table, column, four_groups

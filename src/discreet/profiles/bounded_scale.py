@@ -14,8 +14,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.bounded_concentration import concentration_bound, largest_divergence
-from discreet.bounded_curve import (
+from discreet.errors import InvalidParameter
+from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.profiles.bounded_concentration import concentration_bound, largest_divergence
+from discreet.profiles.bounded_curve import (
     BoundedCurve,
     divergence,
     divergence_bound,
@@ -24,9 +26,7 @@ from discreet.bounded_curve import (
     total_variation,
     worst_position,
 )
-from discreet.envelope import dominates, first_certified
-from discreet.errors import InvalidParameter
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.profiles.envelope import dominates, first_certified
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely
 
 __all__ = ["WEAK_MU", "bounded_laplace_scale", "bounded_laplace_scales", "published_scale"]

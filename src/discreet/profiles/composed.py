@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.curves import Curve, plain
-from discreet.envelope import first_certified
 from discreet.errors import InvalidParameter
 from discreet.guarantees import GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.laplace_curve import LaplaceCurve
-from discreet.loss_distribution import Convolution, PrivacyLoss
 from discreet.profiles import GaussianProfile, LaplaceProfile, Profile
+from discreet.profiles.envelope import first_certified
+from discreet.profiles.laplace_curve import LaplaceCurve
+from discreet.profiles.loss_distribution import Convolution, PrivacyLoss
 from discreet.rounding import decimal, up
 
 __all__ = ["ComposedProfile", "compose_profiles"]

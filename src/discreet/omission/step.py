@@ -28,7 +28,7 @@ from discreet.guarantees import ApproxDP, PureDP
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.noise.events import exact_events
 from discreet.noise.law import generator
-from discreet.outliers import Distance, distance_from_dict, outlier_scores
+from discreet.omission.outliers import Distance, distance_from_dict, outlier_scores
 from discreet.rounding import ball, decimal
 from discreet.sensitivity import Neighbours
 
@@ -173,7 +173,7 @@ class OutlierSuppression(Omission):
 
     Examples
     --------
-    >>> from discreet.outliers import AbsoluteDistance
+    >>> from discreet.omission.outliers import AbsoluteDistance
     >>> step = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 125)))
     >>> round(step.amplify(PureDP(1.0)).epsilon, 6)
     0.871989

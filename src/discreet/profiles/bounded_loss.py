@@ -14,9 +14,9 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from discreet.bounded_curve import BoundedCurve
-from discreet.bounded_scale import bounded_laplace_scale
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.profiles.bounded_curve import BoundedCurve
+from discreet.profiles.bounded_scale import bounded_laplace_scale
 from discreet.rounding import ball, decimal, precisely, up
 from discreet.sensitivity import Sensitivity
 

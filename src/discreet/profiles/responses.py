@@ -16,8 +16,8 @@ from typing import Any
 from flint import arb
 
 from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.loss_distribution import PrivacyLoss, response_loss
 from discreet.profiles import Profile
+from discreet.profiles.loss_distribution import PrivacyLoss, response_loss
 from discreet.rounding import ball, decimal, precisely, up
 
 __all__ = ["MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure"]

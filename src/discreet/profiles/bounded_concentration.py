@@ -5,7 +5,7 @@ direction and K in the other,
 
     exp((a−1)·R_a) = 1 + a(a−1)·∫₀^∞ (e^{(a−1)ε}·H(ε) + e^{−aε}·K(ε)) dε.
 
-The pairs are cut into cells of positions t; on a cell, `discreet.bounded_curve` bounds H and K from above, the
+The pairs are cut into cells of positions t; on a cell, `discreet.profiles.bounded_curve` bounds H and K from above, the
 integral is bounded by chords (a hockey-stick divergence is convex in e^ε), and the order runs over short intervals.
 The cell with the largest bound is halved until that gains little. Details: ``docs/proofs/bounded_laplace.md``.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from discreet.bounded_curve import Ridge, largest_loss
+from discreet.profiles.bounded_curve import Ridge, largest_loss
 
 __all__ = ["concentration_bound", "largest_divergence"]
 

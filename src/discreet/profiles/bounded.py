@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from discreet.bounded_concentration import concentration_bound
-from discreet.bounded_curve import BoundedCurve, divergence, worst_position
-from discreet.bounded_scale import WEAK_MU
-from discreet.envelope import dominates, first_certified
 from discreet.guarantees import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.profiles import Profile
+from discreet.profiles.bounded_concentration import concentration_bound
+from discreet.profiles.bounded_curve import BoundedCurve, divergence, worst_position
+from discreet.profiles.bounded_scale import WEAK_MU
+from discreet.profiles.envelope import dominates, first_certified
 from discreet.rounding import ball, decimal, least, precisely, up
 
 __all__ = ["BoundedLaplaceProfile"]

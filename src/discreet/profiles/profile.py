@@ -20,14 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
 from discreet.curves import Curve, gaussian_delta, plain, pointwise, type_one
-from discreet.envelope import dominates, first_certified, gaussian_parameter, supremum
 from discreet.errors import InvalidParameter, NoConversion, WrongType
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.laplace_curve import LaplaceCurve, laplace_rho
+from discreet.profiles.envelope import dominates, first_certified, gaussian_parameter, supremum
+from discreet.profiles.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 
 if TYPE_CHECKING:
-    from discreet.loss_distribution import PrivacyLoss
+    from discreet.profiles.loss_distribution import PrivacyLoss
 
 __all__ = ["GaussianProfile", "LaplaceProfile", "Profile"]
 
@@ -70,7 +70,7 @@ class Profile(ABC):
 
         By default one loss on a few hundred points, made from the curve alone; it dominates the true one.
         """
-        from discreet.loss_distribution import curve_loss
+        from discreet.profiles.loss_distribution import curve_loss
 
         return [(curve_loss(self._delta, self._reach()), 1)]
 
@@ -246,7 +246,7 @@ class LaplaceProfile(Profile):
         return ZeroConcentratedDP(up(thin(lambda: laplace_rho(self.shifts))))
 
     def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        from discreet.loss_distribution import laplace_loss
+        from discreet.profiles.loss_distribution import laplace_loss
 
         return [(laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
 
@@ -348,7 +348,7 @@ class GaussianProfile(Profile):
         return ZeroConcentratedDP(up(self.mu**2 / 2))
 
     def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        from discreet.loss_distribution import gaussian_loss
+        from discreet.profiles.loss_distribution import gaussian_loss
 
         return [(gaussian_loss(self.mu**2), 1)]
 
