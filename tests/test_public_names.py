@@ -34,3 +34,13 @@ def test_the_function_release_is_not_hidden_by_its_room():
     code = "import discreet.releases; from discreet import Exact, release; print(callable(release))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "True"
+
+
+def test_editors_see_the_same_names():
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(discreet.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.asname: node.module.removeprefix("discreet.") for node in block.body for alias in node.names}
+    assert seen == discreet._PUBLIC
