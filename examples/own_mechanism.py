@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from discreet import Laplace, PureDP, Sensitivity
+from discreet.guarantees import Guarantee
 from discreet.testing import check_mechanism
 
 
@@ -15,9 +16,11 @@ class Careless(Laplace):
 
     name: ClassVar[str] = "careless"
 
-    def guarantee(self, sensitivity: Sensitivity, kind: Any = None) -> PureDP:
+    def guarantee(
+        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
+    ) -> Guarantee:
         """Half of what really holds."""
-        return PureDP(sensitivity.l1 / self.scale / 2)
+        return PureDP(sensitivity.require_l1() / self.scale / 2)
 
 
 def main() -> None:
