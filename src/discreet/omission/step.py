@@ -16,13 +16,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.amplification import (
-    before_outlier_suppression,
-    before_poisson_sampling,
-    outlier_suppression,
-    poisson_sampling,
-)
+from discreet import amplification, requirements  # a module: it imports this room's bounds in turn
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, PureDP
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
@@ -143,11 +137,11 @@ class PoissonSample(Omission):
 
     def amplify(self, guarantee: G) -> G:
         """ln(1 + p(e^ε − 1)) and p·δ."""
-        return poisson_sampling(guarantee, self.rate)
+        return amplification.poisson_sampling(guarantee, self.rate)
 
     def before(self, guarantee: G) -> G:
         """The inverse of `amplify`."""
-        return before_poisson_sampling(guarantee, self.rate)
+        return amplification.before_poisson_sampling(guarantee, self.rate)
 
     def to_dict(self) -> dict[str, Any]:
         """Name and rate."""
@@ -187,7 +181,7 @@ class OutlierSuppression(Omission):
 
     def __post_init__(self) -> None:
         requirements.instance("distance", self.distance, Distance, "AbsoluteDistance((0, 125))")
-        outlier_suppression(PureDP(0.0), self.m, self.M)  # refuses what the theorem does not cover
+        amplification.outlier_suppression(PureDP(0.0), self.m, self.M)  # refuses what the theorem does not cover
 
     def kept(
         self, data: Any, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
@@ -207,11 +201,11 @@ class OutlierSuppression(Omission):
 
     def amplify(self, guarantee: G) -> G:
         """ε^S and (1 − m)·δ."""
-        return outlier_suppression(guarantee, self.m, self.M)
+        return amplification.outlier_suppression(guarantee, self.m, self.M)
 
     def before(self, guarantee: G) -> G:
         """The inverse of `amplify`, where there is one."""
-        return before_outlier_suppression(guarantee, self.m, self.M)
+        return amplification.before_outlier_suppression(guarantee, self.m, self.M)
 
     def to_dict(self) -> dict[str, Any]:
         """Name, probabilities and distance."""
