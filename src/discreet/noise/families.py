@@ -73,6 +73,17 @@ def _sign(bits: int, count: int) -> tuple[int, int, int]:
     return (-1 if first & 1 else 1), ((first >> 1) << extra) | rest, count - 1
 
 
+def _exponential_noise(words: Words, scale: Floats) -> tuple[Floats, float]:
+    """−b·ln U from the upper 63 bits, in cells, and its error bound."""
+    magnitudes, smallest = _magnitudes(words)
+    noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
+    np.log(noise, out=noise)
+    noise *= -scale
+    smallest = _give_up_below(noise, magnitudes, smallest)
+    largest_log = 63 * math.log(2) - math.log(smallest)
+    return noise, _largest(scale) * (largest_log * LOG_BUDGET + _INTERVAL_ERROR)
+
+
 @dataclass(frozen=True)
 class LaplaceFamily:
     """±b·(−ln U): one bit for the sign, the others for U."""
@@ -82,14 +93,7 @@ class LaplaceFamily:
 
     def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
         """Noise in cells and its error bound."""
-        magnitudes, smallest = _magnitudes(words)
-        noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
-        np.log(noise, out=noise)
-        scale = _part(self.scale_in_cells, part)
-        noise *= -scale
-        smallest = _give_up_below(noise, magnitudes, smallest)
-        largest_log = 63 * math.log(2) - math.log(smallest)
-        error = _largest(scale) * (largest_log * LOG_BUDGET + _INTERVAL_ERROR)
+        noise, error = _exponential_noise(words, _part(self.scale_in_cells, part))
         return _with_sign(noise, words), error
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
@@ -134,14 +138,7 @@ class ExponentialFamily:
 
     def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
         """Noise in cells and its error bound; the lowest bit stays for the ball path."""
-        magnitudes, smallest = _magnitudes(words)
-        noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
-        np.log(noise, out=noise)
-        scale = _part(self.scale_in_cells, part)
-        noise *= -scale
-        smallest = _give_up_below(noise, magnitudes, smallest)
-        largest_log = 63 * math.log(2) - math.log(smallest)
-        return noise, _largest(scale) * (largest_log * LOG_BUDGET + _INTERVAL_ERROR)
+        return _exponential_noise(words, _part(self.scale_in_cells, part))
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
