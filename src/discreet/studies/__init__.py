@@ -14,12 +14,12 @@ from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
 __all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "run"]
 
 STUDIES: dict[str, str] = {
-    "coverage": "discreet.studies.coverage",
     "liu2019": "discreet.studies.liu2019",
     "holohan2018": "discreet.studies.holohan2018",
     "lee2022": "discreet.studies.lee2022",
-    "miranda2026": "discreet.studies.miranda2026",
     "liu2023": "discreet.studies.liu2023",
+    "miranda2026": "discreet.studies.miranda2026",
+    "coverage": "discreet.studies.coverage",
 }
 """The module of every study by its key; each has a module-level ``STUDY``."""
 

@@ -74,11 +74,19 @@ class Figure:
         if self.colour is not None:
             palette = alt.Scale(range=_COLOURS)
             encoding["color"] = alt.Color(field=self.colour, type="nominal", title=self.colour, scale=palette)
+            if self.mark != "bar":  # every layer carries all three, so that one legend shows them together
+                shape = alt.Shape(field=self.colour, type="nominal", title=self.colour)
+                dash = alt.StrokeDash(field=self.colour, type="nominal", title=self.colour)
+                barred = self.low is not None  # bars have neither mark nor dash, and would split the legend in three
+                encoding["shape"] = shape.legend(None) if barred else shape
+                encoding["strokeDash"] = dash.legend(None) if barred else dash
         base = alt.Chart(alt.InlineData(values=selected))
         drawn = self._drawn(base, encoding)
         if self.low is not None and self.high is not None:
-            ends = {"y": alt.Y(field=self.low, type="quantitative"), "y2": alt.Y2(field=self.high)}
-            drawn = base.mark_errorbar().encode(**{**encoding, **ends}) + drawn
+            low, high = self.low.replace(".", "\\."), self.high.replace(".", "\\.")  # a dot would mean a field's part
+            ends = {"y": alt.Y(field=low, type="quantitative", title=self.y), "y2": alt.Y2(field=high)}
+            bars = {name: encoding[name] for name in ("x", "color") if name in encoding}
+            drawn = drawn + base.mark_rule(opacity=0.6).encode(**bars, **ends)
         drawn = drawn.properties(width=220, height=170)
         facets = {
             name: alt.Facet(field=field, type="nominal", title=field)
@@ -89,20 +97,10 @@ class Figure:
 
     def _drawn(self, base: Any, encoding: dict[str, Any]) -> Any:
         """Marks that stay apart without colour."""
-        import altair as alt
-
         if self.mark == "bar":
             return base.mark_bar().encode(**encoding)
-        if self.colour is None:
-            return (base.mark_line(point=True) if self.mark == "line" else base.mark_point(filled=True)).encode(
-                **encoding
-            )
-        shape = alt.Shape(field=self.colour, type="nominal", title=self.colour)
-        points = base.mark_point(filled=True, size=35).encode(**encoding, shape=shape)
-        if self.mark == "point":
-            return points
-        dash = alt.StrokeDash(field=self.colour, type="nominal", title=self.colour)
-        return base.mark_line().encode(**encoding, strokeDash=dash) + points
+        points = base.mark_point(filled=True, size=35).encode(**encoding)
+        return points if self.mark == "point" else base.mark_line().encode(**encoding) + points
 
     def save(self, rows: Sequence[dict[str, Any]], out: Path) -> tuple[Path, ...]:
         """Write SVG and a self-contained HTML page; nothing without rows, Altair or vl-convert."""
