@@ -22,3 +22,5 @@ exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "discreet"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]

@@ -96,8 +96,8 @@ def screenshot() -> None:
             [
                 browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
                 "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-                f"--user-data-dir={directory}/profile", "--window-size=900,1180", f"--screenshot={STATIC}/report.png",
-                page.as_uri(),
+                f"--user-data-dir={directory}/profile", "--window-size=900,2240", "--force-device-scale-factor=0.8",
+                f"--screenshot={STATIC}/report.png", page.as_uri(),
             ],
             check=True,
             stderr=subprocess.DEVNULL,

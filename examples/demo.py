@@ -80,7 +80,7 @@ title = "Share of impressions that were clicked"
 ask = "proportion"
 column = "clicked"
 label = 1
-share = 2
+share = 1
 
 [[release]]
 name = "spend-per-device"

@@ -114,8 +114,10 @@ def _assumptions(schema: Schema) -> list[str]:
 
 
 def _limits(limits: Mapping[str, int]) -> str:
-    words = {"groups": "groups", "rows": "rows per group", "total": "rows in all"}
-    return ", ".join(f"{value} {words[name]}" for name, value in limits.items())
+    words = {"groups": ("group", ""), "rows": ("row", " per group"), "total": ("row", " in all")}
+    return ", ".join(
+        f"{value} {words[name][0]}{'' if value == 1 else 's'}{words[name][1]}" for name, value in limits.items()
+    )
 
 
 def _policy(policy: Any) -> str:
