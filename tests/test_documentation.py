@@ -23,3 +23,12 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     shutil.copy(ROOT / "examples" / "survey.csv", tmp_path / "examples")
     doctest.DocTestRunner(optionflags=flags).run(examples, out=failures.append)
     assert not failures, "".join(failures)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
+    for link in links:
+        if not link.startswith(("http://", "https://", "mailto:", "#")):
+            assert (page.parent / link.split("#")[0]).exists(), link
