@@ -70,11 +70,11 @@ def _only(neighbours: Neighbours, wanted: Neighbours, why: str) -> None:
 
 def sampling_rate(rate: Any) -> float:
     """The largest of the records' sampling rates, each in (0, 1]."""
-    if isinstance(rate, str) or (np.ndim(rate) > 0 and np.size(rate) == 0):
-        raise WrongType("rate", rate, "must be a probability or an array of them", "Pass rate=0.5.")
     try:
         rates = np.asarray(rate, dtype=float)
-    except (TypeError, ValueError):
+        if isinstance(rate, str) or rates.size == 0:
+            raise TypeError
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("rate", rate, "must be a probability or an array of them", "Pass rate=0.5.") from None
     if np.asarray(rate).dtype == bool or not np.all((rates >= 0) & (rates <= 1)) or rates.max() == 0:
         raise InvalidParameter("rate", rate, "must lie in (0, 1]", "Pass the probability of keeping a record.")

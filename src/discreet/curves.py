@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,7 @@ Curve = float | NDArray[np.float64]
 
 def pointwise(values: ArrayLike, function: Any) -> Curve:
     """Apply a scalar function to a number or to each element of an array."""
-    if np.ndim(values) == 0:
+    if not isinstance(values, Sequence) and np.ndim(values) == 0:
         return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
     array = _numbers("values", values)
     return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
@@ -30,7 +30,7 @@ def pointwise(values: ArrayLike, function: Any) -> Curve:
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType(name, values, "must be real numbers", "Pass a number or an array of numbers.") from None
 
 

@@ -33,7 +33,7 @@ def column(name: str, values: Any) -> NDArray[np.float64]:
     """A one-dimensional column of finite numbers; everything else is refused before anything is computed."""
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType(name, "…", "must be a column of numbers", "Pass a list, an array or a series.") from None
     if array.ndim != 1:
         raise WrongType(name, f"shape {array.shape}", "must have one dimension", "Pass one column.")

@@ -407,6 +407,8 @@ class GaussianDP(Guarantee):
     def _delta(self, epsilon: float) -> float:
         if self.mu == 0:
             return 0.0
+        if epsilon > 1e6 * max(1.0, self.mu) ** 2:
+            return math.ulp(0.0)  # δ ≤ Φ(μ/2 − ε/μ) is far below the smallest float
         return min(up(thin(lambda: gaussian_delta(ball(decimal(self.mu)), decimal(epsilon)))), 1.0)
 
     def _epsilon(self, delta: float) -> float:

@@ -33,7 +33,11 @@ class Box:
     """
 
     def __init__(self, bounds: Any) -> None:
-        if np.ndim(bounds) != 2 or len(bounds) == 0:
+        try:
+            paired = np.ndim(bounds) == 2 and len(bounds) > 0
+        except ValueError:  # rows of unlike length
+            paired = False
+        if not paired:
             raise WrongType("bounds", bounds, "must hold a pair per coordinate", "Pass bounds=[(0, 125), (0, 100)].")
         pairs = [requirements.ordered_bounds("bounds", tuple(pair)) for pair in bounds]
         if not all(math.isfinite(end) for pair in pairs for end in pair):
@@ -51,7 +55,7 @@ class Box:
         """Columns of grid cells: whole numbers in ±2²⁰, one row of the result per coordinate."""
         try:
             array = np.asarray(rows, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise WrongType("X", "…", "must be numbers", "Pass a table of numbers.") from None
         if array.ndim != 2 or array.shape[1] != self.dimension:
             raise InvalidParameter(

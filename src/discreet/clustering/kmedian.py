@@ -136,7 +136,7 @@ class KMedian:
         )
         try:
             points = np.asarray(universe, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise WrongType("universe", universe, "must be a table of numbers", "Pass one row per position.") from None
         if points.ndim != 2 or len(points) <= self.n_clusters or not np.all(np.isfinite(points)):
             raise InvalidParameter(
@@ -197,7 +197,10 @@ class KMedian:
 
     def _weights(self, X: ArrayLike) -> Array:
         """How many rows are at each position. Private."""
-        rows = np.asarray(X, dtype=float)
+        try:
+            rows = np.asarray(X, dtype=float)
+        except (TypeError, ValueError, OverflowError):
+            raise WrongType("X", "…", "must be numbers", "Pass a table of numbers.") from None
         if rows.ndim != 2 or rows.shape[1] != self.universe.shape[1] or not np.all(np.isfinite(rows)):
             raise InvalidParameter(
                 "X", rows.shape, f"must hold finite rows of {self.universe.shape[1]} numbers", "Check the data."

@@ -252,7 +252,7 @@ def _table(X: Any, y: Any, grids: list[Grid], labels: list[Any]) -> tuple[list[A
     """Offsets of every feature, and which rows belong to every class."""
     try:
         rows = np.asarray(X, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("X", "…", "must be numbers", "Pass rows × features.") from None
     if rows.ndim != 2 or rows.shape[1] != len(grids):
         raise WrongType("X", f"shape {rows.shape}", f"must be rows × {len(grids)}", "Give bounds for every column.")

@@ -246,7 +246,11 @@ class BoundedLaplace(Mechanism):
 
 
 def _scales(scale: Any, domain: Domain) -> Any:
-    if np.ndim(scale) == 0:
+    try:
+        single = np.ndim(scale) == 0
+    except ValueError:  # rows of unlike length
+        single = False
+    if single:
         return requirements.positive("scale", scale)
     scales = tuple(requirements.positive("scale", one) for one in scale)
     if domain.single or len(scales) != len(domain.lows):

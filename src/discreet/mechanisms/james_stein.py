@@ -73,6 +73,7 @@ class JamesSteinGaussian(PostProcessed):
         base = Gaussian(self.scale, self.grid)
         object.__setattr__(self, "scale", base.scale)
         object.__setattr__(self, "grid", base.grid)
+        requirements.instance("towards", self.towards, str, 'towards="mean"')
         if self.towards not in get_args(Towards):
             raise InvalidParameter(
                 "towards", self.towards, f"must be one of {list(get_args(Towards))}", 'Pass towards="mean".'

@@ -70,6 +70,7 @@ class ReportNoisyMax(Selection):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
         requirements.instance("monotone", self.monotone, bool, "monotone=True or False")
+        requirements.instance("noise", self.noise, str, 'noise="laplace"')
         if self.noise not in _FAMILIES:
             raise InvalidParameter("noise", self.noise, f"must be one of {sorted(_FAMILIES)}", "Check the spelling.")
 

@@ -36,7 +36,7 @@ _BLOCK = 2**16
 def _scores(values: ArrayLike) -> NDArray[np.float64]:
     try:
         scores = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("scores", values, "must be an array of numbers", "Pass one score per candidate.") from None
     if scores.ndim != 1 or scores.size == 0:
         raise InvalidParameter("scores", values, "must be one non-empty row", "Pass one score per candidate.")

@@ -22,8 +22,10 @@ Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
 def float_truth(truth: Truth) -> NDArray[np.float64]:
     """The truth as floats, for densities and moments; refuses what is not finite and real."""
     try:
+        if np.asarray(truth).dtype.kind in "mM":  # times are no numbers, though numpy counts them
+            raise TypeError
         array = np.asarray(truth, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("truth", truth, "must be a real number or an array of them", "Pass numbers.") from None
     if not np.all(np.isfinite(array)):
         raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")

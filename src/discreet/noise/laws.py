@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 def _positive_array(name: str, values: ArrayLike) -> Array:
     try:
         array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType(name, values, "must be a number or an array of numbers", "Pass numbers.") from None
     if not np.all(np.isfinite(array) & (array > 0)):
         raise InvalidParameter(name, values, "must be finite and positive everywhere", f"Pass {name} > 0.")

@@ -29,7 +29,7 @@ def power_of_two(name: str, grid: float) -> float:
     """Return ``grid`` as a float if it is a power of two; every exactness argument rests on that."""
     try:
         number = float(grid)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType(name, grid, "must be a number", "Pass a power of two such as 2**-10 or 1.") from None
     if not math.isfinite(number) or number <= 0 or math.frexp(number)[0] != 0.5:
         raise InvalidParameter(name, grid, "must be a power of two", "Pass 2**-10, 0.5 or 1, for example.")

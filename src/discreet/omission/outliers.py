@@ -63,7 +63,7 @@ class Distance(ABC):
 def _numbers(data: Any, dimensions: int) -> Array:
     try:
         array = np.asarray(data, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("data", data, "must be numbers", "Pass numeric records.") from None
     if array.ndim != dimensions:
         shape = "one number per record" if dimensions == 1 else "one row per record"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, WrongType
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.statistic import Statistic
 
@@ -58,7 +58,12 @@ class BoundedStatistic(Statistic):
 
     def rows(self, data: Any) -> int:
         """Number of rows."""
-        return len(data)
+        try:
+            return len(data)
+        except TypeError:
+            raise WrongType(
+                "data", type(data).__name__, "must be a column", "Pass a list, an array or a series."
+            ) from None
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: str = "row") -> Exact:
         """The exact, still private value, ready for `discreet.release`.

@@ -18,9 +18,17 @@ from discreet.statistics.bounded import BoundedStatistic, Domain
 __all__ = ["Count", "flags"]
 
 
+def labelled(data: Any) -> NDArray[Any]:
+    """A column of labels as an array; refuses rows of unlike length."""
+    try:
+        return np.asarray(data)
+    except ValueError:
+        raise WrongType("data", "…", "must be one column", "Pass a list, an array or a series.") from None
+
+
 def flags(data: Any) -> NDArray[np.bool_]:
     """A column of yes and no: booleans, or numbers that are all 0 or 1."""
-    array = np.asarray(data)
+    array = labelled(data)
     if array.dtype == bool:
         if array.ndim != 1:
             raise WrongType("data", f"shape {array.shape}", "must have one dimension", "Pass one column.")

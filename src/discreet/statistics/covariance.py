@@ -120,7 +120,7 @@ class Covariance(PublicSizeStatistic):
         return Sensitivity(moves=(not_below(self.widths / rows),))
 
     def rows(self, data: Any) -> int:
-        return len(two_columns(data)[0])
+        return super().rows(two_columns(data)[0])
 
     def value(self, data: Any) -> Fraction:
         offsets = [grid.offsets("data", values) for grid, values in zip(self._grids, two_columns(data), strict=True)]

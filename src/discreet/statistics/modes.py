@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.statistics.count import labelled
 from discreet.statistics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Mode(Statistic):
         if np.ndim(np.asarray(self.categories, dtype=object)) != 1:
             raise WrongType("categories", self.categories, "must be a list", 'Pass categories=("a", "b").')
         clean = tuple(value.item() if isinstance(value, np.generic) else value for value in self.categories)
+        if not all(isinstance(value, Hashable) and value == value for value in clean):
+            raise WrongType("categories", clean, "must be plain labels", 'Pass texts or numbers: ("a", "b").')
         if len(clean) < 2 or len(set(clean)) != len(clean):
             raise InvalidParameter(
                 "categories", clean, "must hold at least two different values", "List each public category once."
@@ -75,7 +79,7 @@ class Mode(Statistic):
 
     def value(self, data: Any) -> NDArray[np.int64]:
         """Counts of the categories. Private."""
-        array = np.asarray(data)
+        array = labelled(data)
         if array.ndim != 1:
             raise InvalidParameter("data", array.shape, "must be one column", "Select the column.")
         if array.size == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +14,7 @@ from discreet.errors import InvalidParameter, WrongType
 from discreet.grid import MAX_ROWS
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import Domain, PublicSizeStatistic, fractions, not_below
+from discreet.statistics.count import labelled
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -50,6 +52,8 @@ class ProportionVector(PublicSizeStatistic):
 
     def __post_init__(self) -> None:
         categories = tuple(requirements.instance("categories", self.categories, (tuple, list), '("a", "b")'))
+        if not all(isinstance(category, Hashable) for category in categories):
+            raise WrongType("categories", categories, "must be plain labels", 'Pass texts or numbers: ("a", "b").')
         if len(categories) < 2 or len(set(categories)) != len(categories):
             raise InvalidParameter(
                 "categories", categories, "must be at least two distinct labels", "List every public category once."
@@ -82,7 +86,7 @@ class ProportionVector(PublicSizeStatistic):
         return Sensitivity(moves=moves, dimension=self.dimension)
 
     def value(self, data: Any) -> Any:
-        labels = np.asarray(data)
+        labels = labelled(data)
         if labels.ndim != 1:
             raise WrongType("data", f"shape {labels.shape}", "must have one dimension", "Pass one column.")
         rows = requirements.positive_integer("rows", labels.size)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, WrongType
 from discreet.rounding import decimal
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
@@ -68,6 +68,8 @@ class Quantiles(Statistic):
 
     def __post_init__(self) -> None:
         given: Any = self.probabilities
+        if isinstance(given, np.ndarray) and given.ndim == 0:
+            given = given.item()
         many = tuple(given) if isinstance(given, Sequence | np.ndarray) else (given,)
         clean = tuple(requirements.probability("probabilities", q, below_one=False) for q in many)
         if not clean or len(set(clean)) != len(clean) or 0 in clean or 1 in clean:
@@ -76,7 +78,7 @@ class Quantiles(Statistic):
             )
         object.__setattr__(self, "probabilities", clean if isinstance(given, Sequence | np.ndarray) else clean[0])
         if isinstance(self.bounds, dict):
-            object.__setattr__(self, "bounds", Bounds(**self.bounds))
+            object.__setattr__(self, "bounds", _bounds(self.bounds))
         requirements.instance("bounds", self.bounds, Bounds, "Bounds(0, 100, grid=1)")
         if self.bounds.cells > MOST_POINTS:
             raise InvalidParameter(
@@ -183,13 +185,26 @@ class Quantiles(Statistic):
 
     def exact(self, data: ArrayLike, *, neighbours: Neighbours, unit: str = "row") -> Exact:
         """The private histogram of a column; values are clipped to the bounds and rounded to the grid."""
-        column = np.asarray(data, dtype=float)
+        try:
+            column = np.asarray(data, dtype=float)
+        except (TypeError, ValueError, OverflowError):
+            raise WrongType("data", "…", "must be a column of numbers", "Pass a list, an array or a series.") from None
         if column.ndim != 1 or not np.isfinite(column).all():
             raise InvalidParameter("data", "…", "must be one column of finite numbers", "Drop missing values first.")
         clipped = np.clip(column, self.bounds.low, self.bounds.high)
         steps = np.clip(np.floor(clipped / self.bounds.grid + 0.5), self.bounds.lowest, self.bounds.highest)
         found, counts = np.unique(steps.astype(np.int64), return_counts=True)
         return self.exact_histogram(found, counts, neighbours=neighbours, unit=unit)
+
+
+def _bounds(stored: dict[str, Any]) -> Bounds:
+    """Bounds that were written out as data."""
+    try:
+        return Bounds(**stored)
+    except TypeError:
+        raise InvalidParameter(
+            "bounds", stored, "must hold low, high and grid", "Pass Bounds(0, 1, grid=0.1)."
+        ) from None
 
 
 def _sampling(q: float, rows: int, miss: float) -> tuple[float, float]:

@@ -161,7 +161,7 @@ class Bins:
         """The bin of every value; −1 for values outside that are not clamped."""
         try:
             numbers = np.asarray(values, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return np.full(values.size, -1, dtype=np.intp)
         if self.outside == "clamp":
             numbers = np.clip(numbers, self.edges[0], self.edges[-1])

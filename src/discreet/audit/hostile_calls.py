@@ -1,0 +1,126 @@
+"""Hostile calls: public functions with arguments that work, for each of which hostile values are substituted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import discreet as d
+from discreet.amplification import outlier_suppression, poisson_sampling
+from discreet.clustering.kmedian import KMedian
+from discreet.clustering.lloyd import DPLloyd
+
+__all__ = ["hostile_calls"]
+
+Call = tuple[Callable[..., Any], Mapping[str, Any]]
+
+
+def hostile_calls() -> dict[str, Call]:
+    """By name: a function, and arguments with which it works."""
+    return {**_guarantees(), **_mechanisms(), **_statistics(), **_functions()}
+
+
+def _guarantees() -> dict[str, Call]:
+    return {
+        "PureDP": (d.PureDP, {"epsilon": 1.0}),
+        "ApproxDP": (d.ApproxDP, {"epsilon": 1.0, "delta": 1e-6}),
+        "ZeroConcentratedDP": (d.ZeroConcentratedDP, {"rho": 0.5}),
+        "GaussianDP": (d.GaussianDP, {"mu": 1.0}),
+        "delta_at": (d.GaussianDP(1.0).delta_at, {"epsilon": 1.0}),
+        "epsilon_at": (d.GaussianDP(1.0).epsilon_at, {"delta": 0.1}),
+        "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
+        "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}),
+        "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0), "rate": 0.5}),
+        "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
+    }
+
+
+def _mechanisms() -> dict[str, Call]:
+    unit, one = d.Sensitivity(l1=1.0), d.PureDP(1.0)
+    bounded = d.BoundedLaplace(scale=1.0, bounds=(0, 1))
+    calls: dict[str, Call] = {
+        "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
+        "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
+        "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
+        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
+        "ExponentialMechanism": (d.ExponentialMechanism, {"factor": 1.0, "monotone": False}),
+        "PermuteAndFlip": (d.PermuteAndFlip, {"factor": 1.0, "monotone": False}),
+        "ReportNoisyMax": (d.ReportNoisyMax, {"scale": 1.0, "noise": "laplace"}),
+        "RankDeficientGaussian": (d.RankDeficientGaussian, {"scale": 1.0, "total": 5}),
+        "JamesSteinGaussian": (d.JamesSteinGaussian, {"scale": 1.0, "towards": "mean"}),
+        "BoundedLaplace.calibrate": (
+            d.BoundedLaplace.calibrate,
+            {"guarantee": one, "sensitivity": unit, "bounds": (0, 2)},
+        ),
+    }
+    for kind in (d.Laplace, d.Gaussian):
+        calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
+    drawn: dict[str, tuple[Any, Any]] = {
+        "Laplace": (d.Laplace(1.0), 0.0),
+        "Gaussian": (d.Gaussian(1.0), 0.0),
+        "BoundedLaplace": (bounded, 0.5),
+        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
+        "ExponentialMechanism": (d.ExponentialMechanism(1.0), [0, 1]),
+        "PermuteAndFlip": (d.PermuteAndFlip(1.0), [0, 1]),
+        "ReportNoisyMax": (d.ReportNoisyMax(1.0), [0, 1]),
+    }
+    for name, (mechanism, truth) in drawn.items():
+        calls[f"{name}.draw"] = (mechanism.draw, {"truth": truth})
+    return calls
+
+
+def _statistics() -> dict[str, Call]:
+    replace, add = d.Neighbours.REPLACE_ONE, d.Neighbours.ADD_REMOVE
+    column = [0.0, 1.0, 0.5]
+    square = ((0, 1), (0, 1))
+    made: dict[str, tuple[Any, Mapping[str, Any], Any, Any]] = {
+        "Count": (d.Count, {}, [True, False], add),
+        "Sum": (d.Sum, {"bounds": (0, 1), "grid": 0.25, "n": 3}, column, add),
+        "SumAndCount": (d.SumAndCount, {"bounds": (0, 1)}, column, add),
+        "NoisyAverage": (d.NoisyAverage, {"bounds": (0, 1), "centred": True}, column, add),
+        "Mean": (d.Mean, {"bounds": (0, 1), "n": 3}, column, replace),
+        "Proportion": (d.Proportion, {"n": 2}, [True, False], replace),
+        "Variance": (d.Variance, {"bounds": (0, 1), "n": 3}, column, replace),
+        "Covariance": (d.Covariance, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
+        "CovarianceMatrix": (d.CovarianceMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
+        "ProportionVector": (d.ProportionVector, {"categories": ("a", "b")}, ["a", "b"], replace),
+        "Mode": (d.Mode, {"categories": ("a", "b")}, ["a", "b"], add),
+        "ContingencyTable": (d.ContingencyTable, {"columns": {"c": ["a", "b"]}}, {"c": ["a", "b"]}, add),
+        "Quantiles": (d.Quantiles, {"probabilities": 0.5, "bounds": d.Bounds(0, 1, grid=0.5)}, column, add),
+    }
+    calls: dict[str, Call] = {}
+    for name, (kind, parameters, data, neighbours) in made.items():
+        if parameters:
+            calls[name] = (kind, parameters)
+        calls[f"{name}.exact"] = (kind(**parameters).exact, {"data": data, "neighbours": neighbours})
+    return calls
+
+
+def _functions() -> dict[str, Call]:
+    exact, one = d.Exact(1.0, d.Sensitivity(l1=1.0)), d.PureDP(1.0)
+    rows = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.1]]
+
+    def released(exact: Any, mechanism: Any, guarantee: Any, rng: Any) -> Any:
+        return d.release(exact, mechanism, guarantee=guarantee, rng=rng)
+
+    def ledger(budget: Any) -> Any:
+        return d.Ledger(":memory:", budget)
+
+    return {
+        "Exact": (d.Exact, {"value": 1.0, "sensitivity": d.Sensitivity(l1=1.0), "unit": "row"}),
+        "release": (released, {"exact": exact, "mechanism": d.Laplace(1.0), "guarantee": one, "rng": 1}),
+        "plan": (d.plan, {"sensitivity": d.Sensitivity(l1=1.0), "mechanism": d.Laplace(1.0)}),
+        "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
+        "Ledger": (ledger, {"budget": one}),
+        "compare_means": (
+            d.compare_means,
+            {"treatment": [0.0, 1.0, 1.0], "control": [0.0, 0.0, 1.0], "bounds": (0, 1), "guarantee": one, "rng": 1},
+        ),
+        "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
+        "DPLloyd": (DPLloyd, {"n_clusters": 2, "guarantee": one, "bounds": ((0, 1), (0, 1))}),
+        "DPLloyd.fit": (DPLloyd(2, guarantee=one, bounds=((0, 1), (0, 1))).fit, {"X": rows, "rng": 1}),
+        "KMedian.fit": (KMedian(1, guarantee=one, universe=rows, swaps=1).fit, {"X": rows, "rng": 1}),
+        "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
+        "Categories": (d.Categories, {"labels": ["a", "b"]}),
+        "Contribution": (d.Contribution, {"rows": 2, "groups": 2}),
+    }

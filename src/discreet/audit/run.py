@@ -1,0 +1,251 @@
+"""Run: every audit over everything that is shipped, and one report of what was found."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from discreet import __version__
+from discreet.audit.catalogue import cases
+from discreet.audit.exhaustive import audit_exhaustively
+from discreet.audit.hostile import audit_hostile
+from discreet.audit.hostile_calls import hostile_calls
+from discreet.audit.page import audit_page
+from discreet.audit.repetition import audit_repetition
+from discreet.audit.replay_cases import replay_cases
+from discreet.audit.spending import audit_spending
+from discreet.audit.statistical import audit_pair
+from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
+from discreet.audit.timing import audit_timing
+from discreet.audit.timing_cases import timing_cases
+from discreet.mechanisms import Gaussian, Laplace
+
+__all__ = ["AuditReport", "Line", "run_audit"]
+
+Progress = Callable[[str], None]
+
+_SECTIONS = {
+    "exact": "Exact audit: the loss computed from the laws",
+    "statistical": "Statistical audit: lower bounds from draws",
+    "exhaustive": "Exhaustive audit: all pairs on finite grids",
+    "sweep": "Random neighbours",
+    "calibration": "The auditor itself: power and false alarms",
+    "replay": "Replay audit: declared and measured change",
+    "timing": "Timing audit: AUC of running times",
+    "randomness": "Randomness and spending",
+    "hostile": "Hostile arguments",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing audited: what was claimed, what was found, and whether that is within the claim."""
+
+    section: str
+    name: str
+    claimed: str
+    found: str
+    reached: float | None
+    passed: bool
+    details: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "section": self.section,
+            "name": self.name,
+            "claimed": self.claimed,
+            "found": self.found,
+            "reached": self.reached,
+            "passed": self.passed,
+            "details": self.details,
+        }
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """All lines of a run.
+
+    Attributes
+    ----------
+    lines
+        What was audited.
+    deep
+        Whether it was the deep run.
+    created, seconds
+        When, and how much processor time it took.
+    """
+
+    lines: tuple[Line, ...]
+    deep: bool
+    created: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing exceeded its claim."""
+        return all(line.passed for line in self.lines)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything to show, as one dict."""
+        sections = []
+        for key, title in _SECTIONS.items():
+            lines = [line.to_dict() for line in self.lines if line.section == key]
+            if lines:
+                sections.append({"key": key, "title": title, "lines": lines})
+        return {
+            "title": "Audit of every guarantee",
+            "version": __version__,
+            "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+            "created": self.created,
+            "seconds": self.seconds,
+            "deep": self.deep,
+            "passed": self.passed,
+            "failed": [line.name for line in self.lines if not line.passed],
+            "sections": sections,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {"discreet": "audit", **self.facts()}
+
+    def to_json(self, *, indent: int | None = 1) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+
+    def to_html(self) -> str:
+        """One page that needs nothing else."""
+        return audit_page(self.facts())
+
+    def __str__(self) -> str:
+        parts = []
+        for section in self.facts()["sections"]:
+            parts.append(section["title"])
+            parts += [_row(line) for line in section["lines"]]
+            parts.append("")
+        failed = [line.name for line in self.lines if not line.passed]
+        verdict = f"{len(self.lines)} audits, nothing exceeds its claim" if not failed else f"EXCEEDED: {failed}"
+        return "\n".join([*parts, f"{verdict} ({self.seconds:.0f} s of processor time)"])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def _row(line: dict[str, Any]) -> str:
+    """Eighty columns: mark, name, claim, what was found."""
+    mark = " " if line["passed"] else "!"
+    return f"{mark} {line['name'][:38]:<38} {line['claimed'][:15]:>15} {line['found'][:22]:>22}"
+
+
+def run_audit(*, deep: bool = False, progress: Progress | None = None) -> AuditReport:
+    """Audit every shipped mechanism, statistic, session path and the auditor itself.
+
+    Parameters
+    ----------
+    deep
+        Draw, replay and time so much that small excesses show: many minutes. Otherwise under a minute.
+    progress
+        Called with the name of what comes next.
+    """
+    start = time.process_time()
+    lines = []
+    for line in _lines(deep):
+        lines.append(line)
+        if progress is not None:
+            progress(f"{line.section}: {line.name}")
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return AuditReport(tuple(lines), deep, created, time.process_time() - start)
+
+
+def _lines(deep: bool) -> Iterator[Line]:
+    yield from _exact()
+    yield from _statistical(deep)
+    exhaustive = audit_exhaustively(1200 if deep else 48)
+    found = f"{exhaustive.comparisons:,} comparisons"
+    name = f"{sum(exhaustive.sets.values()):,} parameter sets"
+    yield Line("exhaustive", name, "p ≤ e^ε·q", found, exhaustive.tightest, exhaustive.passed, exhaustive.to_dict())
+    sweep = audit_sweep(pairs=10_000 if deep else 60, draws=50_000 if deep else 10_000)
+    found = f"{len(sweep.violations)} violations"
+    name = f"{sweep.pairs:,} pairs × {sweep.draws:,} draws"
+    yield Line("sweep", name, "none certified", found, sweep.tightest, sweep.passed, sweep.to_dict())
+    yield from _calibration(deep)
+    yield from _replayed(deep)
+    yield from _timed(deep)
+    yield from _randomness()
+    hostile = audit_hostile(hostile_calls())
+    found = f"{len(hostile.findings)} findings"
+    yield Line(
+        "hostile", f"{hostile.calls:,} calls", "refused or finite", found, None, hostile.passed, hostile.to_dict()
+    )
+
+
+def _exact() -> Iterator[Line]:
+    for case in cases():
+        if case.exact is None:
+            continue
+        audit = case.exact()
+        passed = audit.passed and (audit.tightness >= 0.99 or not case.tight)
+        if audit.claimed_epsilon is not None and audit.found_epsilon is not None:
+            claimed, found = f"ε {audit.claimed_epsilon:.6g}", f"ε {audit.found_epsilon:.6g}"
+        else:
+            claimed, found = f"δ(1) {audit.claimed_deltas[3]:.4g}", f"δ(1) {audit.found_deltas[3]:.4g}"
+        yield Line("exact", case.name, claimed, found, audit.tightness, passed, audit.to_dict())
+
+
+def _statistical(deep: bool) -> Iterator[Line]:
+    for case in cases():
+        if case.deep_only and not deep:
+            continue
+        draws = (8_000 if deep else 2_000) if case.slow else (16_000_000 if deep else 100_000)
+        if case.deep_only:
+            draws = 1_000
+        elif "thirds" in case.name or "two" in case.name:  # exact fractions and several coordinates take longer
+            draws = min(draws, 4_000_000)
+        audit = audit_pair(case.here, case.there, case.claim, draws=draws)
+        claimed = f"{audit.symbol} {audit.claimed:.4g}" + (f", δ {audit.at_delta:.2g}" if audit.at_delta else "")
+        found = f"{audit.symbol} ≥ {audit.certified:.4f}" if audit.certified > 0 else "nothing certified"
+        yield Line("statistical", case.name, claimed, found, audit.reached, audit.passed, audit.to_dict())
+
+
+def _calibration(deep: bool) -> Iterator[Line]:
+    power = audit_power(audits=300 if deep else 10)
+    found = f"{power.found} of {power.audits}"
+    yield Line("calibration", "true ε 1.05, claimed 1", "≥ 99 % found", found, None, power.passed, power.to_dict())
+    alarms = audit_false_alarms(audits=1_000 if deep else 60)
+    found = f"{alarms.alarms} of {alarms.audits:,}"
+    claimed = f"≤ {alarms.allowed}"
+    yield Line("calibration", "false alarms at 99.9 %", claimed, found, None, alarms.passed, alarms.to_dict())
+
+
+def _replayed(deep: bool) -> Iterator[Line]:
+    for case in replay_cases():
+        audit = case.audit(400 if deep else 6)
+        claimed, found = f"ℓ₁ {audit.declared_l1:.6g}", f"ℓ₁ {audit.measured_l1:.6g}"
+        reached = audit.tightness
+        yield Line("replay", case.name, claimed, found, reached, audit.passed, audit.to_dict())
+
+
+def _timed(deep: bool) -> Iterator[Line]:
+    for name, first, second in timing_cases():
+        audit = audit_timing(first, second, repeats=20_000 if deep else 400)
+        claimed, found = "0.48 to 0.52", f"{audit.auc:.3f} ({audit.low:.3f}–{audit.high:.3f})"
+        yield Line("timing", name, claimed, found, None, audit.passed, audit.to_dict())
+
+
+def _randomness() -> Iterator[Line]:
+    for mechanism in (Laplace(1.0), Gaussian(1.0)):
+        audit = audit_repetition(lambda mechanism=mechanism: mechanism.draw([0.0] * 4))  # type: ignore[misc]
+        found = f"{audit.repeats} of {audit.draws} repeat"
+        yield Line(
+            "randomness", f"{mechanism.name}: calls, forks", "all new", found, None, audit.passed, audit.to_dict()
+        )
+    spending = audit_spending()
+    found = f"{spending.racing[0]} of {spending.racing[1]} in a race"
+    yield Line(
+        "randomness", "release and ledger", "spent, then drawn", found, None, spending.passed, spending.to_dict()
+    )
