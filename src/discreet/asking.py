@@ -268,6 +268,18 @@ class Asking:
         chosen = Selection(contribution=contribution)
         return self._answer(self._questions.table(_names(columns), guarantee, chosen), request)
 
+    def mode(
+        self,
+        column: str,
+        guarantee: Guarantee,
+        *,
+        contribution: Contribution | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """The most frequent label of a column; only the choice is published, no count."""
+        chosen = Selection(contribution=contribution)
+        return self._answer(self._questions.mode(column, guarantee, chosen), request)
+
     def goodness_of_fit(
         self,
         column: str,

@@ -351,6 +351,18 @@ class Bounded:
                 counts[int(step)] = counts.get(int(step), 0) + sign * int(rows)
         return [_sorted(counts) for counts in found]
 
+    def matrix(self) -> NDArray[np.float64]:
+        """The clipped values of the numeric columns, one row per row of the data, brought here. Private."""
+        if not self._by_row:
+            raise InvalidParameter(
+                "unit", self.schema.unit.name, "rows can only be taken one by one where a row is the unit",
+                "Ask of data with one row per unit, and leave the id column out of the schema.",
+            )  # fmt: skip
+        fetched = self.dataset.fetch(self._rows.select(*(f"v{i}" for i in range(len(self.columns)))))
+        grids = [self.schema.bounds(name).grid for name in self.columns]
+        steps = [fetched.column(f"v{i}").to_numpy().astype(float) for i in range(len(self.columns))]
+        return np.column_stack([step * grid for step, grid in zip(steps, grids, strict=True)])
+
     def units(self) -> int:
         """Number of units (rows, where rows are the units); public under replace-one neighbours only."""
         table = self.dataset.table

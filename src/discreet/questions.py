@@ -7,7 +7,7 @@ into the exact value. Making one reads no data; `discreet.session` asks it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.quantile import QuantileChoice
 from discreet.rounding import decimal
 from discreet.schema import Bounds, Contribution, Schema
@@ -31,6 +33,7 @@ from discreet.statistics.covariance_matrix import CovarianceMatrix, pairs
 from discreet.statistics.grouped import Grouped
 from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
 from discreet.statistics.quantiles import MOST_POINTS, Quantiles
 from discreet.statistics.statistic import Statistic
@@ -164,6 +167,17 @@ class Questions:
             contribution=chosen.contribution,
             public=public,
             value=lambda counts, sums: counts.astype(np.int64).reshape(statistic.shape),
+        )
+
+    def mode(self, column: str, guarantee: Guarantee, chosen: Selection) -> Question:
+        """The most frequent label of a column, chosen without publishing any count."""
+        counted = self.table((column,), guarantee, chosen)
+        chooser = PermuteAndFlip if isinstance(guarantee, PureDP) else ExponentialMechanism
+        return replace(
+            counted,
+            statistic=Mode(categories=self._labels((column,))[column]),
+            mechanism=chooser.calibrate(guarantee, counted.sensitivity),
+            public={},
         )
 
     def histogram(self, column: str, edges: Sequence[float], guarantee: Guarantee, chosen: Selection) -> Question:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet import requirements
 from discreet.asking import Asking, PlannedRelease, Planner, TestedRelease
 from discreet.bounding import Bounded
-from discreet.errors import InvalidParameter, SourceError
+from discreet.errors import InsufficientBudget, InvalidParameter, SourceError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
 from discreet.planning import plan
@@ -20,7 +21,9 @@ from discreet.sensitivity import Neighbours
 from discreet.sources import Dataset, open_source
 
 if TYPE_CHECKING:
+    from discreet.clustering import DPLloyd
     from discreet.inference.mean_difference import MeanComparison
+    from discreet.omission import Omission
 
 __all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
 
@@ -100,8 +103,33 @@ class Session(Asking):
         if limits is None and self.schema.unit.column is not None:
             limits = self.schema.unit.contribution or Contribution(rows=1)
         return Bounded(
-            dataset=self.dataset, schema=self.schema, contribution=limits, salt=self.ledger.salt.hex(), **selection
+            dataset=self._rows(), schema=self.schema, contribution=limits, salt=self.ledger.salt.hex(), **selection
         )
+
+    def _rows(self) -> Dataset:
+        """The rows that the next question is asked of."""
+        return self.dataset
+
+    def omitting(self, step: Omission) -> Session:
+        """The same session, with rows left out by ``step`` before each question; a fresh, secret choice every time.
+
+        Guarantees given to its questions are those of the whole: the noise is calibrated to what may be spent behind
+        the step. See `discreet.amplification`.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import Categories, PoissonSample, PureDP, Schema, Session
+        >>> rows = pyarrow.table({"arm": ["A", "B"] * 5000})
+        >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
+        >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
+        >>> sampled = session.omitting(PoissonSample(0.5)).count(PureDP(0.5))
+        >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
+        (True, 0.5, 1.2022)
+        """
+        from discreet.omitting import OmittingSession
+
+        return OmittingSession(self, step)
 
     def exact(self, question: Question) -> Exact:
         """The true, still private value of a question, with its sensitivity."""
@@ -192,6 +220,35 @@ class Session(Asking):
         return compare_column(
             bounded, self.ledger, guarantee, partitions=partitions, censor=censor, method=method, arm=arm, spread=spread
         )
+
+    def clusters(
+        self,
+        columns: Sequence[str],
+        n_clusters: int,
+        guarantee: Guarantee,
+        *,
+        iterations: int | None = None,
+        expected_rows: int | None = None,
+    ) -> DPLloyd:
+        """Centres of k-means clusters of numeric columns (`discreet.clustering.DPLloyd`); rows are the units."""
+        from discreet.clustering import DPLloyd
+
+        names = tuple(columns)
+        if self.schema.neighbours is not Neighbours.ADD_REMOVE:
+            raise InvalidParameter(
+                "neighbours",
+                self.schema.neighbours,
+                "clusters are proved for added and removed rows",
+                "Use add_remove.",
+            )
+        bounds = [(self.schema.bounds(name).low, self.schema.bounds(name).high) for name in names]
+        model = DPLloyd(
+            n_clusters, guarantee=guarantee, bounds=bounds, iterations=iterations, expected_rows=expected_rows
+        )
+        if self.ledger.preview(model.plan().guarantee).after is None:
+            raise InsufficientBudget(model.plan().guarantee, self.ledger.remaining())
+        bounded = self._bounded(by=(), columns=names, contribution=None, unit_sum=None, squares=False)
+        return model.fit(bounded.matrix(), ledger=self.ledger)
 
     def __repr__(self) -> str:
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"

@@ -1,0 +1,109 @@
+"""Omitting: a session that leaves out rows, secretly and afresh, before each question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from discreet import requirements
+from discreet.asking import Planner
+from discreet.errors import InvalidParameter
+from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.mechanisms.behind_omission import BehindOmission
+from discreet.omission import Omission
+from discreet.questions import Question, Questions
+from discreet.session import Session
+from discreet.sources import Dataset, open_source
+
+__all__ = ["OmittingSession"]
+
+
+class _QuestionsBehind:
+    """The same questions, asked behind a step: for less inside, and for what was asked outside."""
+
+    def __init__(self, questions: Questions, step: Omission) -> None:
+        self._inner, self._step = questions, step
+
+    def __getattr__(self, name: str) -> Any:
+        ask = getattr(self._inner, name)
+
+        def behind(*arguments: Any, **options: Any) -> Question:
+            asked = next((one for one in arguments if isinstance(one, Guarantee)), None)
+            inside = _before(self._step, asked)
+            question: Question = ask(*(inside if one is asked else one for one in arguments), **options)
+            return replace(
+                question,
+                guarantee=asked,
+                mechanism=BehindOmission(inner=question.mechanism, step=self._step),
+                public={**question.public, "omission": self._step.to_dict()},
+            )
+
+        return behind
+
+
+def _before(step: Omission, asked: Any) -> Guarantee:
+    if isinstance(asked, PureDP):
+        return step.before(asked)
+    if isinstance(asked, ApproxDP):
+        return step.before(asked)
+    raise InvalidParameter("guarantee", asked, "must be PureDP or ApproxDP behind a step", "Pass PureDP(1.0).")
+
+
+class OmittingPlanner(Planner):
+    """Plans of questions behind a step."""
+
+    def __init__(self, session: OmittingSession) -> None:
+        super().__init__(session.schema, session.ledger)
+        self._step = session.step
+
+    @property
+    def _questions(self) -> Any:
+        return _QuestionsBehind(Questions(self.schema), self._step)
+
+
+class OmittingSession(Session):
+    """A session whose questions see only the rows that a step leaves; made by `Session.omitting`.
+
+    Values and intervals are those of the rows that were kept: a count on a Poisson sample estimates the rate times the
+    number of rows. The rows are brought to this machine to be chosen, so the data must fit its memory.
+
+    Guarantee
+    ---------
+    Each release makes its own secret choice of rows, so their amplified guarantees add up in the ledger as others do.
+    Refused under replace-one neighbours and for units with several rows, for which nothing is proved.
+    """
+
+    def __init__(self, session: Session, step: Omission) -> None:
+        self.step: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
+        self.step.require(session.schema.neighbours, session.schema.unit.name)
+        self._session = session
+        self.schema, self.ledger = session.schema, session.ledger
+
+    @property
+    def plan(self) -> OmittingPlanner:
+        """The same questions, answered with what they would give and cost."""
+        return OmittingPlanner(self)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data, before anything is left out."""
+        return self._session.dataset
+
+    @property
+    def _questions(self) -> Any:
+        return _QuestionsBehind(Questions(self.schema), self.step)
+
+    def _rows(self) -> Dataset:
+        whole = self.dataset
+        return open_source(self.step.apply(whole.fetch(whole.table)))
+
+    def compare_means(self, column: str, **options: Any) -> Any:
+        """Refused: nothing is proved for partitions of omitted rows."""
+        raise InvalidParameter("step", self.step, "is not proved for comparisons of means", "Compare without omitting.")
+
+    def clusters(self, columns: Any, n_clusters: int, guarantee: Guarantee, **options: Any) -> Any:
+        """Refused: the iterations would share one choice of rows, which adds up differently."""
+        raise InvalidParameter("step", self.step, "is not proved for several iterations", "Cluster without omitting.")
+
+    def __repr__(self) -> str:
+        return f"{self._session!r}.omitting({self.step!r})"

@@ -1,0 +1,113 @@
+"""Sessions that leave out rows, modes and clusters of a session."""
+
+import numpy as np
+import pyarrow
+import pytest
+
+from discreet import (
+    Bounds,
+    Categories,
+    Neighbours,
+    OutlierSuppression,
+    PoissonSample,
+    PrivacyUnit,
+    PureDP,
+    Release,
+    Schema,
+    Session,
+)
+from discreet.amplification import before_outlier_suppression, before_poisson_sampling
+from discreet.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.omission.outliers import AbsoluteDistance
+
+ROWS = pyarrow.table({"age": np.arange(4000) % 100, "colour": ["red"] * 3000 + ["blue"] * 1000})
+SCHEMA = Schema(columns={"age": Bounds(0, 120, grid=1), "colour": Categories(["red", "blue"])})
+
+
+def session(schema=SCHEMA, budget=100.0):
+    return Session(ROWS, schema, ledger=":memory:", budget=PureDP(budget))
+
+
+def test_the_charge_is_what_was_asked_and_the_noise_what_is_left_behind_the_step():
+    mine = session()
+    sampled = mine.omitting(PoissonSample(0.25)).count(PureDP(1.0))
+    assert sampled.guarantee.epsilon <= 1.0
+    assert sampled.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
+    inner = before_poisson_sampling(PureDP(1.0), 0.25).epsilon
+    assert sampled.mechanism.scale == pytest.approx(1 / inner, rel=1e-12)
+    assert mine.ledger.spent().epsilon <= 1.0
+
+
+def test_each_question_makes_its_own_choice_of_rows():
+    """Counts of fresh samples vary as binomials: standard deviation 27 for 4,000 rows at rate 0.25."""
+    sampled = session(budget=900.0).omitting(PoissonSample(0.25))
+    counts = np.array([sampled.count(PureDP(20.0)).value for _ in range(40)])
+    assert abs(counts.mean() - 1000) < 5 * 27.4 / np.sqrt(40)
+    assert 15 < counts.std() < 45  # five standard errors of a standard deviation from 40 draws
+
+
+def test_suppression_keeps_between_its_two_rates():
+    step = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 120)), columns=("age",))
+    kept = session().omitting(step).count(PureDP(3.0))
+    assert 4000 * 0.5 - 300 < kept.value < 4000 * 0.6 + 300
+    assert kept.guarantee.epsilon <= 3.0
+    assert kept.mechanism.inner.guarantee(kept.sensitivity).epsilon == pytest.approx(
+        before_outlier_suppression(PureDP(3.0), 0.4, 0.5).epsilon, rel=1e-9
+    )
+
+
+def test_plans_and_answers_agree_and_can_be_read_back():
+    sampled = session().omitting(PoissonSample(0.5))
+    planned = sampled.plan.mean("age", PureDP(1.0))
+    released = sampled.mean("age", PureDP(1.0), request="mean")
+    assert released.guarantee == planned.plan.guarantee
+    assert released.public["omission"] == {"name": "poisson_sample", "rate": 0.5}
+    assert Release.from_json(released.to_json()).mechanism == released.mechanism
+    spent = sampled.ledger.spent()
+    assert sampled.mean("age", PureDP(1.0), request="mean").to_json() == released.to_json()
+    assert sampled.ledger.spent() == spent
+
+
+def by_id():
+    unit = PrivacyUnit(column="id")
+    return Schema(unit=unit, columns={"age": Bounds(0, 120, grid=1)})
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: session().omitting("half"), WrongType),
+        (lambda: session(by_id()).omitting(PoissonSample(0.5)), InvalidParameter),
+        (
+            lambda: session(Schema(columns=SCHEMA.columns, neighbours=Neighbours.REPLACE_ONE, size=4000)).omitting(
+                PoissonSample(0.5)
+            ),
+            InvalidParameter,
+        ),
+        (lambda: session().omitting(PoissonSample(0.5)).compare_means("age", by="colour"), InvalidParameter),
+        (lambda: session().omitting(PoissonSample(0.5)).clusters(["age"], 2, PureDP(1.0)), InvalidParameter),
+    ],
+)
+def test_what_is_not_proved_is_refused(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_the_mode_publishes_a_label_only():
+    mine = session()
+    assert mine.mode("colour", PureDP(1.0)).mode == "red"
+    assert mine.plan.mode("colour", PureDP(1.0)).plan.guarantee.epsilon <= 1.0
+    assert mine.ledger.spent().epsilon <= 1.0
+
+
+def test_clusters_find_two_groups_and_are_charged_once():
+    rng = np.random.default_rng(3)
+    low, high = rng.normal([20, 20], 3, (3000, 2)), rng.normal([80, 80], 3, (3000, 2))
+    rows = np.round(np.concatenate([low, high]))
+    schema = Schema(columns={"x": Bounds(0, 100, grid=1), "y": Bounds(0, 100, grid=1)})
+    mine = Session(pyarrow.table({"x": rows[:, 0], "y": rows[:, 1]}), schema, ledger=":memory:", budget=PureDP(2.0))
+    centres = mine.clusters(["x", "y"], 2, PureDP(2.0), expected_rows=6000).cluster_centers_
+    assert np.abs(np.sort(centres[:, 0]) - [20, 80]).max() < 10
+    assert mine.ledger.remaining().epsilon < 1e-9
+    with pytest.raises(InsufficientBudget):
+        mine.clusters(["x", "y"], 2, PureDP(1.0))
