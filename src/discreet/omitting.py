@@ -28,7 +28,7 @@ class _QuestionsBehind:
         ask = getattr(self._inner, name)
 
         def behind(*arguments: Any, **options: Any) -> Question:
-            asked = next((one for one in arguments if isinstance(one, Guarantee)), None)
+            asked = next(one for one in arguments if isinstance(one, Guarantee))
             inside = _before(self._step, asked)
             question: Question = ask(*(inside if one is asked else one for one in arguments), **options)
             return replace(
@@ -41,7 +41,7 @@ class _QuestionsBehind:
         return behind
 
 
-def _before(step: Omission, asked: Any) -> Guarantee:
+def _before(step: Omission, asked: Guarantee) -> Guarantee:
     if isinstance(asked, PureDP):
         return step.before(asked)
     if isinstance(asked, ApproxDP):
