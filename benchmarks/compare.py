@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import footprint
 from discreet import __version__
@@ -22,7 +21,7 @@ from discreet import __version__
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"
 RESULTS = HERE / "results"
-ROUNDS = 3
+ROUNDS = 5
 # Name, environment, module to import, environment whose sampler is timed
 PEERS = (
     ("OpenDP", "opendp", "opendp.prelude", "opendp"),
@@ -50,16 +49,13 @@ FACTS = {
 }
 
 
-def process(command: list[str], rounds: int = ROUNDS) -> tuple[float, str]:
-    """Seconds of the fastest of a few runs of a process, and what it printed."""
-    best, printed = float("inf"), ""
-    for _ in range(rounds):
+def run(command: list[str]) -> tuple[float, str]:
+    """Seconds of a process, and what it printed."""
+    environment = os.environ | {"PYTHONPATH": str(HERE), "PYSPARK_PYTHON": command[0]}
+    with tempfile.TemporaryDirectory() as elsewhere:  # some leave files behind
         start = time.perf_counter()
-        environment = os.environ | {"PYTHONPATH": str(HERE), "PYSPARK_PYTHON": command[0]}
-        with tempfile.TemporaryDirectory() as elsewhere:  # some leave files behind
-            run = subprocess.run(command, env=environment, cwd=elsewhere, capture_output=True, text=True, check=True)
-        best, printed = min(best, time.perf_counter() - start), run.stdout
-    return best, printed
+        done = subprocess.run(command, env=environment, cwd=elsewhere, capture_output=True, text=True, check=True)
+        return time.perf_counter() - start, done.stdout
 
 
 def megabytes(environment: Path) -> float:
@@ -74,52 +70,63 @@ def megabytes(environment: Path) -> float:
     return sum(path.stat().st_size for path in files) / 1e6
 
 
-def imported(python: str, module: str) -> float:
-    """Seconds of an import in a fresh process, the best of a few."""
-    timed = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    return min(float(process([python, "-c", timed], rounds=1)[1]) for _ in range(2 * ROUNDS))
+class Library:
+    """One library: the interpreters and programs that measure it."""
+
+    def __init__(self, environment: str | None, module: str, sampler: str | None) -> None:
+        if environment is None or sampler is None:
+            self.python = self.sampling = sys.executable
+            self.counting, self.drawing = ["-c", OURS], ["-c", DRAWS]
+            self.megabytes = footprint.megabytes(bytecode=False)
+        else:
+            self.python = str(ENVIRONMENTS / environment / "bin" / "python")
+            self.sampling = str(ENVIRONMENTS / sampler / "bin" / "python")
+            self.counting = [str(HERE / "peers" / f"first_count_{environment.replace('-', '_')}.py")]
+            self.drawing = [str(HERE / "peers" / f"measure_{sampler}.py")]
+            self.megabytes = megabytes(ENVIRONMENTS / environment)
+        self.importing = (
+            f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
+        )
+
+    def once(self) -> dict[str, float]:
+        """One round."""
+        drawn = json.loads(run([self.sampling, *self.drawing])[1])["figures"]
+        return {
+            "import": float(run([self.python, "-c", self.importing])[1]),
+            "first count": run([self.python, *self.counting])[0],
+            "draw": min(row["ns"] for row in drawn if row["task"] == "Laplace"),
+        }
 
 
-def laplace(python: str, program: list[str]) -> float:
-    """Nanoseconds of one Laplace draw, the best of a few processes."""
-    runs = [json.loads(process([python, *program], rounds=1)[1])["figures"] for _ in range(ROUNDS)]
-    return float(min(row["ns"] for figures in runs for row in figures if row["task"] == "Laplace"))
-
-
-def ours() -> dict[str, Any]:
-    """The figures of discreet: the base installation, and a count paid for in a ledger."""
-    return {
-        "version": f"discreet {__version__}",
-        "megabytes": footprint.megabytes(bytecode=False),
-        "import": imported(sys.executable, "discreet"),
-        "first count": process([sys.executable, "-c", OURS])[0],
-        "draw": laplace(sys.executable, ["-c", DRAWS]),
-    }
-
-
-def theirs(environment: str, module: str, sampler: str) -> dict[str, Any] | None:
-    """The figures of a peer; None where it is not installed."""
-    python = str(ENVIRONMENTS / environment / "bin" / "python")
-    if not (ENVIRONMENTS / environment / ".installed").exists():
-        return None
-    script = str(HERE / "peers" / f"first_count_{environment.replace('-', '_')}.py")
-    found: dict[str, Any] = {
-        "megabytes": megabytes(ENVIRONMENTS / environment),
-        "import": imported(python, module),
-        "first count": process([python, script])[0],
-        "draw": None,
-    }
-    if (ENVIRONMENTS / sampler / ".installed").exists():
-        program = [str(HERE / "peers" / f"measure_{sampler}.py")]
-        found["draw"] = laplace(str(ENVIRONMENTS / sampler / "bin" / "python"), program)
+def libraries() -> dict[str, Library]:
+    """discreet and the peers that are installed."""
+    found = {"discreet": Library(None, "discreet", None)}
+    for name, environment, module, sampler in PEERS:
+        if all((ENVIRONMENTS / one / ".installed").exists() for one in (environment, sampler)):
+            found[name] = Library(environment, module, sampler)
+        else:
+            print(f"{name} is not installed and left out", file=sys.stderr)
     return found
 
 
-def table(figures: dict[str, dict[str, Any]]) -> str:
+def measure() -> dict[str, dict[str, float]]:
+    """The best of a few rounds; in each round every library has its turn, so that all see the same machine."""
+    subjects = libraries()
+    rounds = [{name: library.once() for name, library in subjects.items()} for _ in range(ROUNDS)]
+    return {
+        name: {
+            "megabytes": library.megabytes,
+            **{fact: min(one[name][fact] for one in rounds) for fact in rounds[0][name]},
+        }
+        for name, library in subjects.items()
+    }
+
+
+def table(figures: dict[str, dict[str, float]]) -> str:
     """The figures as markdown."""
     lines = ["| | " + " | ".join(figures) + " |", "|---|" + "---:|" * len(figures)]
     for key, words in FACTS.items():
-        shown = ["–" if one[key] is None else _number(one[key]) for one in figures.values()]
+        shown = [_number(one[key]) for one in figures.values()]
         lines.append(f"| {words} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
@@ -130,16 +137,10 @@ def _number(value: float) -> str:
 
 def main() -> None:
     """Measure, print and keep the figures."""
-    figures: dict[str, dict[str, Any]] = {"discreet": ours()}
-    for name, environment, module, sampler in PEERS:
-        found = theirs(environment, module, sampler)
-        if found is None:
-            print(f"{name} is not installed and left out", file=sys.stderr)
-        else:
-            figures[name] = found
+    figures = measure()
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     RESULTS.mkdir(exist_ok=True)
-    record = {"machine": machine, "figures": figures}
+    record = {"machine": machine, "version": __version__, "figures": figures}
     (RESULTS / "compare.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{table(figures)}\n\n{machine}")
 

@@ -71,7 +71,8 @@ class JobPlan:
                 f"{'–' if effect is None else f'{effect:.4g}':>7}"
             )
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
-        lines += ["Errors and effects are from noise alone; those of quantiles are in ranks.", "No data was read."]
+        lines += ["Errors and effects are from noise alone: in ranks for quantiles, in the sums for"]
+        lines += ["proportions and for means without expected_rows. No data was read."]
         return "\n".join(lines)
 
 
