@@ -202,7 +202,7 @@ def _statistical(deep: bool) -> Iterator[Line]:
         if case.deep_only and not deep:
             continue
         draws = (8_000 if deep else 2_000) if case.slow else (16_000_000 if deep else 100_000)
-        if case.deep_only:
+        if case.deep_only or (not deep and case.exact is None):  # whole fits and sessions
             draws = 1_000
         elif "thirds" in case.name or "two" in case.name:  # exact fractions and several coordinates take longer
             draws = min(draws, 4_000_000)

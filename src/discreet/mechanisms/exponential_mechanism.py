@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
-from discreet.mechanisms.selection import Selection, exact_scores
+from discreet.mechanisms.selection import Selection, exact_scores, whole_gaps
 from discreet.noise.choice import choose
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.profiles.selection import RangeProfile
@@ -76,6 +76,9 @@ class ExponentialMechanism(Selection):
         if rng is not None:
             weights = self.probabilities(scores)
             return int(generator(rng).choice(weights.size, p=weights))
+        behind = whole_gaps(scores)
+        if behind is not None:
+            return int(choose(behind, Fraction(self.factor)))
         exact = exact_scores(scores)
         best = max(exact)
         gaps = [score - best for score in exact]

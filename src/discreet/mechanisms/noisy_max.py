@@ -16,7 +16,7 @@ from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.mechanisms.permute_and_flip import flip_probabilities
-from discreet.mechanisms.selection import Selection, exact_scores, largest_move, moves_one_way
+from discreet.mechanisms.selection import Selection, exact_scores, largest_move, moves_one_way, whole_gaps
 from discreet.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.noise.race import noisy_argmax
@@ -150,7 +150,8 @@ class ReportNoisyMax(Selection):
     def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
         """One choice."""
         if rng is None:
-            return noisy_argmax(exact_scores(scores), _FAMILIES[self.noise], self.scale)
+            exact, family = exact_scores(scores), _FAMILIES[self.noise]
+            return noisy_argmax(exact, family, self.scale, behind=whole_gaps(scores))
         values, source = float_truth(scores), generator(rng)
         draw = {"laplace": source.laplace, "gaussian": source.normal}
         if self.noise == "exponential":

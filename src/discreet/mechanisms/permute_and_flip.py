@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.guarantees import PureDP
-from discreet.mechanisms.selection import Selection, exact_scores
+from discreet.mechanisms.selection import Selection, exact_scores, whole_gaps
 from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.events import exact_events
 from discreet.noise.law import Truth, float_truth, generator
@@ -99,7 +99,9 @@ class PermuteAndFlip(Selection):
             heads = source.random(values.size) < np.exp(self.factor * (values - values.max()))
             order = source.permutation(values.size)
         else:
-            heads, order = self._coins(exact_scores(scores)), _permutation(values.size)
+            behind = whole_gaps(scores)
+            heads = self._coins(exact_scores(scores)) if behind is None else self._whole_coins(behind)
+            order = _permutation(values.size)
         return int(order[np.argmax(heads[order])])
 
     def _coins(self, scores: list[Fraction]) -> NDArray[np.bool_]:
@@ -107,6 +109,12 @@ class PermuteAndFlip(Selection):
         exponents = [factor * (score - best) for score in scores]
         chances = np.exp([float(exponent) for exponent in exponents])
         return exact_events(chances, 2.0**-43, lambda index: ball(exponents[index]).exp())
+
+    def _whole_coins(self, behind: NDArray[np.float64]) -> NDArray[np.bool_]:
+        # The exponent x is within 2⁻⁵³ of itself, so e^−x within x·e^−x·2⁻⁵³ and the error of exp: far below 2⁻⁴³.
+        factor = Fraction(self.factor)
+        chances = np.exp(self.factor * behind)
+        return exact_events(chances, 2.0**-43, lambda index: ball(factor * int(behind[index])).exp())
 
     def score_loss(self, candidates: int, level: float = 0.95) -> float:
         """ln(k / (1 − level)) / factor: the exponential mechanism's bound, which it never exceeds."""

@@ -22,7 +22,7 @@ from discreet.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from discreet.releases import Exact
 
-__all__ = ["Selection", "exact_scores", "largest_move", "moves_one_way"]
+__all__ = ["Selection", "exact_scores", "largest_move", "moves_one_way", "whole_gaps"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,19 @@ def exact_scores(truth: Truth) -> list[Fraction]:
         raise InvalidParameter("scores", floats.shape, "must be one score per candidate", "Pass a non-empty row.")
     values = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)  # type: ignore[arg-type]
     return [Fraction(value) for value in values]
+
+
+def whole_gaps(truth: Truth) -> Array | None:
+    """How far whole-number scores are behind the best, as exact floats; None for other kinds of scores.
+
+    Arrays take the same time whatever is in them, which sums of fractions do not.
+    """
+    if np.asarray(truth).dtype.kind not in "iu":
+        return None
+    floats = float_truth(truth)
+    if floats.ndim != 1 or floats.size == 0 or np.abs(floats).max() >= 2.0**52:
+        return None
+    return np.asarray(floats - floats.max())
 
 
 def largest_move(sensitivity: Sensitivity) -> Fraction:

@@ -24,7 +24,12 @@ _WORD = 64
 
 
 def noisy_argmax(
-    scores: list[Fraction], family: Callable[[Array, Array], Family], scale: float, *, entropy: Entropy = SYSTEM_ENTROPY
+    scores: list[Fraction],
+    family: Callable[[Array, Array], Family],
+    scale: float,
+    *,
+    behind: Array | None = None,
+    entropy: Entropy = SYSTEM_ENTROPY,
 ) -> int:
     """The position of the largest score plus independent noise.
 
@@ -36,10 +41,11 @@ def noisy_argmax(
         Class of the noise, for example `LaplaceFamily`.
     scale
         Scale of the noise.
+    behind
+        The same scores minus the best one as exact floats, where they are whole numbers.
     """
-    best = max(scores)
     # In units of the scale, and downwards from the best: what matters is close to zero and so well resolved.
-    gaps = np.array([float((score - best) / Fraction(scale)) for score in scores])
+    gaps = behind / scale if behind is not None else _gaps(scores, scale)
     noise_law = family(np.asarray(scale), np.asarray(1.0))
     words = entropy.words(len(scores))
     with np.errstate(all="ignore"):
@@ -51,6 +57,11 @@ def noisy_argmax(
     if contenders.size == 1:
         return int(contenders[0])
     return _photo_finish(scores, noise_law, {int(i): int(words[i]) for i in contenders}, entropy)
+
+
+def _gaps(scores: list[Fraction], scale: float) -> Array:
+    best = max(scores)
+    return np.array([float((score - best) / Fraction(scale)) for score in scores])
 
 
 def _photo_finish(scores: list[Fraction], noise_law: Family, bits: dict[int, int], entropy: Entropy) -> int:
