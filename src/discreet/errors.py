@@ -82,7 +82,7 @@ class InsufficientBudget(DiscreetError):
         self.requested, self.remaining = requested, remaining
         super().__init__(
             f"the release costs {requested} but the ledger has {remaining} left. "
-            "Ask for less, or open a new ledger with a larger budget; nothing was spent."
+            "Ask for less; a larger budget is for the owner of the data to decide. Nothing was spent."
         )
 
 

@@ -1,0 +1,37 @@
+"""All refusals speak with one voice: rule in lower case without a full stop, fix as a sentence, both short."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "discreet"
+
+
+def words(node: ast.expr) -> str | None:
+    """The literal text, with … for what is filled in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return None
+
+
+def refusals() -> Iterator[tuple[str, str | None, str | None]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if named and node.func.id in ("InvalidParameter", "WrongType"):
+                assert len(node.args) == 4, f"{file}:{node.lineno}: name, value, rule and fix"
+                yield f"{file.name}:{node.lineno}", words(node.args[2]), words(node.args[3])
+
+
+def test_rules_and_fixes_read_alike():
+    found = list(refusals())
+    assert len(found) > 300
+    wrong = []
+    for place, rule, fix in found:
+        if rule is not None and (rule[:1].isupper() or rule.endswith(".") or len(rule) > 160):
+            wrong.append(f"{place}: rule {rule!r}")
+        if fix is not None and not ((fix[:1].isupper() or fix[:1] == "…") and fix.endswith((".", "…"))):
+            wrong.append(f"{place}: fix {fix!r}")
+    assert wrong == []
