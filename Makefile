@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint deep demo bench reproduce docs pictures lock clean
+.PHONY: help install test lint audit deep demo bench reproduce docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ lint: install ## Check style, types and import rules only
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: install ## Attack every guarantee, deeply; writes audit.html
+	rm -f audit.html
+	$(BIN)/discreet audit --deep --out audit.html
 
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)

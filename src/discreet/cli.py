@@ -33,7 +33,7 @@ def _app() -> App:
         name="ledger", help="Look at a ledger: what was spent, and whether it is intact.", result_action="return_value"
     )
     app.command(ledger)
-    for group, commands in ((app, (_plan, _run, _describe, _reproduce, _advise)), (ledger, (_show, _verify))):
+    for group, commands in ((app, (_plan, _run, _describe, _reproduce, _advise, _audit)), (ledger, (_show, _verify))):
         for command in commands:
             group.command(command, name=command.__name__.removeprefix("_"))
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
@@ -173,6 +173,28 @@ def _advise(
 
     advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
     print(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
+
+
+def _audit(*, deep: bool = False, json: bool = False, out: Path | None = None) -> None:
+    """Attack every guarantee of this installation and tell what was found. Reads no data.
+
+    Parameters
+    ----------
+    deep
+        Draw so much that small excesses show: many minutes.
+    json
+        Print JSON.
+    out
+        Write the report as a page (.html), as JSON (.json) or as markdown (.md).
+    """
+    from discreet.audit.run import run_audit
+
+    report = run_audit(deep=deep, progress=lambda name: print(f"audited {name}", file=sys.stderr, flush=True))
+    if out is not None:
+        _write_new(out, report.written(out.suffix))
+    print(report.to_json() if json else report)
+    if not report.passed:
+        raise DiscreetError("something lost more than it claims: see the lines marked with !")
 
 
 def _show(file: Path, *, json: bool = False) -> None:

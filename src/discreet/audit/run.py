@@ -15,7 +15,7 @@ from discreet.audit.catalogue import cases
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
-from discreet.audit.page import audit_page
+from discreet.audit.page import audit_markdown, audit_page
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay_cases import replay_cases
 from discreet.audit.spending import audit_spending
@@ -23,6 +23,7 @@ from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
+from discreet.errors import InvalidParameter
 from discreet.mechanisms import Gaussian, Laplace
 
 __all__ = ["AuditReport", "Line", "run_audit"]
@@ -121,6 +122,17 @@ class AuditReport:
     def to_html(self) -> str:
         """One page that needs nothing else."""
         return audit_page(self.facts())
+
+    def to_markdown(self) -> str:
+        """The tables in markdown."""
+        return audit_markdown(self.facts())
+
+    def written(self, suffix: str) -> str:
+        """The report as the kind of file that a suffix asks for."""
+        kinds = {".html": self.to_html, ".json": self.to_json, ".md": self.to_markdown}
+        if suffix not in kinds:
+            raise InvalidParameter("out", suffix, f"must end in one of {sorted(kinds)}", "Pass audit.html.")
+        return kinds[suffix]()
 
     def __str__(self) -> str:
         parts = []

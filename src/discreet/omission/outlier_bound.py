@@ -55,7 +55,7 @@ def _stationary(slope: Callable[[Array], Array], low: Array, high: Array) -> Arr
 def _peaks(e: Array, m: Array, M: Array) -> tuple[Array, Array]:
     """Maximisers of l₁ and l₂."""
     w = M - m
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         one = _stationary(lambda s: _slope_one(e, m, M, s), np.zeros_like(w), w)
         two = _stationary(lambda s: _slope_two(e, m, M, s), w / 2, w)
     return one, two

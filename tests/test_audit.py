@@ -1,0 +1,186 @@
+"""The auditor: what it certifies is right, it finds small excesses, and everything shipped passes it."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
+from discreet.audit.bounds import certified_delta, certified_epsilon, certified_mu, clopper_pearson, smallest_excess
+from discreet.audit.catalogue import cases
+from discreet.audit.exact import Cells, audit_choices, audit_laws
+from discreet.audit.exhaustive import audit_exhaustively
+from discreet.audit.hostile import audit_hostile
+from discreet.audit.hostile_calls import hostile_calls
+from discreet.audit.neighbours import column_pairs, numeric_candidates, unit_pairs, worst_pair
+from discreet.audit.repetition import audit_repetition
+from discreet.audit.replay import audit_replay, path_taken, same_randomness
+from discreet.audit.replay_cases import replay_cases
+from discreet.audit.run import AuditReport, Line
+from discreet.audit.spending import audit_spending
+from discreet.audit.statistical import audit_draws, audit_pair
+from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
+from discreet.errors import DiscreetError
+
+CASES = {case.name: case for case in cases()}
+REPLAYS = {case.name: case for case in replay_cases()}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.exact is not None])
+def test_exact_loss_is_within_the_claim_and_reaches_it_where_tight(name):
+    audit = CASES[name].exact()
+    assert audit.passed, str(audit)
+    if CASES[name].tight:
+        assert audit.tightness >= 0.99
+
+
+SLOWEST = ("session, one person removed", "DPLloyd", "difference of means", "KMedian", "bounded covariance matrix")
+QUICK = [name for name, case in CASES.items() if not case.deep_only and name not in SLOWEST]
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, SLOWEST[0], *(pytest.param(name, marks=pytest.mark.deep) for name in SLOWEST[1:])]
+)
+def test_no_claim_is_refuted_by_draws(name):
+    """At 99.999 % each, a false alarm in one of fifty comes once in two thousand runs."""
+    case = CASES[name]
+    draws = 100_000 if not case.slow else 1_000
+    audit = audit_pair(case.here, case.there, case.claim, draws=draws, confidence=0.99999)
+    assert audit.passed, str(audit)
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+def test_replayed_neighbours_stay_within_the_declaration(name):
+    audit = REPLAYS[name].audit(4 if name.startswith("session") else 60)
+    assert audit.passed, str(audit)
+
+
+def test_exhaustive_check_in_interval_arithmetic():
+    audit = audit_exhaustively(48)
+    assert audit.passed, str(audit)
+    assert audit.tightest > 0.999
+
+
+def test_power_false_alarms_and_random_neighbours():
+    assert audit_power(audits=4).passed
+    assert audit_false_alarms(audits=60).passed
+    sweep = audit_sweep(pairs=36, draws=10_000)
+    assert sweep.passed, str(sweep)
+
+
+def test_small_excess_is_found_with_the_probability_stated():
+    """Detectable excess at power 99 %: found in at least 90 of 100 audits, missed by chance once in 10¹¹."""
+    audit = audit_pair(Laplace(1.0).law(0.0).sample, Laplace(1.0).law(1.0).sample, PureDP(1.0), draws=200_000)
+    assert 1.0 < audit.detectable < 1.2
+    worse = Laplace(1 / (audit.detectable + 0.02))
+    draws = (worse.law(0.0).sample, worse.law(1.0).sample)
+    assert sum(not audit_pair(*draws, PureDP(1.0), draws=200_000).passed for _ in range(20)) >= 16
+
+
+def test_every_hostile_argument_is_refused_in_words_or_answered():
+    audit = audit_hostile(hostile_calls())
+    assert audit.passed, "\n".join(audit.findings)
+    assert audit.refused > 2000
+
+
+def test_noise_is_new_and_paid_for():
+    assert audit_repetition(lambda: Laplace(1.0).draw([0.0] * 4), times=10, forks=3).passed
+    assert audit_spending().passed
+
+
+def test_clopper_pearson_against_the_binomial():
+    from scipy.stats import binom
+
+    low, high = clopper_pearson(30, 100, 0.01)
+    assert binom.sf(29, 100, low) == pytest.approx(0.01)
+    assert binom.cdf(30, 100, high) == pytest.approx(0.01)
+    assert clopper_pearson(0, 10, 0.01)[0] == 0
+    assert clopper_pearson(10, 10, 0.01)[1] == 1
+
+
+def test_certified_bounds_agree_with_each_other():
+    epsilon = certified_epsilon(600, 200, 1000, 0.001)
+    assert 0 < epsilon < math.log(3)
+    assert certified_delta(600, 200, 1000, 0.001, float(epsilon)) == pytest.approx(0, abs=1e-12)
+    assert certified_epsilon(600, 200, 1000, 0.001, delta=0.1) < epsilon
+    assert certified_mu(600, 200, 1000, 0.001) > 0
+    assert smallest_excess(0.5, 10**6, 0.0005, 1.0) < smallest_excess(0.5, 10**4, 0.0005, 1.0)
+
+
+def test_vectors_and_pipelines_multiply():
+    one = Laplace(1.0).law(0.0), Laplace(1.0).law(1.0)
+    assert not audit_laws(PureDP(1.5), [[one, one]]).passed
+    assert audit_laws(PureDP(2.0), [[one, one]]).passed
+    assert not audit_choices(PureDP(1.0), [(np.array([1.0, 0.0]), np.array([0.5, 0.5]))]).passed
+    cells = Cells(np.full(10_000, 1e-4), np.full(10_000, 1e-4)).merged(50)
+    assert cells.p.sum() == pytest.approx(1)
+    assert cells.p.size <= 60
+
+
+def test_claims_of_every_kind_are_refuted_where_wrong():
+    here, there = (Laplace(0.2).law(truth).sample for truth in (0.0, 1.0))
+    for claim in (PureDP(1.0), ApproxDP(1.0, 0.01), GaussianDP(1.0)):
+        assert not audit_pair(here, there, claim, draws=20_000).passed
+
+
+def test_draws_that_cannot_be_audited_are_refused():
+    for first, second in (
+        ([1.0] * 10, [1.0] * 10),
+        (np.full(2000, np.nan), np.zeros(2000)),
+        (np.zeros(2000), np.zeros(3000)),
+    ):
+        with pytest.raises(DiscreetError):
+            audit_draws(first, second, PureDP(1.0))
+    with pytest.raises(DiscreetError):
+        audit_draws(np.zeros(2000), np.zeros(2000), 1.0)
+
+
+def test_neighbour_search_finds_the_worst_pair():
+    variance = Variance(bounds=(0, 1))
+    start = column_pairs([0.5, 0.75], 6, Neighbours.REPLACE_ONE, random=2)
+    candidates = numeric_candidates(0.0, 1.0)
+    pair, change = worst_pair(lambda p: abs(variance.value(p[0]) - variance.value(p[1])), start, candidates, rounds=800)
+    assert len(pair[0]) == 6
+    assert 0.8 < change * 6 <= 1
+
+
+def test_units_are_added_and_removed_whole():
+    table = {"who": [1, 1, 2], "x": ["a", "b", "a"]}
+    pairs = list(unit_pairs(table, "who", {"x": ["a", "z"]}))
+    assert all(set(there["who"]) ^ set(here["who"]) for here, there in pairs)
+    assert any(len(there["who"]) == 15 for _, there in pairs)
+
+
+def test_replay_sees_paths_shapes_and_declarations():
+    total = Sum(bounds=(0, 10))
+    measure = lambda rows: total.exact(rows, neighbours=Neighbours.ADD_REMOVE)  # noqa: E731
+    assert audit_replay(measure, [([1], [1, 10])], draw=lambda exact: Laplace(1.0).draw(exact.value)).same_path
+    shapes = audit_replay(lambda rows: Exact(rows, Sensitivity(l1=1.0)), [([1.0], [1.0, 2.0])])
+    assert not shapes.within
+    assert shapes.to_dict()["measured_l1"] is None
+    moved = audit_replay(lambda rows: Exact(rows, Sensitivity(moves=(1.0, 1.0))), [([0.0, 0.0], [0.0, 1.5])])
+    assert not moved.within
+    with same_randomness(1):
+        first = Laplace(1.0).draw(Fraction(1, 3))
+    with same_randomness(1):
+        assert Laplace(1.0).draw(Fraction(1, 3)) == first
+    assert Laplace(1.0).draw(Fraction(1, 3)) != first
+    assert path_taken(lambda: None) == frozenset()
+
+
+def test_report_in_all_forms():
+    lines = (
+        Line("exact", "a <b>", "ε 1", "ε 0.9", 0.9, True, {}),
+        Line("replay", "c", "ℓ₁ 1", "ℓ₁ 2", 2.0, False, {"x": 1}),
+    )
+    report = AuditReport(lines, False, "2026-01-01T00:00:00+00:00", 1.0)
+    assert not report.passed
+    assert json.loads(report.to_json())["failed"] == ["c"]
+    assert "<script" not in report.to_html()
+    assert "a &lt;b&gt;" in report.to_html()
+    assert "| c | ℓ₁ 1 | ℓ₁ 2 |" in report.written(".md")
+    assert all(len(line) <= 80 for line in str(report).splitlines())
+    with pytest.raises(DiscreetError):
+        report.written(".txt")
