@@ -70,7 +70,7 @@ def worst_pair(
     rounds: int = 200,
     seed: int = 1,
 ) -> tuple[Pair, Fraction | float]:
-    """The pair that moves a value most: the worst proposal, improved by changing records common to both sides.
+    """The pair that moves a value most: the worst proposal, improved by changing one record after another.
 
     Examples
     --------
@@ -87,12 +87,12 @@ def worst_pair(
         here, there = list(worst[0]), list(worst[1])
         place = int(rng.integers(0, min(len(here), len(there))))
         record = candidates[int(rng.integers(0, len(candidates)))]
-        alike = here[place] == there[place]
-        here[place] = record
-        if alike:
-            there[place] = record
+        if here[place] == there[place]:
+            here[place] = there[place] = record
+        else:
+            (here, there)[int(rng.integers(0, 2))][place] = record
         found = change((here, there))
-        if found > largest:
+        if found >= largest:
             worst, largest = (here, there), found
     return worst, largest
 

@@ -42,7 +42,8 @@ def whole_gaps(truth: Truth) -> Array | None:
     Arrays take the same time whatever is in them, which sums of fractions do not.
     """
     floats = float_truth(truth)
-    if np.asarray(truth).dtype.kind not in "iu" or floats.ndim != 1 or floats.size == 0 or np.abs(floats).max() >= 2.0**52:
+    whole = np.asarray(truth).dtype.kind in "iu" and floats.ndim == 1 and floats.size > 0
+    if not whole or np.abs(floats).max() >= 2.0**52:
         return None
     return np.asarray(floats - floats.max())
 
