@@ -30,7 +30,7 @@ lint: install ## Check style, types and import rules only
 
 audit: install ## Attack every guarantee, deeply; writes audit.html
 	rm -f audit.html
-	$(BIN)/discreet audit --deep --out audit.html
+	$(BIN)/discreet audit --deep --workers 2 --out audit.html
 
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)

@@ -175,13 +175,15 @@ def _advise(
     print(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
 
 
-def _audit(*, deep: bool = False, json: bool = False, out: Path | None = None) -> None:
+def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:
     """Attack every guarantee of this installation and tell what was found. Reads no data.
 
     Parameters
     ----------
     deep
         Draw so much that small excesses show: many minutes.
+    workers
+        Number of processes.
     json
         Print JSON.
     out
@@ -189,7 +191,8 @@ def _audit(*, deep: bool = False, json: bool = False, out: Path | None = None) -
     """
     from discreet.audit.run import run_audit
 
-    report = run_audit(deep=deep, progress=lambda name: print(f"audited {name}", file=sys.stderr, flush=True))
+    done = lambda part: print(f"audited: {part}", file=sys.stderr, flush=True)  # noqa: E731
+    report = run_audit(deep=deep, workers=workers, progress=done)
     if out is not None:
         _write_new(out, report.written(out.suffix))
     print(report.to_json() if json else report)

@@ -6,11 +6,13 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from discreet import __version__
+from discreet import __version__, requirements
 from discreet.audit.catalogue import cases
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import audit_hostile
@@ -154,49 +156,69 @@ def _row(line: dict[str, Any]) -> str:
     return f"{mark} {line['name'][:38]:<38} {line['claimed'][:15]:>15} {line['found'][:22]:>22}"
 
 
-def run_audit(*, deep: bool = False, progress: Progress | None = None) -> AuditReport:
+def run_audit(*, deep: bool = False, workers: int = 1, progress: Progress | None = None) -> AuditReport:
     """Audit every shipped mechanism, statistic, session path and the auditor itself.
 
     Parameters
     ----------
     deep
-        Draw, replay and time so much that small excesses show: many minutes. Otherwise under a minute.
+        Draw, replay and time so much that small excesses show: many minutes. Otherwise about a minute.
+    workers
+        Number of processes.
     progress
-        Called with the name of what comes next.
+        Called with the name of each part that is done.
     """
-    start = time.process_time()
-    lines = []
-    for line in _lines(deep):
-        lines.append(line)
+    requirements.positive_integer("workers", workers)
+    start = datetime.now(UTC)
+    found: dict[str, tuple[list[Line], float]] = {}
+    for part, lines, seconds in _done(deep, workers):
+        found[part] = lines, seconds
         if progress is not None:
-            progress(f"{line.section}: {line.name}")
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return AuditReport(tuple(lines), deep, created, time.process_time() - start)
+            progress(part)
+    lines = [line for part in _PARTS for line in found[part][0]]
+    return AuditReport(tuple(lines), deep, start.isoformat(timespec="seconds"), sum(s for _, s in found.values()))
 
 
-def _lines(deep: bool) -> Iterator[Line]:
-    yield from _exact()
-    yield from _statistical(deep)
-    exhaustive = audit_exhaustively(1200 if deep else 48)
-    found = f"{exhaustive.comparisons:,} comparisons"
-    name = f"{sum(exhaustive.sets.values()):,} parameter sets"
-    yield Line("exhaustive", name, "p ≤ e^ε·q", found, exhaustive.tightest, exhaustive.passed, exhaustive.to_dict())
-    sweep = audit_sweep(pairs=10_000 if deep else 60, draws=50_000 if deep else 10_000)
+def _done(deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
+    """Parts as they are done, with their lines and the processor time they took."""
+    if workers == 1:
+        yield from (_part(part, deep) for part in _PARTS)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        for future in as_completed([pool.submit(_part, part, deep) for part in _PARTS]):
+            yield future.result()
+
+
+def _part(part: str, deep: bool) -> tuple[str, list[Line], float]:
+    start = time.process_time()
+    lines = list(_PARTS[part](deep))
+    return part, lines, time.process_time() - start
+
+
+def _exhaustive(deep: bool) -> Iterator[Line]:
+    audit = audit_exhaustively(1200 if deep else 48)
+    name = f"{sum(audit.sets.values()):,} parameter sets"
+    found = f"{audit.comparisons:,} comparisons"
+    yield Line("exhaustive", name, "p ≤ e^ε·q", found, audit.tightest, audit.passed, audit.to_dict())
+
+
+def _swept(deep: bool, part: int) -> Iterator[Line]:
+    """A share of all pairs; all bounds of all shares together are right with 99.9 % probability."""
+    pairs, draws = (10_000, 50_000) if deep else (60, 10_000)
+    share = -(-pairs // _SHARES)
+    sweep = audit_sweep(pairs=share, draws=draws, confidence=1 - 0.001 / _SHARES, seed=part)
+    name = f"{sweep.pairs:,} pairs × {sweep.draws:,} draws, {part} of {_SHARES}"
     found = f"{len(sweep.violations)} violations"
-    name = f"{sweep.pairs:,} pairs × {sweep.draws:,} draws"
     yield Line("sweep", name, "none certified", found, sweep.tightest, sweep.passed, sweep.to_dict())
-    yield from _calibration(deep)
-    yield from _replayed(deep)
-    yield from _timed(deep)
-    yield from _randomness()
-    hostile = audit_hostile(hostile_calls())
-    found = f"{len(hostile.findings)} findings"
-    yield Line(
-        "hostile", f"{hostile.calls:,} calls", "refused or finite", found, None, hostile.passed, hostile.to_dict()
-    )
 
 
-def _exact() -> Iterator[Line]:
+def _hostile(deep: bool) -> Iterator[Line]:
+    audit = audit_hostile(hostile_calls())
+    name, found = f"{audit.calls:,} calls", f"{len(audit.findings)} findings"
+    yield Line("hostile", name, "refused or finite", found, None, audit.passed, audit.to_dict())
+
+
+def _exact(deep: bool) -> Iterator[Line]:
     for case in cases():
         if case.exact is None:
             continue
@@ -209,9 +231,9 @@ def _exact() -> Iterator[Line]:
         yield Line("exact", case.name, claimed, found, audit.tightness, passed, audit.to_dict())
 
 
-def _statistical(deep: bool) -> Iterator[Line]:
+def _statistical(deep: bool, slow: bool) -> Iterator[Line]:
     for case in cases():
-        if case.deep_only and not deep:
+        if case.slow != slow or (case.deep_only and not deep):
             continue
         draws = (8_000 if deep else 2_000) if case.slow else (16_000_000 if deep else 100_000)
         if case.deep_only or (not deep and case.exact is None):  # whole fits and sessions
@@ -249,7 +271,7 @@ def _timed(deep: bool) -> Iterator[Line]:
         yield Line("timing", name, claimed, found, None, audit.passed, audit.to_dict())
 
 
-def _randomness() -> Iterator[Line]:
+def _randomness(deep: bool) -> Iterator[Line]:
     for mechanism in (Laplace(1.0), Gaussian(1.0)):
         audit = audit_repetition(lambda mechanism=mechanism: mechanism.draw([0.0] * 4))  # type: ignore[misc]
         found = f"{audit.repeats} of {audit.draws} repeat"
@@ -261,3 +283,18 @@ def _randomness() -> Iterator[Line]:
     yield Line(
         "randomness", "release and ledger", "spent, then drawn", found, None, spending.passed, spending.to_dict()
     )
+
+
+_SHARES = 4
+_PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
+    "exact": _exact,
+    "statistical, many draws": partial(_statistical, slow=False),
+    "statistical, one by one": partial(_statistical, slow=True),
+    "exhaustive": _exhaustive,
+    **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
+    "calibration": _calibration,
+    "replay": _replayed,
+    "timing": _timed,
+    "randomness": _randomness,
+    "hostile": _hostile,
+}
