@@ -32,6 +32,10 @@ def test_table_and_test():
     assert "p-value" in output("table_and_test.py")
 
 
+def test_ab_test():
+    assert "p-value" in output("ab_test.py")
+
+
 def test_own_mechanism_is_found_out():
     """A mechanism that claims half of its loss does not pass the conformance kit."""
     assert "found out: Careless" in output("own_mechanism.py")
