@@ -11,6 +11,7 @@ from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.laws import LaplaceLaw
 
 WORKERS = 1000
+FORKS = 300
 
 
 def draw(_=None):
@@ -33,7 +34,7 @@ def forked_draws(count):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forked_children_draw_different_noise():
     draw()
-    assert len(set(forked_draws(WORKERS))) == WORKERS
+    assert len(set(forked_draws(FORKS))) == FORKS
 
 
 def test_threads_draw_different_noise():
@@ -52,7 +53,7 @@ def test_words_are_fresh_and_fair(count):
     assert first.shape == (count,)
     assert not np.array_equal(first, second)
     if count == 10_000:
-        ones = np.unpackbits(first.view(np.uint8)).sum()
+        ones = int(np.unpackbits(first.view(np.uint8)).sum())
         assert abs(ones - 32 * count) < 5 * np.sqrt(16 * count)  # five standard errors of 640,000 fair bits
 
 

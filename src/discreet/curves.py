@@ -21,7 +21,7 @@ Curve = float | NDArray[np.float64]
 
 def pointwise(values: ArrayLike, function: Any) -> Curve:
     """Apply a scalar function to a number or to each element of an array."""
-    if not isinstance(values, Sequence) and np.ndim(values) == 0:
+    if isinstance(values, str) or (not isinstance(values, Sequence) and np.ndim(values) == 0):
         return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
     array = _numbers("values", values)
     return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
