@@ -1,0 +1,29 @@
+"""Audit: every guarantee attacked before it is trusted. Names are imported when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "audit_draws": "statistical",
+    "audit_exactly": "exact",
+    "audit_choices": "exact",
+    "audit_laws": "exact",
+    "audit_exhaustively": "exhaustive",
+    "audit_hostile": "hostile",
+    "audit_pair": "statistical",
+    "audit_repetition": "repetition",
+    "audit_replay": "replay",
+    "audit_spending": "spending",
+    "audit_timing": "timing",
+    "run_audit": "run",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'discreet.audit' has no attribute {name!r}")
+    return getattr(import_module(f"discreet.audit.{_PUBLIC[name]}"), name)
