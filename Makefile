@@ -38,8 +38,8 @@ deep: install ## Run the long statistical checks
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py
 
-bench: install $(PEERS:%=.venv-peers/%/.installed) ## Measure discreet beside its peers
-	$(BIN)/python benchmarks/run.py
+bench: install $(PEERS:%=.venv-peers/%/.installed) ## Measure discreet beside its peers (BENCH=noise for one)
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 .venv-peers/%/.installed: benchmarks/peers/requirements-%.txt
 	$(PYTHON) -m venv .venv-peers/$*
