@@ -98,6 +98,7 @@ def test_the_mode_publishes_a_label_only():
     assert mine.mode("colour", PureDP(1.0)).mode == "red"
     assert mine.plan.mode("colour", PureDP(1.0)).plan.guarantee.epsilon <= 1.0
     assert mine.ledger.spent().epsilon <= 1.0
+    assert "red" in str(mine.omitting(PoissonSample(0.5)).mode("colour", PureDP(1.0)))
 
 
 def test_clusters_find_two_groups_and_are_charged_once():

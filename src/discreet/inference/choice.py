@@ -29,8 +29,9 @@ class ModeRelease(Release):
         It holds for all data and is decided by the noise alone.
         """
         assert isinstance(self.statistic, Mode)
-        assert isinstance(self.mechanism, Selection)
-        return self.mechanism.score_loss(len(self.statistic.categories), level)
+        chooser = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, among the kept rows
+        assert isinstance(chooser, Selection)
+        return chooser.score_loss(len(self.statistic.categories), level)
 
     def facts(self) -> Facts:
         """What to show."""
