@@ -262,7 +262,7 @@ true value lies.
 """,
     parts=(
         _part("proportion", "Proportion: binomial samples", proportion, 2000),
-        _part("mean", "Mean: skewed samples, with a private variance for half of the budget", mean, 600),
+        _part("mean", "Mean: skewed samples, with a private variance for half of the budget", mean, 2000),
         _part("variance", "Variance: symmetric beta samples", variance, 2000),
         _part("covariance", "Covariance: normal pairs with known variances", covariance, 2000),
     ),
