@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -107,16 +108,18 @@ class PlannedRelease:
         return as_html("Plan", self.facts())
 
 
-class Asking:
+class Asking(ABC):
     """The vocabulary that a session and its planner share; each says what to do with a question."""
 
     schema: Schema
 
+    @abstractmethod
     def _answer(self, question: Question, request: str | None) -> Any:
-        raise NotImplementedError
+        """What is done with a question."""
 
+    @abstractmethod
     def _tested(self, test: Any, answer: Any) -> Any:
-        raise NotImplementedError
+        """What is done with a test of an answer."""
 
     def _independent_rows(self, contribution: Contribution | None) -> None:
         """Tests take rows as independent, which several rows of one unit are not."""

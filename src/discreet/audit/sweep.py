@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +21,14 @@ from discreet.sensitivity import Sensitivity
 __all__ = ["FalseAlarms", "Power", "Sweep", "audit_false_alarms", "audit_power", "audit_sweep"]
 
 
-class _Shown:
+class _Shown(ABC):
     """A result that shows its facts."""
 
     title = "Audit"
 
+    @abstractmethod
     def facts(self) -> Facts:
         """What to show."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return as_text(self.title, self.facts())
