@@ -131,30 +131,36 @@ def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequen
 
 
 def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> None:
-    """Check that draws follow a scalar law: its shape (Kolmogorov–Smirnov) and its scale to within 5 %."""
-    sample = np.sort(np.asarray(law.sample(draws, rng=rng), dtype=float))
+    """Check that draws follow a scalar law: its shape (Kolmogorov–Smirnov) and its scale to within 5 %.
+
+    Where ``draws`` are too few to tell a scale that is 5 % off, more are taken.
+    """
+    centre, expected, deviation = _spread(law)
+    # Five standard errors to accept the right scale and five to reject a wrong one must fit into 5 %.
+    needed = math.ceil((2.1 * _REJECT * deviation / (0.05 * expected)) ** 2)
+    count = max(draws, needed)
+    sample = np.sort(np.asarray(law.sample(count, rng=rng), dtype=float))
     # The distribution function is taken just above and just below each draw, so that mass on a bound counts right.
     above = np.asarray(law.cdf(sample))
     below = np.asarray(law.cdf(np.nextafter(sample, -math.inf)))
-    ranks = np.arange(1, draws + 1) / draws
-    distance = max(float((ranks - above).max()), float((below - (ranks - 1 / draws)).max()))
-    bar = math.sqrt(math.log(2 / 1e-6) / (2 * draws))
+    ranks = np.arange(1, count + 1) / count
+    distance = max(float((ranks - above).max()), float((below - (ranks - 1 / count)).max()))
+    bar = math.sqrt(math.log(2 / 1e-6) / (2 * count))
     assert distance < bar, f"{type(law).__name__}: draws are {distance:.5f} from the law, more than {bar:.5f}"
-    found, error, expected = _spread(law, sample)
+    found, error = float(np.abs(sample - centre).mean()), deviation / math.sqrt(count)
     assert abs(found - expected) < _REJECT * error, f"{type(law).__name__}: spread {found:.6g}, not {expected:.6g}"
     for factor in (0.95, 1.05):
         assert abs(found - factor * expected) > _REJECT * error, (
-            f"{draws} draws cannot tell a spread of {expected:.6g} from {factor} times it; draw more"
+            f"{count} draws cannot tell a spread of {expected:.6g} from {factor} times it; draw more"
         )
 
 
-def _spread(law: Law, sample: Array) -> tuple[float, float, float]:
-    """Mean distance from the law's median: found, its standard error, and expected."""
+def _spread(law: Law) -> tuple[float, float, float]:
+    """The law's median, and mean and standard deviation of the distance from it."""
     centre = float(np.asarray(law.quantile(0.5)))
-    distances = np.abs(sample - centre)
     levels = (np.arange(200_000) + 0.5) / 200_000
-    expected = float(np.abs(np.asarray(law.quantile(levels)) - centre).mean())
-    return float(distances.mean()), float(distances.std() / math.sqrt(sample.size)), expected
+    distances = np.abs(np.asarray(law.quantile(levels)) - centre)
+    return centre, float(distances.mean()), float(distances.std())
 
 
 def _check_interval(mechanism: Mechanism, truth: float, draws: int, rng: int | None) -> None:
