@@ -245,11 +245,25 @@ class Journal:
                     raise
             time.sleep(0.005)
 
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Several reads of one state: another process may be creating the ledger right now."""
+        connection = self.connection()
+        if connection.in_transaction:
+            yield connection
+            return
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(sqlite3.OperationalError):  # an error may have ended it
+                connection.execute("ROLLBACK")
+
     def is_empty(self) -> bool:
         """Whether the file holds nothing yet; anything but a ledger is refused."""
-        with self.faults():
-            rows = self.connection().execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-            (application,) = self.connection().execute("PRAGMA application_id").fetchone()
+        with self.faults(), self._snapshot() as connection:
+            rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
         if not rows and application == 0:
             return True
         if application != _APPLICATION:
