@@ -27,7 +27,7 @@ from discreet.rounding import decimal
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.stability import check_unit_sum, doubled, in_every_group, stability
-from discreet.statistics.bounded import fractions
+from discreet.statistics.bounded import fractions, not_below
 from discreet.statistics.count import Count
 from discreet.statistics.covariance_matrix import CovarianceMatrix, pairs
 from discreet.statistics.grouped import Grouped
@@ -218,7 +218,7 @@ class Questions:
         limits, cells = self._limits(chosen), self.schema.cells(chosen.by)
         low, high = decimal(bounds.low), decimal(bounds.high)
         if not chosen.by and self._every_unit_once(chosen, (column,)):
-            sensitivity = Sensitivity(moves=(_up(high - low),))
+            sensitivity = Sensitivity(moves=(not_below(high - low),))
         else:
             sensitivity = stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)
 
@@ -287,7 +287,7 @@ class Questions:
         statistic = Mean(bounds=(bounds.low, bounds.high), n=self.schema.size)
         low, high = decimal(bounds.low), decimal(bounds.high)
         assert self.schema.size is not None
-        sensitivity = Sensitivity(moves=(_up((high - low) / self.schema.size),))
+        sensitivity = Sensitivity(moves=(not_below((high - low) / self.schema.size),))
         return Question(
             guarantee=guarantee,
             statistic=statistic,
@@ -313,7 +313,7 @@ class Questions:
         if once:
             assert self.schema.size is not None
             statistic: Statistic = Proportion(n=self.schema.size)
-            sensitivity = Sensitivity(moves=(_up(Fraction(1, self.schema.size)),))
+            sensitivity = Sensitivity(moves=(not_below(Fraction(1, self.schema.size)),))
         else:
             statistic = NoisyAverage(bounds=(0.0, 1.0))
             moved = in_every_group(Contribution(rows=rows), 1, 2)
@@ -459,12 +459,6 @@ def _stacked(histograms: list[NDArray[np.int64]], bounds: Bounds) -> NDArray[np.
 def _centre(bounds: Bounds) -> tuple[Fraction, Fraction]:
     low, high = decimal(bounds.low), decimal(bounds.high)
     return (low + high) / 2, (high - low) / 2
-
-
-def _up(value: Fraction) -> float:
-    from discreet.statistics.bounded import not_below
-
-    return not_below(value)
 
 
 def _additive(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:

@@ -13,7 +13,7 @@ from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.rounding import least
 
-__all__ = ["Neighbours", "Sensitivity"]
+__all__ = ["Neighbours", "Sensitivity", "root_up"]
 
 
 class Neighbours(Enum):
@@ -71,7 +71,7 @@ class Sensitivity:
         if self.l2 is None:
             object.__setattr__(self, "l2", self.l1)
         elif self.l1 is None and self.dimension is not None:
-            object.__setattr__(self, "l1", _root_up(self.dimension * Fraction(self.l2) ** 2))
+            object.__setattr__(self, "l1", root_up(self.dimension * Fraction(self.l2) ** 2))
         self._check_order()
 
     def _from_moves(self, moves: Any) -> None:
@@ -87,7 +87,7 @@ class Sensitivity:
         object.__setattr__(self, "moves", tuple(sizes))
         total = sum((Fraction(size) for size in sizes), Fraction(0))
         object.__setattr__(self, "l1", _float_above("moves", total))
-        object.__setattr__(self, "l2", _root_up(sum((Fraction(size) ** 2 for size in sizes), Fraction(0))))
+        object.__setattr__(self, "l2", root_up(sum((Fraction(size) ** 2 for size in sizes), Fraction(0))))
 
     def _check_order(self) -> None:
         if self.l1 is not None and self.l2 is not None and self.l2 > self.l1:
@@ -131,7 +131,7 @@ def _float_above(name: str, value: Any) -> float:
     return number
 
 
-def _root_up(square: Fraction) -> float:
+def root_up(square: Fraction) -> float:
     """The smallest float whose square is at least ``square``."""
     # Fractions reach further than floats do: halve the exponent before taking the root.
     half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2

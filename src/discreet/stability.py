@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
 from discreet.rounding import least
 from discreet.schema import Bounds, Contribution, Schema
-from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.sensitivity import Neighbours, Sensitivity, root_up
 
 __all__ = ["check_unit_sum", "doubled", "in_every_group", "stability", "unit_sum_steps"]
 
@@ -68,12 +67,12 @@ def stability(
     if replaced and spread > largest:  # a cell may go from one sign to the other
         square = max(groups * spread**2, 2 * groups * largest**2) * rows**2
         total = min(2 * groups * largest, cells * spread) * rows
-        return Sensitivity(l1=_up(total), l2=min(_up(total), _root_up(square)), dimension=cells)
+        return Sensitivity(l1=_up(total), l2=min(_up(total), root_up(square)), dimension=cells)
     moved = min(2 * groups, cells) if replaced else groups
     if moved <= _MOST_MOVES:
         return Sensitivity(moves=(_up(rows * largest),) * moved, dimension=cells)
     step = Fraction(_up(rows * largest))
-    return Sensitivity(l1=_up(step * moved), l2=_root_up(step**2 * moved), dimension=cells)
+    return Sensitivity(l1=_up(step * moved), l2=root_up(step**2 * moved), dimension=cells)
 
 
 def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensitivity:
@@ -88,11 +87,11 @@ def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensit
     if limits.rows is None:
         rows = limits.most_rows(cells)
         l1 = float(rows * coordinates)
-        return Sensitivity(l1=l1, l2=min(l1, _root_up(Fraction(rows**2 * coordinates))), dimension=dimension)
+        return Sensitivity(l1=l1, l2=min(l1, root_up(Fraction(rows**2 * coordinates))), dimension=dimension)
     moved = limits.most_groups(cells) * coordinates
     if moved <= _MOST_MOVES:
         return Sensitivity(moves=(float(limits.rows),) * moved, dimension=dimension)
-    l2 = _root_up(Fraction(limits.rows**2 * moved))
+    l2 = root_up(Fraction(limits.rows**2 * moved))
     return Sensitivity(l1=float(limits.rows * moved), l2=l2, dimension=dimension)
 
 
@@ -107,7 +106,3 @@ def doubled(sensitivity: Sensitivity) -> Sensitivity:
 
 def _up(value: Fraction | int) -> float:
     return least(lambda number: Fraction(number) >= value, float(value))
-
-
-def _root_up(square: Fraction) -> float:
-    return least(lambda number: Fraction(number) ** 2 >= square, math.sqrt(square))

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
-from discreet.rounding import least
-from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.sensitivity import Neighbours, Sensitivity, root_up
 from discreet.statistics.statistic import Statistic
 from discreet.statistics.table_axes import Bins, Categories, column_values
 
@@ -132,7 +131,7 @@ class ContingencyTable(Statistic):
             return Sensitivity(moves=(1.0, 1.0) if replaced else (1.0,), dimension=self.cells)
         # The worst units have all their rows in one cell: k in one cell, or k out of one and k into another.
         square = 2 * rows**2 if replaced else rows**2
-        l2 = least(lambda x: Fraction(x) ** 2 >= square, math.sqrt(square))
+        l2 = root_up(Fraction(square))
         return Sensitivity(l1=float(2 * rows if replaced else rows), l2=l2, dimension=self.cells)
 
     def counts(self, data: Any) -> Counts:
