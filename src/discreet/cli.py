@@ -130,8 +130,7 @@ def _reproduce(
     if study == "all":
         from discreet.studies.gallery import run_gallery
 
-        every = [studies.load(key) for key in studies.STUDIES]
-        print(run_gallery(every, target, quick=quick, seed=seed, workers=workers, progress=done))
+        print(run_gallery(studies.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
         return
     print(studies.run(studies.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 

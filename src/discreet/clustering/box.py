@@ -109,11 +109,11 @@ def _nearest(cells: Array, centres: Array) -> NDArray[np.intp]:
 def cluster_totals(cells: Array, centres: Array) -> tuple[Array, Array]:
     """Exact sums (k × d, in units of [−1, 1]) and counts of the rows nearest to each centre. Private."""
     count = len(centres)
+    which = np.arange(count)[:, None]
     sums, counts = np.zeros((count, len(cells))), np.zeros(count)
     for start in range(0, cells.shape[1], _CHUNK):
         chunk = cells[:, start : start + _CHUNK]
         labels = _nearest(chunk, centres)
         counts += np.bincount(labels, minlength=count)
-        for j, column in enumerate(chunk):
-            sums[:, j] += np.bincount(labels, weights=column, minlength=count)
+        sums += (labels == which).astype(float) @ chunk.T  # of whole numbers: exact in any order
     return sums / RESOLUTION, counts

@@ -28,8 +28,8 @@ __all__ = ["KMedian", "KMedianPlan"]
 Array = NDArray[np.float64]
 _CELLS = 2**30
 """Distances are whole numbers of 2⁻³⁰ of the diameter, so that costs are exact sums."""
-_BLOCK = 1 << 15
-"""Distances that are worked on at once: 256 kB."""
+_BLOCK = 1 << 16
+"""Distances that are worked on at once: 512 kB."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,10 @@ class KMedian:
 class _LocalSearch:
     """Centres with, for every demand, the nearest and second nearest of them, so that all swaps are priced at once.
 
-    cost(F − x + y) = Σ_p w_p·min(d(p, y), d₁(p)) + Σ_{p nearest to x} w_p·[min(d(p, y), d₂(p)) − min(d(p, y), d₁(p))].
+    Demand p costs min(d(p, y), d₁(p)) after centre x gives way to position y, or min(d(p, y), d₂(p)) if x was its
+    nearest. `staying` and `leaving` hold the two sums over the demands nearest to each x, for every y:
+
+    cost(F − x + y) = Σ_{x' ≠ x} staying[x', y] + leaving[x, y].
 
     A swap changes d₁ or d₂ of some demands only, and only their terms are computed again. All numbers are whole, so the
     updated sums stay exact.
@@ -241,10 +244,12 @@ class _LocalSearch:
         self.distances = np.rint(cdist(universe[occupied], universe) / diameter * _CELLS)
         np.minimum(self.distances, _CELLS, out=self.distances)
         self.centres = np.asarray(start)
-        self.first, self.nearest, self.second = self._two_nearest()
-        self.common = np.zeros(len(universe))
-        self.extra = np.zeros((len(start), len(universe)))
-        self._add(np.arange(len(occupied)), 1.0)
+        self.first = np.zeros(len(occupied), dtype=np.intp)
+        self.nearest = np.zeros(len(occupied))  # at distance 0 a demand adds nothing
+        self.second = np.zeros(len(occupied))
+        self.staying = np.zeros((len(start), len(universe)))
+        self.leaving = np.zeros((len(start), len(universe)))
+        self._settle()
 
     def _two_nearest(self) -> tuple[NDArray[np.intp], Array, Array]:
         to_centres = self.distances[:, self.centres]
@@ -255,23 +260,30 @@ class _LocalSearch:
         second = to_centres.min(axis=1) if len(self.centres) > 1 else np.full(len(first), float(_CELLS))
         return first, nearest, second
 
-    def _add(self, rows: NDArray[np.intp], sign: float) -> None:
-        """Add the terms of some demands to the sums, or take them away; in blocks that stay in cache."""
-        if rows.size == 0:
-            return
-        weights, owner = sign * self.weights[rows], self.first[rows]
-        nearest, second = self.nearest[rows, None], self.second[rows, None]
+    def _settle(self) -> None:
+        """Bring the sums up to date with the centres."""
+        first, nearest, second = self._two_nearest()
+        for sums, before, after in ((self.staying, self.nearest, nearest), (self.leaving, self.second, second)):
+            changed = np.flatnonzero((first != self.first) | (before != after))
+            if changed.size:
+                self._replace(sums, changed, (self.first, before), (first, after))
+        self.first, self.nearest, self.second = first, nearest, second
+
+    def _replace(
+        self, sums: Array, rows: NDArray[np.intp], before: tuple[Any, Array], after: tuple[Any, Array]
+    ) -> None:
+        """Exchange the terms of some demands, each with its nearest centre and cap; in blocks that stay in cache."""
+        numbers = np.arange(len(self.centres))[:, None]
         # One row of weights per centre: the demands that are nearest to it.
-        shares = np.where(owner == np.arange(len(self.centres))[:, None], weights, 0.0)
+        old, new = (np.where(owner[rows] == numbers, self.weights[rows], 0.0) for owner, _ in (before, after))
+        old_cap, new_cap = before[1][rows, None], after[1][rows, None]
         block = max(1, _BLOCK // rows.size)
-        for start in range(0, len(self.common), block):
+        for start in range(0, sums.shape[1], block):
             part = slice(start, start + block)
             distances = self.distances[rows, part]
-            capped = np.minimum(distances, nearest)
-            self.common[part] += weights @ capped
-            np.minimum(distances, second, out=distances)
-            distances -= capped
-            self.extra[:, part] += shares @ distances
+            sums[:, part] += new @ np.minimum(distances, new_cap)
+            np.minimum(distances, old_cap, out=distances)
+            sums[:, part] -= old @ distances
 
     def cost(self) -> float:
         """Sum of distances, in grid cells."""
@@ -279,7 +291,7 @@ class _LocalSearch:
 
     def swap_costs(self) -> Array:
         """Costs of replacing each centre (rows) by each position (columns); positions in use cost infinity."""
-        costs = self.common + self.extra
+        costs = self.staying.sum(axis=0) - self.staying + self.leaving
         costs[:, self.centres] = np.inf
         return np.asarray(costs)
 
@@ -287,8 +299,4 @@ class _LocalSearch:
         """Replace centre number ``out`` by position ``new``."""
         self.centres = self.centres.copy()
         self.centres[out] = new
-        first, nearest, second = self._two_nearest()
-        changed = np.flatnonzero((first != self.first) | (nearest != self.nearest) | (second != self.second))
-        self._add(changed, -1.0)
-        self.first, self.nearest, self.second = first, nearest, second
-        self._add(changed, 1.0)
+        self._settle()

@@ -11,7 +11,7 @@ from pathlib import Path
 from discreet.errors import InvalidParameter
 from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
 
-__all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "run"]
+__all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "load_all", "run"]
 
 STUDIES: dict[str, str] = {
     "liu2019": "discreet.studies.liu2019",
@@ -34,3 +34,9 @@ def load(key: str, data: Path | None = None) -> Study:
     study = module.STUDY if data is None else module.with_data(data)
     assert isinstance(study, Study)
     return study
+
+
+def load_all(data: Path | None = None) -> list[Study]:
+    """Every study; those that can read files on the files of a folder where ``data`` names one."""
+    readers = {key for key, module in STUDIES.items() if hasattr(import_module(module), "with_data")}
+    return [load(key, data if key in readers else None) for key in STUDIES]

@@ -11,18 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.amplification import outlier_epsilon
-from discreet.clustering import DPLloyd, KMedian
-from discreet.clustering.box import Box, labels_of
 from discreet.errors import InvalidParameter
-from discreet.guarantees import PureDP
-from discreet.omission.outliers import EuclideanDistance
 from discreet.studies.figure import Figure
 from discreet.studies.heat_map import HeatMap
-from discreet.studies.miranda2026_data import COLUMNS, adult_table, column, four_groups
+from discreet.studies.miranda2026_clustering import clustering_cells, clustering_rows
+from discreet.studies.miranda2026_data import COLUMNS, column
+from discreet.studies.miranda2026_settings import CLUSTERING_RATES, EPSILONS, omissions, utility_row
 from discreet.studies.miranda2026_utility import (
     Estimate,
     Omit,
-    difference,
     estimate_mean,
     estimate_share,
     kept_counts,
@@ -34,16 +31,9 @@ from discreet.studies.study import Parameters, Part, Row, Study
 
 __all__ = ["STUDY", "with_data"]
 
-EPSILONS = (0.25, 0.5, 1.0, 2.0)
 MEAN_NOISES = ("laplace", "gaussian")
 MODE_MECHANISMS = ("noisy max, Laplace", "noisy max, Gaussian", "noisy max, exponential", "exponential mechanism")
 MODE_COLUMNS = tuple(name for name in COLUMNS if not name.startswith("census"))
-CLUSTERINGS = ("DPLloyd", "k-median")
-_RATES = tuple(round(k / 100, 2) for k in range(1, 100))
-_FEW_RATES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-_TENTHS = tuple(round(k / 10, 1) for k in range(1, 10))
-_SPANS = tuple((m, M) for m in _TENTHS for M in _TENTHS if m <= M)
-_FEW_SPANS = tuple((m, M) for m, M in _SPANS if m in (0.1, 0.3, 0.5) and M - m < 0.35)
 
 
 def bound_cells(quick: bool) -> Sequence[Parameters]:
@@ -77,34 +67,6 @@ def _few_bounds(rows: list[Row]) -> list[Row]:
     """Tenths only."""
     near = [row for row in rows if all(abs(row[name] * 5 - round(row[name] * 5)) < 1e-9 for name in ("m", "M"))]
     return [{name: row[name] for name in ("epsilon", "m", "M", "bound", "amplifies")} for row in near]
-
-
-def _omissions(parameters: Parameters) -> list[Omit]:
-    quick = bool(parameters["quick"])
-    if parameters["omission"] == "sampling":
-        clustering = parameters.get("clustering") is not None
-        return [Omit(rate=rate) for rate in (_FEW_RATES if quick or clustering else _RATES)]
-    return [Omit(m=m, M=M) for m, M in (_FEW_SPANS if quick else _SPANS)]
-
-
-def _row(parameters: Parameters, subject: str, method: str, omit: Omit, plain: Estimate, other: Estimate | None) -> Row:
-    gap, z = (None, None) if other is None else difference(plain, other)
-    return {
-        "subject": subject,
-        "method": method,
-        "epsilon": float(parameters["epsilon"] or 0),
-        "noise reduction": bool(parameters["reduced"]),
-        "rate": omit.rate,
-        "m": omit.m,
-        "M": omit.M,
-        "without": plain.value,
-        "with": None if other is None else other.value,
-        "low": None if other is None else other.low,
-        "high": None if other is None else other.high,
-        "difference": gap,
-        "label": None if gap is None else f"{gap:.2g}",
-        "z": z,
-    }
 
 
 def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> list[Parameters]:
@@ -148,76 +110,12 @@ def column_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
 
     everyone = kept_counts(data, Omit(), "", repeats, generator)
     plain = {method: utility(method, target, everyone) for method, target in targets.items()}
-    for omit in _omissions(parameters):
+    for omit in omissions(parameters):
         counts = kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
         for method, target in targets.items():
             budget = spendable(*target, omit) if parameters["reduced"] else target
             other = None if budget is None else utility(method, budget, counts)
-            yield _row(parameters, data.name, method, omit, plain[method], other)
-
-
-def clustering_cells(omission: str, folder: str, quick: bool) -> list[Parameters]:
-    """One cell per algorithm and ε."""
-    repeats = {"DPLloyd": 3 if quick else 500, "k-median": 2 if quick else 20}
-    reductions = (True,) if omission == "sampling" or quick else (True, False)
-    return [
-        {
-            "clustering": name,
-            "omission": omission,
-            "epsilon": epsilon,
-            "reduced": reduced,
-            "repeats": repeats[name],
-            "quick": quick,
-            "folder": folder,
-        }
-        for name in CLUSTERINGS
-        for epsilon in (EPSILONS[::2] if quick else EPSILONS)
-        for reduced in reductions
-    ]
-
-
-def clustering_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
-    """NICV of DPLloyd on Adult, or average cost of k-median on generated points, over all rates or all (m, M)."""
-    generator = np.random.default_rng(seed)
-    repeats, name = int(parameters["repeats"] or 0), str(parameters["clustering"])
-    epsilon, quick = float(parameters["epsilon"] or 0), bool(parameters["quick"])
-    if name == "DPLloyd":
-        rows = adult_table(str(parameters["folder"]))[:: 8 if quick else 1]
-        bounds = ((-1.0, 1.0),) * rows.shape[1]
-    else:
-        rows, bounds = four_groups(2026), ((1.0, 100.0),) * 2
-    distances = EuclideanDistance(bounds).mean_distances(rows) if parameters["omission"] != "sampling" else np.zeros(0)
-
-    def utility(omit: Omit, budget: tuple[float, float]) -> Estimate:
-        chances = omit.keep(distances if distances.size else np.zeros(len(rows)))
-        costs = []
-        for _ in range(repeats):
-            kept = rows if omit == Omit() else rows[generator.random(len(rows)) < chances]
-            costs.append(_clustering_cost(name, rows, kept, budget[0], quick, generator))
-        return estimate_mean(np.array(costs))
-
-    plain = utility(Omit(), (epsilon, 0.0))
-    for omit in _omissions(parameters):
-        budget = spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
-        other = None if budget is None else utility(omit, budget)
-        yield _row(parameters, "adult" if name == "DPLloyd" else "four groups", name, omit, plain, other)
-
-
-def _clustering_cost(
-    name: str, rows: Any, kept: Any, epsilon: float, quick: bool, generator: np.random.Generator
-) -> float:
-    if name == "DPLloyd":
-        bounds = [(-1.0, 1.0)] * rows.shape[1]
-        model = DPLloyd(5, guarantee=PureDP(epsilon), bounds=bounds, as_published=True, iterations=5 if quick else 20)
-        centres = model.fit(kept, rng=generator).cluster_centers_
-        labels = labels_of(Box(bounds).cells(rows), centres)
-        return float(np.square(rows - centres[labels]).sum(axis=1).mean())
-    step = 9 if quick else 1
-    universe = np.array(list(itertools.product(range(1, 101, step), repeat=2)), dtype=float)
-    swaps = 30 if quick else None
-    model_k = KMedian(4, guarantee=PureDP(epsilon), universe=universe, swaps=swaps, as_published=True)
-    centres = model_k.fit(kept, rng=generator).cluster_centers_
-    return float(np.linalg.norm(rows[:, None] - centres[None], axis=2).min(axis=1).mean())
+            yield utility_row(parameters, data.name, method, omit, plain[method], other)
 
 
 def omission_finding(rows: list[Row]) -> str:
@@ -384,7 +282,8 @@ def with_data(folder: str | Path | None) -> Study:
             "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
             "first and spends what the amplification theorems then allow, so that both sides have the same guarantee. "
             "Mechanisms, budgets and noise are as published; the difference u(M) − u(M∘S) is positive where omission "
-            f"helps. Data: {source}. Clustering uses {len(_FEW_RATES)} sampling rates, mean and mode all 99."
+            f"helps. Data: {source}. Clustering uses {len(CLUSTERING_RATES)} "
+            "of the 99 sampling rates."
         ),
         parts=(
             figure_two,
