@@ -56,7 +56,8 @@ MUTANT = """
 import json, sys
 import discreet.ledger.ledger as module
 from discreet.audit.crashes import crash_trials
-from discreet.ledger.ledger import Ledger, Reservation
+from discreet.ledger.ledger import Ledger
+from discreet.ledger.reservation import Reservation
 
 {mutation}
 report = crash_trials(sys.argv[1], 200, seed=3)

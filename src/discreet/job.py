@@ -245,24 +245,23 @@ class _Made:
     """What the ledger knows of a plan's releases."""
 
     def __init__(self, ledger: Ledger, file: PlanFile) -> None:
-        self.file = file
-        self.spends = {spend.request: spend.release_id for spend in ledger.events() if spend.request is not None}
-        self.stored = {request for request, made in self.spends.items() if ledger.answer(made) is not None}
+        self.ledger, self.file = ledger, file
 
     def run(self) -> int:
         """Number of the latest run: the one to resume, or to show."""
         run = 1
-        while any(self.file.request(question, run + 1) in self.spends for question in self.file.questions):
+        while any(self.reserved(question, run + 1) for question in self.file.questions):
             run += 1
         return run
 
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
         """Whether a release is paid for."""
-        return self.file.request(question, run) in self.spends
+        return self.ledger.requested(self.file.request(question, run)) is not None
 
     def answered(self, question: PlannedQuestion, run: int) -> bool:
         """Whether a release is paid for and its value is stored."""
-        return self.file.request(question, run) in self.stored
+        made = self.ledger.requested(self.file.request(question, run))
+        return made is not None and made.answered
 
 
 def _parts(answer: Any) -> tuple[Release, Any]:

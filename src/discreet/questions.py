@@ -23,11 +23,12 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.quantile import QuantileChoice
-from discreet.rounding import decimal
+from discreet.releases import Release
+from discreet.rounding import decimal, not_below
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.stability import check_unit_sum, doubled, in_every_group, stability
-from discreet.statistics.bounded import fractions, not_below
+from discreet.statistics.bounded import fractions
 from discreet.statistics.count import Count
 from discreet.statistics.covariance_matrix import CovarianceMatrix, pairs
 from discreet.statistics.grouped import Grouped
@@ -94,6 +95,11 @@ class Question:
     def claim(self) -> Guarantee | None:
         """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
         return self.guarantee if isinstance(self.guarantee, ApproxDP) else None
+
+    def made(self, answer: Release) -> bool:
+        """Whether a stored answer is one to this question."""
+        asked = (self.statistic, self.mechanism, self.sensitivity)
+        return (answer.statistic, answer.mechanism, answer.sensitivity) == asked
 
 
 @dataclass(frozen=True)

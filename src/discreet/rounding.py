@@ -28,6 +28,7 @@ __all__ = [
     "greatest",
     "least",
     "normal_cdf",
+    "not_below",
     "precisely",
     "thin",
     "up",
@@ -98,6 +99,18 @@ def up(value: Fraction | arb) -> float:
     while decimal(number) < ratio:
         number = math.nextafter(number, math.inf)
     return number
+
+
+def not_below(ratio: Fraction | int) -> float:
+    """The smallest float whose binary value is at least ``ratio``; for scales and sensitivities.
+
+    Examples
+    --------
+    >>> not_below(Fraction(1, 2)), not_below(Fraction(1, 10)) > Fraction(1, 10)
+    (0.5, True)
+    """
+    number = float(ratio)
+    return number if Fraction(number) >= ratio else math.nextafter(number, math.inf)
 
 
 def down(value: Fraction | arb) -> float:

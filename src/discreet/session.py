@@ -158,30 +158,14 @@ class Session(Asking):
         )
 
     def _answer(self, question: Question, request: str | None) -> Release:
-        stored = self._stored(question, request)
-        if stored is not None:
-            return stored
-        if not self._paid(request):
-            plan(
-                question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim
-            )  # refuse before reading any data
+        earlier = None if request is None else self.ledger.requested(request)
+        if earlier is None:  # refuse before reading any data
+            plan(question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim)
+        elif earlier.answered and question.made(answer := Release.from_dict(earlier.answer)):
+            return answer  # stored: it needs no data
         return release(
             self.exact(question), question.mechanism, ledger=self.ledger, guarantee=question.claim, request=request
         )
-
-    def _paid(self, request: str | None) -> bool:
-        """Whether a release is in the ledger, so that asking again needs no budget."""
-        return request is not None and any(spend.request == request for spend in self.ledger.events())
-
-    def _stored(self, question: Question, request: str | None) -> Release | None:
-        """The answer of an earlier, equal request; it needs no data."""
-        for spend in self.ledger.events() if request is not None else ():
-            answer = self.ledger.answer(spend.release_id) if spend.request == request else None
-            if answer is not None:
-                made = Release.from_dict(answer)
-                asked = (question.statistic, question.mechanism, question.sensitivity)
-                return made if (made.statistic, made.mechanism, made.sensitivity) == asked else None
-        return None
 
     def _tested(self, test: Any, answer: Release) -> TestedRelease:
         return TestedRelease(test(answer), answer)

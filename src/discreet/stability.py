@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.rounding import least
+from discreet.rounding import not_below
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours, Sensitivity, root_up
 
@@ -61,18 +61,18 @@ def stability(
     replaced = neighbours is Neighbours.REPLACE_ONE
     if limits.rows is None:
         size = largest * limits.most_rows(cells) * (2 if replaced else 1)
-        return Sensitivity(l1=_up(size), l2=_up(size), dimension=cells)
+        return Sensitivity(l1=not_below(size), l2=not_below(size), dimension=cells)
     groups, rows = limits.most_groups(cells), limits.rows
     spread = max(Fraction(high), Fraction(0)) - min(Fraction(low), Fraction(0))
     if replaced and spread > largest:  # a cell may go from one sign to the other
         square = max(groups * spread**2, 2 * groups * largest**2) * rows**2
         total = min(2 * groups * largest, cells * spread) * rows
-        return Sensitivity(l1=_up(total), l2=min(_up(total), root_up(square)), dimension=cells)
+        return Sensitivity(l1=not_below(total), l2=min(not_below(total), root_up(square)), dimension=cells)
     moved = min(2 * groups, cells) if replaced else groups
     if moved <= _MOST_MOVES:
-        return Sensitivity(moves=(_up(rows * largest),) * moved, dimension=cells)
-    step = Fraction(_up(rows * largest))
-    return Sensitivity(l1=_up(step * moved), l2=root_up(step**2 * moved), dimension=cells)
+        return Sensitivity(moves=(not_below(rows * largest),) * moved, dimension=cells)
+    step = Fraction(not_below(rows * largest))
+    return Sensitivity(l1=not_below(step * moved), l2=root_up(step**2 * moved), dimension=cells)
 
 
 def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensitivity:
@@ -98,11 +98,7 @@ def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensit
 def doubled(sensitivity: Sensitivity) -> Sensitivity:
     """Replace-one from add/remove: a unit's old data goes and its new data comes."""
     return Sensitivity(
-        l1=_up(2 * Fraction(sensitivity.require_l1())),
-        l2=_up(2 * Fraction(sensitivity.require_l2())),
+        l1=not_below(2 * Fraction(sensitivity.require_l1())),
+        l2=not_below(2 * Fraction(sensitivity.require_l2())),
         dimension=sensitivity.dimension,
     )
-
-
-def _up(value: Fraction | int) -> float:
-    return least(lambda number: Fraction(number) >= value, float(value))

@@ -11,7 +11,8 @@ from typing import Any
 
 from discreet.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.ledger.ledger import Ledger, Reservation
+from discreet.ledger.ledger import Ledger
+from discreet.ledger.reservation import Reservation
 from discreet.sensitivity import Neighbours
 
 __all__ = ["check_ledger"]

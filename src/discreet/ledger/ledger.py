@@ -9,52 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from discreet import requirements
-from discreet.errors import (
-    InsufficientBudget,
-    InvalidParameter,
-    LedgerCorrupted,
-    LedgerMismatch,
-    LedgerUnavailable,
-    WrongType,
-)
+from discreet.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerUnavailable, WrongType
 from discreet.guarantees import Guarantee
 from discreet.ledger import claim
-from discreet.ledger.accounting import Accounting, Amount, added, covers, less
+from discreet.ledger.accounting import Accounting, covers, less
 from discreet.ledger.balance import Balance, Partition, fingerprint, texts
 from discreet.ledger.book import Book, Terms
 from discreet.ledger.journal import canonical
+from discreet.ledger.reservation import Reservation, charged, check_pins, check_scope
 from discreet.ledger.statement import Preview, Spend, Statement, Verification
 from discreet.sensitivity import Neighbours
 
 __all__ = ["Ledger", "Reservation"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reservation:
-    """A spend that is on disk: the permission to draw once.
-
-    Attributes
-    ----------
-    seq, hash
-        The spend's position and hash.
-    release_id
-        The id under which it was recorded; a repeated request gets the id of the first.
-    request
-        The caller's own key, if any.
-    answered, answer
-        Whether a public answer is stored, and the answer. Then return it, and draw nothing.
-    """
-
-    seq: int
-    hash: str
-    release_id: str
-    request: str | None
-    answered: bool = False
-    answer: Any = None
 
 
 class Ledger:
@@ -132,11 +101,11 @@ class Ledger:
 
     def _pin(self, neighbours: Neighbours | None, unit: str | None) -> None:
         with self._book.look() as balance:
-            _check_pins(balance, neighbours, unit)
+            check_pins(balance, neighbours, unit)
             if (neighbours is None or balance.neighbours) and (unit is None or balance.unit):
                 return
         with self._book.step() as balance:
-            _check_pins(balance, neighbours, unit)
+            check_pins(balance, neighbours, unit)
             new = {"neighbours": None if neighbours is None else neighbours.value, "unit": unit}
             self._book.append("pin", canonical("unit", new | {"created": claim.now()}))
 
@@ -190,11 +159,11 @@ class Ledger:
             earlier = self._earlier(balance, content)
             if earlier is not None:
                 return earlier
-            _check_pins(balance, neighbours, unit)
-            _check_scope(balance, content, neighbours)
+            check_pins(balance, neighbours, unit)
+            check_scope(balance, content, neighbours)
             if content["release_id"] in balance.releases:
                 raise InvalidParameter("release_id", release_id, "was used before", "Leave it out.")
-            charge, total = _charged(balance, content)
+            charge, total = charged(balance, content)
             sums = {"charge": texts(charge), "total": texts(total)}
             entry = self._book.append("spend", claim.written(content | sums))
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
@@ -204,17 +173,26 @@ class Ledger:
         request = content["request"]
         if request is None or request not in balance.requests:
             return None
-        seq, same = balance.requests[request]
-        if fingerprint(content) != same:
+        if fingerprint(content) != balance.requests[request][1]:
             raise InvalidParameter(
                 "request", request, "was used for a different release",
                 "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
             )  # fmt: skip
+        return self._reserved(balance, request)
+
+    def _reserved(self, balance: Balance, request: str) -> Reservation:
+        seq = balance.requests[request][0]
         spend, answered = self._book.entry(seq), seq in balance.answers
         return Reservation(
             seq=seq, hash=spend.hash, release_id=spend.content["release_id"], request=request,
             answered=answered, answer=self._book.answer(seq) if answered else None,
         )  # fmt: skip
+
+    def requested(self, request: str) -> Reservation | None:
+        """The reservation made for a request, with its answer where one is stored; None where it is new."""
+        claim.text("request", request)
+        with self._book.look() as balance:
+            return self._reserved(balance, request) if request in balance.requests else None
 
     def record_answer(self, reservation: Reservation, answer: Any) -> Any:
         """Store the public answer and return the one that is stored.
@@ -332,7 +310,7 @@ class Ledger:
         """What a release would cost and leave; writes nothing."""
         content = claim.scope(guarantee, partition, parts)
         with self._book.look() as balance:
-            _check_scope(balance, content, balance.neighbours)
+            check_scope(balance, content, balance.neighbours)
             charge, left, accounting = balance.charge(content), balance.left(), balance.accounting
             after = accounting.at_most(less(left, charge)) if covers(left, charge) else None
             return Preview(charge=accounting.at_least(charge), remaining=accounting.at_most(left), after=after)
@@ -426,41 +404,3 @@ def _absolute(path: Any) -> str | None:
     if name == "" or "\0" in name:
         raise InvalidParameter("path", path, "must name a file", 'Pass a file name, or ":memory:".')
     return None if name == ":memory:" else os.path.abspath(name)
-
-
-def _check_pins(balance: Balance, neighbours: Neighbours | None, unit: str | None) -> None:
-    """Refuse a guarantee that is about something else than those that were spent before."""
-    if neighbours and balance.neighbours and neighbours is not balance.neighbours:
-        raise LedgerMismatch(
-            f"this ledger counts guarantees for neighbours = {balance.neighbours.name}, not {neighbours.name}. "
-            "Guarantees about different neighbours do not add up: use one ledger for each. Nothing was spent."
-        )
-    if unit and balance.unit and unit != balance.unit:
-        raise LedgerMismatch(
-            f"this ledger counts guarantees for unit = {balance.unit!r}, not {unit!r}. Guarantees for different "
-            "units do not add up: use one ledger for each. Nothing was spent."
-        )
-
-
-def _check_scope(balance: Balance, content: Mapping[str, Any], neighbours: Neighbours | None) -> None:
-    """Refuse parts that were not declared, or that a unit could leave."""
-    name = content["partition"]
-    if name is None:
-        return
-    if name not in balance.partitions:
-        raise InvalidParameter("partition", name, "was not declared", "Call ledger.partition(name, parts) first.")
-    spending = balance.partitions[name]
-    claim.require_stable_membership(spending.partition, neighbours)
-    unknown = spending.unknown(content["parts"] or ())
-    if unknown:
-        raise InvalidParameter("parts", unknown, f"are no parts of {name!r}", "Name parts that were declared.")
-
-
-def _charged(balance: Balance, content: Mapping[str, Any]) -> tuple[Amount, Amount]:
-    """What the spend adds and what the total becomes, if the budget allows it."""
-    charge = balance.charge(content)
-    total = added(balance.spent, charge)
-    if not covers(balance.accounting.allowance, total):
-        accounting = balance.accounting
-        raise InsufficientBudget(accounting.at_least(charge), accounting.at_most(balance.left()))
-    return charge, total

@@ -18,16 +18,10 @@ from discreet.statistics.statistic import Statistic
 if TYPE_CHECKING:
     from discreet.releases import Exact
 
-__all__ = ["BoundedStatistic", "Domain", "PublicSizeStatistic", "not_below", "whole_bounds"]
+__all__ = ["BoundedStatistic", "Domain", "PublicSizeStatistic", "whole_bounds"]
 
 Domain = tuple[Any, Any]
 """Lower and upper end of a statistic's value: two floats, or two arrays for a vector."""
-
-
-def not_below(ratio: Fraction) -> float:
-    """The smallest float whose binary value is at least ``ratio``."""
-    number = float(ratio)
-    return number if Fraction(number) >= ratio else math.nextafter(number, math.inf)
 
 
 def whole_bounds(name: str, value: Any) -> tuple[float, float]:

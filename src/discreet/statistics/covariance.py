@@ -12,8 +12,9 @@ import numpy as np
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.grid import Grid, Indices, product_total, total
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, not_below, whole_bounds
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, whole_bounds
 from discreet.statistics.variance import largest_squares
 
 if TYPE_CHECKING:

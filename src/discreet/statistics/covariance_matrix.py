@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.grid import Grid
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, fractions, not_below
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.statistics.covariance import bounds_of_columns, cross_products, same_length
 from discreet.statistics.variance import largest_squares
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.statistics.statistic import Statistic, statistic_from_dict
+from discreet.statistics.table_axes import in_order
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -50,7 +51,7 @@ class Grouped(Statistic):
         requirements.instance("of", self.of, Statistic, "a statistic")
         if not self.by:
             raise InvalidParameter("by", self.by, "must name at least one column", "Leave grouping out.")
-        object.__setattr__(self, "by", {name: tuple(labels) for name, labels in self.by.items()})
+        object.__setattr__(self, "by", {name: tuple(labels) for name, labels in in_order(self.by).items()})
 
     @property
     def groups(self) -> int:
@@ -68,4 +69,10 @@ class Grouped(Statistic):
         return GroupedRelease
 
     def parameters(self) -> dict[str, Any]:
-        return {"of": self.of.to_dict(), "by": {name: list(labels) for name, labels in self.by.items()}}
+        return {"of": self.of.to_dict(), "by": [[name, list(labels)] for name, labels in self.by.items()]}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grouped) and self.parameters() == other.parameters()
+
+    def __hash__(self) -> int:
+        return hash((self.of, *self.by.items()))

@@ -11,8 +11,9 @@ import numpy as np
 
 from discreet import requirements
 from discreet.grid import Grid, total
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, not_below, whole_bounds
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, whole_bounds
 from discreet.statistics.count import flags
 
 if TYPE_CHECKING:

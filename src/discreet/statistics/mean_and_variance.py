@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from discreet import requirements
-from discreet.rounding import decimal
+from discreet.rounding import decimal, not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import fractions, not_below, whole_bounds
+from discreet.statistics.bounded import fractions, whole_bounds
 from discreet.statistics.statistic import Statistic
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import numpy as np
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.grid import MAX_ROWS
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, fractions, not_below
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.statistics.count import labelled
 
 if TYPE_CHECKING:

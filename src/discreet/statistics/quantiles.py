@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
-from discreet.rounding import decimal
+from discreet.rounding import decimal, not_below
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import not_below
 from discreet.statistics.statistic import Statistic
 
 if TYPE_CHECKING:

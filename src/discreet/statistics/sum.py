@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet import requirements
 from discreet.grid import Grid, total
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import BoundedStatistic, Domain, fractions, not_below, whole_bounds
+from discreet.statistics.bounded import BoundedStatistic, Domain, fractions, whole_bounds
 
 if TYPE_CHECKING:
     from discreet.releases import Release

@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 
-__all__ = ["OTHER", "Bins", "Categories", "column_values"]
+__all__ = ["OTHER", "Bins", "Categories", "column_values", "in_order"]
 
 Codes = NDArray[np.intp]
 OTHER = "other"
 """Label of the cell that counts rows outside the public categories."""
+
+
+def in_order(columns: Any) -> Any:
+    """Columns as stored, a list of pairs, as a mapping again; a JSON object may be stored with sorted keys."""
+    stored = isinstance(columns, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in columns)
+    return dict(columns) if stored else columns
 
 
 def column_values(data: Any, name: str) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.sensitivity import Neighbours, Sensitivity, root_up
 from discreet.statistics.statistic import Statistic
-from discreet.statistics.table_axes import Bins, Categories, column_values
+from discreet.statistics.table_axes import Bins, Categories, column_values, in_order
 
 if TYPE_CHECKING:
     from discreet.inference.table_release import TableRelease
@@ -63,9 +63,10 @@ class ContingencyTable(Statistic):
     name: ClassVar[str] = "contingency_table"
 
     def __post_init__(self) -> None:
-        given: Any = self.columns
+        given: Any = in_order(self.columns)
         if not isinstance(given, Mapping) or not given:
             raise WrongType("columns", given, "must map column names to categories", 'Pass {"arm": ["a", "b"]}.')
+        object.__setattr__(self, "columns", given)
         extra = self._with_other(self.other)
         axes = {name: _axis(name, spec, name in extra) for name, spec in given.items()}
         cells = math.prod(len(axis) for axis in axes.values())
@@ -118,7 +119,7 @@ class ContingencyTable(Statistic):
     def parameters(self) -> dict[str, Any]:
         """The public description as JSON-ready data."""
         return {
-            "columns": {name: axis.to_json() for name, axis in self.columns.items()},
+            "columns": [[name, axis.to_json()] for name, axis in self.columns.items()],
             "other": list(self.other) if isinstance(self.other, tuple) else self.other,
         }
 
@@ -195,6 +196,9 @@ class ContingencyTable(Statistic):
             statistic=self,
             public=public,
         )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ContingencyTable) and self.parameters() == other.parameters()
 
     def __hash__(self) -> int:
         return hash(tuple(self.columns.items()))

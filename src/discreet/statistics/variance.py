@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from discreet import requirements
 from discreet.errors import InvalidParameter
 from discreet.grid import Grid, product_total, total
+from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, not_below, whole_bounds
+from discreet.statistics.bounded import Domain, PublicSizeStatistic, whole_bounds
 
 if TYPE_CHECKING:
     from discreet.releases import Release
