@@ -21,6 +21,7 @@ from discreet import (
 from discreet.errors import DiscreetError, InsufficientBudget
 from discreet.questions import Questions, Selection
 from discreet.releases import Release
+from discreet.report.readings import readings
 
 ARMS = ["A", "B"]
 BANDS = ["young", "old"]
@@ -236,6 +237,38 @@ def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
     assert repeated.release_id == answer.release_id
     with pytest.raises(InsufficientBudget):
         again.count(PureDP(0.1))
+
+
+@pytest.mark.parametrize(
+    ("ask", "truth"),
+    [
+        (lambda s, r: s.table(["size", "arm"], SHARP, request=r), "count"),
+        (lambda s, r: s.count(SHARP, by=["size", "arm"], request=r), "count"),
+        (lambda s, r: s.independence(["size", "arm"], SHARP, request=r).release, "count"),
+        (lambda s, r: s.homogeneity("arm", "size", SHARP, request=r).release, "count"),
+        (lambda s, r: s.mean("spend", SHARP, by=["size", "arm"], spread=True, request=r), "mean"),
+        (lambda s, r: s.sum("spend", SHARP, by=["size", "arm"], request=r), "sum"),
+    ],
+    ids=["table", "count", "independence", "homogeneity", "mean", "sum"],
+)
+def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
+    sizes = ["s", "m", "l"]  # neither columns nor labels are in the alphabet's order
+    rows = make_rows(600).assign(size=np.random.default_rng(5).choice(sizes, 600, p=[0.6, 0.3, 0.1]))
+    schema = Schema(columns={**COLUMNS, "size": Categories(sizes)})
+    expected = rows.assign(spend=rows.spend.clip(0, 50)).groupby(["size", "arm"]).spend.agg(truth)
+
+    def check(answer):
+        found = {tuple(one.label.split(" · ")): one.estimate for one in readings(answer)}
+        assert found == pytest.approx({cell: float(value) for cell, value in expected.items()}, abs=2)
+
+    ledger = tmp_path / "l.sqlite"
+    first = ask(Session(rows, schema, ledger=ledger, budget=PLENTY), "cells")
+    again = ask(Session(rows, schema, ledger=ledger), "cells")
+    assert again.release_id == first.release_id
+    for answer in (ask(session(rows, schema), None), first, again, Release.from_json(again.to_json())):
+        check(answer)
+    with pytest.raises(DiscreetError):  # another order is another question
+        Session(rows, schema, ledger=ledger).table(["arm", "size"], SHARP, request="cells")
 
 
 @pytest.mark.parametrize(
