@@ -11,8 +11,9 @@ import pytest
 from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.errors import InvalidParameter
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.studies import load
+from discreet.studies import STUDIES, load, load_all
 from discreet.studies.miranda2026 import with_data
+from discreet.studies.miranda2026_clustering import clustering_cells, clustering_rows
 from discreet.studies.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups
 from discreet.studies.miranda2026_utility import (
     Omit,
@@ -162,3 +163,19 @@ def test_grid_covers_the_paper() -> None:
 def test_gaussian_scale_is_the_certified_one(epsilon: float, delta: float) -> None:
     certified = Gaussian.calibrate(ApproxDP(epsilon, delta), Sensitivity(moves=(1.0,))).scale
     assert gaussian_scale(epsilon, delta) == pytest.approx(certified, rel=1e-8)
+
+
+def test_all_studies_take_the_folder_that_one_of_them_reads(tmp_path: Path) -> None:
+    loaded = {study.paper: study for study in load_all(tmp_path)}
+    assert list(loaded) == list(STUDIES)
+    assert "files of the given folder" in loaded["miranda2026"].introduction
+    assert loaded["liu2019"] is load("liu2019")
+    with pytest.raises(InvalidParameter, match="is not a folder"):
+        load_all(tmp_path / "missing")
+
+
+def test_clustering_cells_share_their_baseline() -> None:
+    cells = [cell for cell in clustering_cells("suppression", "", quick=True) if cell["clustering"] == "k-median"][:2]
+    rows = [row for cell in cells for row in clustering_rows(cell, seed=3)]
+    assert len({row["without"] for row in rows}) == 1
+    assert {row["m"] for row in rows} == {cell["m"] for cell in cells}
