@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from discreet.studies.figure import Figure
-from discreet.studies.page import markdown_table
-from discreet.studies.study import Part, Progress, Row, Study, StudyResult, run
+from discreet.studies.page import markdown_table, part_rows, shown_figure, shown_rows
+from discreet.studies.study import Part, Progress, Study, StudyResult, run
 
 __all__ = ["GalleryResult", "run_gallery"]
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
 really guarantees, *certified* is what discreet does by default. Differences are named beside each figure."""
-_MOST_ROWS = 60
-"""A longer table is cut on the page; the CSV file has it whole."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +96,6 @@ def _overall(progress: Callable[[Progress], None], paper: str, before: int, tota
     return shown
 
 
-def _summary(part: Part, rows: list[Row]) -> list[Row]:
-    return part.summary(rows) if part.summary else rows
-
-
 def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
     """The figures that were drawn, with their SVG files."""
     files = {path.name: path for path in result.figures}
@@ -115,7 +109,7 @@ def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
         for part in study.parts:
             sections.append(f"### {part.title}\n")
             for figure, path in _drawn(part, result):
-                sections.append(f"![{figure.title}]({study.paper}/{path.name})\n")
+                sections.append(shown_figure(figure, f"{study.paper}/{path.name}"))
             sections.append(f"**The paper reports.** {part.reported.strip()}\n")
             if part.finding is not None:
                 sections.append(f"**Found here.** {part.finding(result.rows[part.name]).strip()}\n")
@@ -128,8 +122,9 @@ main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
 nav { columns: 16rem; padding: 0; } nav a { display: block; }
 h2 { margin-top: 3rem; border-top: 2px solid #16191d; padding-top: .6rem; }
 .part { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2rem; margin: 1.5rem 0; }
-.part > h3 { grid-column: 1 / -1; margin: 0; } .part > details { grid-column: 1 / -1; }
-figure { margin: 0 0 1rem; } img { max-width: 100%; height: auto; } figcaption { color: #50565e; font-size: .9rem; }
+.part > h3 { grid-column: 1 / -1; margin: 0; }
+figure { margin: 0 0 1.5rem; } img { width: 100%; max-width: 40rem; height: auto; }
+figcaption, .soft { color: #50565e; font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
 .told { border-left: 4px solid #d4d8dd; padding-left: 1rem; } .told.here { border-color: #0b5cad; margin-top: 1rem; }
 .told > strong:first-child { display: block; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
@@ -162,20 +157,16 @@ def _part(part: Part, folder: str, result: StudyResult, render: Callable[[str], 
     rows = result.rows[part.name]
     figures = "".join(
         f'<figure><img src="{escape(folder)}/{escape(path.name)}" alt="{escape(figure.title)}" loading="lazy">'
-        f"<figcaption>{escape(figure.title)}</figcaption></figure>"
+        f"<figcaption>{escape(figure.caption())}</figcaption></figure>"
         for figure, path in _drawn(part, result)
     )
     told = f'<div class="told"><strong>The paper reports</strong>{render(part.reported)}</div>'
     if part.finding is not None:
         told += f'<div class="told here"><strong>Found here</strong>{render(part.finding(rows))}</div>'
-    table = _table(_summary(part, rows), f"{folder}/{result.tables[part.name].name}", render)
-    return f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{told}</div>{table}</section>'
-
-
-def _table(rows: Sequence[Mapping[str, Any]], source: str, render: Callable[[str], str]) -> str:
-    cut = f" (the first {_MOST_ROWS} of {len(rows)})" if len(rows) > _MOST_ROWS else ""
-    body = render(markdown_table(rows[:_MOST_ROWS]))
-    return (
-        f'<details><summary>Rows{cut}; all in <a href="{escape(source)}">{escape(source)}</a></summary>'
-        f'<div class="wide">{body}</div></details>'
+    shown, words = shown_rows(part, part_rows(part, rows))
+    source = escape(f"{folder}/{result.tables[part.name].name}")
+    table = (
+        f'<details><summary>Table</summary><div class="wide">{render(markdown_table(shown))}</div></details>'
+        f'<p class="soft">{words} <a href="{source}">{source}</a></p>'
     )
+    return f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{told}{table}</div></section>'

@@ -352,7 +352,7 @@ TEST_PARTS = (
             "Sizes near 5 % except homogeneity at μ = 0.1, p = 18, where M_JS rejects too often up to N = 1500; M_rJS "
             "has the highest power in goodness-of-fit tests; the Laplace mechanism the lowest in all."
         ),
-        summary=_power_summary,
+        shown=_power_summary,
         finding=_power_finding,
         figures=tuple(
             Figure(

@@ -184,13 +184,15 @@ def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
             Figure(
                 name=_file_name(omission, kind, subject), title=f"{title}: {subject}", x="rate", y="with", low="low",
                 high="high", colour="epsilon", column="method", where=(("subject", subject),),
+                measure="error with sampling",
             )
             for subject in subjects
         )  # fmt: skip
     return tuple(
         HeatMap(
-            name=_file_name(omission, kind, subject, suffix), title=f"{title}: {subject}, u(M) − u(M∘S) {words}",
-            x="m", y="M", colour="difference", column="epsilon", row="method", middle=0.0, label="label",
+            name=_file_name(omission, kind, subject, suffix), title=f"{title}: {subject}, {words}",
+            x="m", y="M", colour="difference", column="epsilon", row="method", middle=0.0,
+            measure="u(M) − u(M∘S)",
             where=(("noise reduction", reduced), ("subject", subject)),
         )
         for subject in subjects
@@ -270,7 +272,9 @@ def with_data(folder: str | Path | None) -> Study:
         finding=bound_finding,
         shown=_few_bounds,
         figures=(
-            HeatMap(name="figure-2", title="ε^S (at most 10 shown)", x="m", y="M", colour="shown", column="epsilon"),
+            HeatMap(
+                name="figure-2", title="At most 10 shown", x="m", y="M", colour="shown", column="epsilon", measure="ε^S"
+            ),
         ),
     )
     kinds = ("mean", "mode", "clustering")
