@@ -124,7 +124,7 @@ def test_statistics_are_read_back(statistic: Any) -> None:
     assert statistic_from_dict(json.loads(json.dumps(statistic.to_dict()))) == statistic
 
 
-BAD_COLUMNS = [[], [1.0, math.nan], [math.inf], ["a"], [[1.0], [2.0]], None]
+BAD_COLUMNS = [[1.0, math.nan], [math.inf], ["a"], [[1.0], [2.0]], None]
 
 
 @pytest.mark.parametrize("column", BAD_COLUMNS, ids=repr)
@@ -132,6 +132,16 @@ BAD_COLUMNS = [[], [1.0, math.nan], [math.inf], ["a"], [[1.0], [2.0]], None]
 def test_bad_columns_are_refused(statistic: Any, column: Any) -> None:
     with pytest.raises((InvalidParameter, TypeError)):
         statistic.exact(column, neighbours=REPLACE)
+
+
+def test_an_empty_column_is_refused_only_where_the_number_of_rows_is_public() -> None:
+    """Where rows are added and removed, a refusal would tell that nobody is in the data."""
+    for statistic in (Mean(bounds=(0, 1)), Variance(bounds=(0, 1))):
+        with pytest.raises(InvalidParameter):
+            statistic.exact([], neighbours=REPLACE)
+    for statistic in (Count(), Sum(bounds=(1, 2)), SumAndCount(bounds=(0, 1))):
+        value = statistic.exact([], neighbours=Neighbours.ADD_REMOVE).value
+        assert np.all(np.asarray(value, dtype=float) == 0)
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,16 @@ _EXACT = 51  # below this many bits, x/g + 1/2 is exact in a float
 
 
 def column(name: str, values: Any) -> NDArray[np.float64]:
-    """A one-dimensional column of finite numbers; everything else is refused before anything is computed."""
+    """A one-dimensional column of finite numbers; everything else is refused before anything is computed.
+
+    It may be empty: where rows are added and removed, a refusal would tell that nobody is in the data.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise WrongType(name, "…", "must be a column of numbers", "Pass a list, an array or a series.") from None
     if array.ndim != 1:
         raise WrongType(name, f"shape {array.shape}", "must have one dimension", "Pass one column.")
-    if array.size == 0:
-        raise InvalidParameter(name, "[]", "must not be empty", "Pass at least one row.")
     if array.size > MAX_ROWS:
         raise InvalidParameter(name, f"{array.size} rows", "has more than 2³⁰ rows", "Aggregate in parts.")
     if not np.all(np.isfinite(array)):

@@ -127,7 +127,7 @@ def _labels(name: str, values: Any, size: int, partitions: int) -> Integers:
             "partition_labels", type(values).__name__, f"must be one whole number for every unit of {name!r}",
             "Pass an integer array as long as the outcomes.",
         )  # fmt: skip
-    if array.min() < 0 or array.max() >= partitions:
+    if np.any((array < 0) | (array >= partitions)):
         raise InvalidParameter("partition_labels", name, f"must lie in 0 … {partitions - 1}", "Recode the labels.")
     return array.astype(np.int64)
 

@@ -38,6 +38,11 @@ class BoundedStatistic(Statistic):
     Subclasses say how to compute the exact value, its public domain and its sensitivity.
     """
 
+    @property
+    def least_rows(self) -> int:
+        """The fewest rows for which the statistic has a value."""
+        return 1
+
     @abstractmethod
     def domain(self, n: int | None = None) -> Domain:
         """The smallest public set that holds the value, for ``n`` rows where it depends on them."""
@@ -92,11 +97,6 @@ class PublicSizeStatistic(BoundedStatistic):
     """
 
     n: int | None
-
-    @property
-    def least_rows(self) -> int:
-        """The fewest rows for which the statistic has a value."""
-        return 1
 
     def require_n(self, n: int | None) -> int:
         """The public number of rows: the one given, or the one declared."""

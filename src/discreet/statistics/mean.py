@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from discreet import requirements
-from discreet.grid import Grid, total
+from discreet.grid import total
 from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, whole_bounds
+from discreet.statistics.bounded import Domain, PublicSizeStatistic
 from discreet.statistics.count import flags
+from discreet.statistics.one_column import SizedColumn
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -23,7 +23,7 @@ __all__ = ["Mean", "Proportion"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(PublicSizeStatistic):
+class Mean(SizedColumn, PublicSizeStatistic):
     """The mean of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most (c₁ − c₀)/n, under replace-one and, with n declared public,
@@ -47,28 +47,12 @@ class Mean(PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "mean"
-    bounds: tuple[float, float]
-    n: int | None = None
-    grid: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
-        self._grid  # noqa: B018  (refuses a bad grid at construction)
-
-    @cached_property
-    def _grid(self) -> Grid:
-        return Grid(bounds=self.bounds, step=self.grid)
 
     @classmethod
     def release_type(cls) -> type[Release]:
         from discreet.inference.moments import MeanRelease
 
         return MeanRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds), "n": self.n, "grid": self.grid}
 
     def domain(self, n: int | None = None) -> Domain:
         return self.bounds
@@ -79,7 +63,8 @@ class Mean(PublicSizeStatistic):
 
     def value(self, data: Any) -> Fraction:
         offsets = self._grid.offsets("data", data)
-        return self._grid.origin + Fraction(total(offsets), offsets.size) * self._grid.exact_step
+        rows = requirements.positive_integer("rows", offsets.size)
+        return self._grid.origin + Fraction(total(offsets), rows) * self._grid.exact_step
 
 
 @dataclass(frozen=True, kw_only=True)

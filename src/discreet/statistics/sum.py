@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet import requirements
-from discreet.grid import Grid, total
+from discreet.grid import total
 from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import BoundedStatistic, Domain, fractions, whole_bounds
+from discreet.statistics.bounded import Domain, fractions
+from discreet.statistics.one_column import OneColumn, SizedColumn
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -21,7 +21,7 @@ __all__ = ["Sum", "SumAndCount"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum(BoundedStatistic):
+class Sum(SizedColumn):
     """The total of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most the larger absolute bound under add/remove and by c₁ − c₀ under
@@ -45,22 +45,6 @@ class Sum(BoundedStatistic):
     """
 
     name: ClassVar[str] = "sum"
-    bounds: tuple[float, float]
-    grid: float | None = None
-    n: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
-        self._grid  # noqa: B018  (refuses a bad grid at construction)
-
-    @cached_property
-    def _grid(self) -> Grid:
-        return Grid(bounds=self.bounds, step=self.grid)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds), "grid": self.grid, "n": self.n}
 
     def domain(self, n: int | None = None) -> Domain:
         public = self.n if n is None else requirements.positive_integer("n", n)
@@ -81,7 +65,7 @@ class Sum(BoundedStatistic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumAndCount(BoundedStatistic):
+class SumAndCount(OneColumn):
     """A centred sum and the number of rows, released together: a mean that does not need a public n.
 
     The value is the pair (Σ(x − c)/h, number of rows), with c the middle and h half the width of the bounds, so
@@ -107,16 +91,6 @@ class SumAndCount(BoundedStatistic):
     """
 
     name: ClassVar[str] = "sum_and_count"
-    bounds: tuple[float, float]
-    grid: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-        self._grid  # noqa: B018  (refuses a bad grid at construction)
-
-    @cached_property
-    def _grid(self) -> Grid:
-        return Grid(bounds=self.bounds, step=self.grid)
 
     @property
     def middle(self) -> Fraction:
@@ -128,9 +102,6 @@ class SumAndCount(BoundedStatistic):
         from discreet.inference.ratio import SumAndCountRelease
 
         return SumAndCountRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds), "grid": self.grid}
 
     def domain(self, n: int | None = None) -> Domain:
         rows = math.inf if n is None else float(requirements.positive_integer("n", n))

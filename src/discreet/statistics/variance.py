@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet import requirements
 from discreet.errors import InvalidParameter
-from discreet.grid import Grid, product_total, total
+from discreet.grid import product_total, total
 from discreet.rounding import not_below
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import Domain, PublicSizeStatistic, whole_bounds
+from discreet.statistics.bounded import Domain, PublicSizeStatistic
+from discreet.statistics.one_column import SizedColumn
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -27,7 +27,7 @@ def largest_squares(n: int) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variance(PublicSizeStatistic):
+class Variance(SizedColumn, PublicSizeStatistic):
     """The sample variance (divisor n − 1) of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most (c₁ − c₀)²/n, under replace-one and, with n declared public,
@@ -52,32 +52,16 @@ class Variance(PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "variance"
-    bounds: tuple[float, float]
-    n: int | None = None
-    grid: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n, at_least=2))
-        self._grid  # noqa: B018  (refuses a bad grid at construction)
 
     @property
     def least_rows(self) -> int:
         return 2
-
-    @cached_property
-    def _grid(self) -> Grid:
-        return Grid(bounds=self.bounds, step=self.grid)
 
     @classmethod
     def release_type(cls) -> type[Release]:
         from discreet.inference.moments import VarianceRelease
 
         return VarianceRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds), "n": self.n, "grid": self.grid}
 
     def domain(self, n: int | None = None) -> Domain:
         rows = self.require_n(n)
