@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.cli import main
+from discreet.composition import compose
 from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.guarantees import PureDP
 from discreet.job import Job
@@ -106,6 +108,14 @@ def plan(tmp_path):
         ("grid = 0.5 }", "grid = 0.25 }", 26, "grid"),
         ("total = 1", "rows = 3", 41, "independent"),
         ("title = ", "title == ", None, "TOML"),
+        ("spread = true", 'spread = "yes"', 31, "true or false"),
+        ("spread = true", 'expected_rows = "6,000"', 31, "whole number"),
+        ("spread = true", "expected_rows = 0", 31, "whole number"),
+        ("spread = true", "delta = 1e-6", 22, "some releases"),
+        ("total = 1", "total = 1\nepsilon = 1.0\nshare = 2", 48, "not both"),
+        ('column = "spend"\nby', 'column = ["spend"]\nby', 29, "one column"),
+        ('by = ["arm"]', "by = 1979-05-27", 30, "name of a column"),
+        ("unit_sum = {", "unit_sum = { step = 1,", 32, "bounds such as"),
     ],
 )
 def test_errors_point_at_the_line(plan, old, new, line, says):
@@ -121,6 +131,9 @@ def test_errors_point_at_the_line(plan, old, new, line, says):
 
 
 def test_missing_and_unreadable_plans(tmp_path):
+    (tmp_path / "rows.csv").write_text("person,age\n1,2\n")
+    with pytest.raises(PlanFileError, match=r"discreet describe rows\.csv"):
+        PlanFile.read(tmp_path / "rows.csv")
     with pytest.raises(PlanFileError):
         PlanFile.read(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
@@ -197,8 +210,47 @@ def test_data_that_does_not_fit_the_schema_spends_nothing(plan, column):
     with pytest.raises(PlanFileError, match=column):
         Job(plan).run()
     with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
-        paid = {"spend": 0.5, "arm": 0.0, "user": 0.0}[column]  # the count before it needs no other column
-        assert ledger.spent() == PureDP(paid)
+        assert ledger.spent() == PureDP(0.0)
+
+
+def test_a_misspelt_column_is_told_before_the_first_release(plan):
+    plan.write_text(PLAN.replace("spend]", "spnd]").replace('column = "spend"', 'column = "spnd"'))
+    with pytest.raises(PlanFileError, match=r"release 'spend'.*Did you mean 'spend'.*Nothing was spent"):
+        Job(plan).run()
+    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+        assert ledger.spent() == PureDP(0.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "own", "says"),
+    [("epsilon = 2.0", "epsilon = 0.7", "ε=2.8"), ("epsilon = 2.0", "rho = 0.1", "the same kind")],
+)
+def test_a_plan_tells_that_its_run_would_be_refused(plan, budget, own, says):
+    plan.write_text(re.sub(r"(ask = .*)", rf"\1\n{own}", PLAN))
+    planned = Job(plan).plan()
+    assert planned.refusal is not None
+    assert says in " ".join(str(planned).split())
+    assert max(map(len, str(planned).splitlines())) <= 80
+    with pytest.raises(DiscreetError, match=re.escape(planned.refusal)):
+        Job(plan).run()
+    assert Job(plan).plan().remaining == PureDP(2.0)
+
+
+def test_a_release_more_changes_all_shares(plan):
+    Job(plan).run()
+    plan.write_text(PLAN + '\n[[release]]\nname = "more"\nask = "count"\n')
+    with pytest.raises(InsufficientBudget, match="4 of them were released before"):
+        Job(plan).run()
+
+
+def test_shares_leave_nothing_over(plan):
+    for weights in [(1, 1, 1), (1, 2, 4), (3, 1, 1)]:
+        text = PLAN.split('[[release]]\nname = "fit"')[0]
+        for weight in weights:
+            text = text.replace("ask = ", f"share = {weight}\nask_ = ", 1)
+        plan.write_text(text.replace("ask_ = ", "ask = "))
+        parts = [question.guarantee for question in PlanFile.read(plan).questions]
+        assert compose(*parts) == PureDP(2.0)
 
 
 def test_killed_runs_resume_and_never_under_count(plan):

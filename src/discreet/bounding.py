@@ -83,11 +83,7 @@ class Bounded:
     salt: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for name in (*self.by, *self.columns, *((self.schema.unit.column,) if self.schema.unit.column else ())):
-            if name not in self.dataset.table.columns:
-                raise SourceError(
-                    f"source = {self.dataset.name!r}: has no column {name!r}. Check the schema against the data."
-                )
+        self.dataset.require(*self.by, *self.columns, self.schema.unit.column)
         self.limits  # noqa: B018  (validates)
         if self.unit_sum is not None:
             check_unit_sum(self.schema, self.columns, self.unit_sum)

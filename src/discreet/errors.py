@@ -78,11 +78,11 @@ class InsufficientBudget(DiscreetError):
         Guarantees: what the release costs and what is left.
     """
 
-    def __init__(self, requested: Any, remaining: Any) -> None:
+    def __init__(self, requested: Any, remaining: Any, *, what: str = "the release costs", fix: str = "") -> None:
         self.requested, self.remaining = requested, remaining
         super().__init__(
-            f"the release costs {requested} but the ledger has {remaining} left. "
-            "Ask for less; a larger budget is for the owner of the data to decide. Nothing was spent."
+            f"{what} {requested} but the ledger has {remaining} left. "
+            f"{fix or 'Ask for less; a larger budget is for the owner of the data to decide.'} Nothing was spent."
         )
 
 

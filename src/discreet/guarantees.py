@@ -133,7 +133,7 @@ class Guarantee(ABC):
             raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
         converted = self if isinstance(self, kind) else self._convert(kind)
         if converted is None:
-            raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {_WHY_NOT[type(self), kind]}")
+            raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {_WHY_NOT[type(self), kind]}.")
         return cast(Kind, converted)
 
     def _to_approximate(self, delta: float | None) -> ApproxDP:

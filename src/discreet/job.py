@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from discreet.composition import compose
-from discreet.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, PlanFileError
+from discreet.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, NoConversion, PlanFileError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
 from discreet.plan_file import PlanFile, PlannedQuestion
@@ -31,6 +32,12 @@ class Step:
     fresh: bool
 
 
+_LEGEND = """\
+error 95 %: noise moves an estimate by less, 95 times in 100; effect: the least
+difference that shows through it. Both are in ranks for quantiles, and in sums
+for proportions and for means without expected_rows. No data was read."""
+
+
 @dataclass(frozen=True)
 class JobPlan:
     """What a plan would release and cost.
@@ -43,12 +50,15 @@ class JobPlan:
         What those that are not yet released would spend together; None where nothing is left to release.
     remaining
         What the ledger has now.
+    refusal
+        Why a run would be refused; None where the budget is enough.
     """
 
     title: str
     releases: tuple[tuple[str, PlannedRelease], ...]
     cost: Guarantee | None
     remaining: Guarantee
+    refusal: str | None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
@@ -57,6 +67,7 @@ class JobPlan:
             "releases": [{"name": name, **planned.to_dict()} for name, planned in self.releases],
             "cost": None if self.cost is None else self.cost.to_dict(),
             "remaining": self.remaining.to_dict(),
+            "refusal": self.refusal,
         }
 
     def __str__(self) -> str:
@@ -71,9 +82,9 @@ class JobPlan:
                 f"{'–' if effect is None else f'{effect:.4g}':>7}"
             )
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
-        lines += ["Errors and effects are from noise alone: in ranks for quantiles, in the sums for"]
-        lines += ["proportions and for means without expected_rows. No data was read."]
-        return "\n".join(lines)
+        if self.refusal is not None:
+            lines += wrap(f"A run would be refused: {self.refusal}", 80)
+        return "\n".join([*lines, "", _LEGEND])
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,7 @@ class JobResult:
     def __str__(self) -> str:
         lines = [
             f"{self.drawn} released now, {self.reused} taken from the ledger",
-            f"  spent    {self.spent}; {self.remaining} left",
+            f"  spent    {self.spent} in all; {self.remaining} left",
             f"  results  {self.results}",
         ]
         return "\n".join([*lines, *([f"  report   {self.page}"] if self.page else []), f"  text     {self.markdown}"])
@@ -143,9 +154,16 @@ class Job:
                 except (DiscreetError, TypeError) as failure:
                     raise self._located(question, _worded(failure)) from None
             made = _Made(ledger, self.file)
-            waiting = [question for question in self.file.questions if not made.answered(question, made.run())]
+            waiting = made.waiting(made.run())
             cost = compose(*(question.guarantee for question in waiting)) if waiting else None
-            return JobPlan(self.file.title, tuple(planned), cost, ledger.remaining())
+            refusal = _refusal(ledger, made, cost)
+            return JobPlan(
+                self.file.title,
+                tuple(planned),
+                cost,
+                ledger.remaining(),
+                None if refusal is None else str(refusal),
+            )
 
     def finished(self) -> bool:
         """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
@@ -175,23 +193,27 @@ class Job:
         with self._ledger(write=True) as ledger:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
-            self._check_budget(ledger, [q for q in self.file.questions if not made.reserved(q, run)])
+            waiting = made.waiting(run)
+            refusal = _refusal(ledger, made, compose(*(one.guarantee for one in waiting)) if waiting else None)
+            if refusal is not None:
+                raise refusal
             answers, drawn = self._ask(ledger, made, run, progress)
             return self._write(directory, ledger, answers, drawn)
 
-    def _check_budget(self, ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> None:
-        if not waiting:
-            return
-        total = compose(*(question.guarantee for question in waiting))
-        left = ledger.remaining()
-        if not total.to(type(left), delta=getattr(left, "delta", None)).within(left):
-            raise InsufficientBudget(total, left)
+    def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
+        """Refuse a missing column before anything is spent; stored answers need no data."""
+        for question in waiting:
+            try:
+                session.dataset.require(self.file.schema.unit.column, *question.columns())
+            except DiscreetError as failure:
+                raise self._located(question, failure) from None
 
     def _ask(
         self, ledger: Ledger, made: _Made, run: int, progress: Callable[[Step], None] | None
     ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
         options = self.file.open_options()
         session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
+        self._check_columns(session, [one for one in self.file.questions if not made.answered(one, run)])
         answers, drawn = [], 0
         for done, question in enumerate(self.file.questions, start=1):
             fresh = not made.answered(question, run)
@@ -254,6 +276,15 @@ class _Made:
             run += 1
         return run
 
+    def waiting(self, run: int) -> list[PlannedQuestion]:
+        """The releases that are not paid for."""
+        return [question for question in self.file.questions if not self.reserved(question, run)]
+
+    def changed(self) -> int:
+        """Number of waiting releases whose name was released before, for another question or another share."""
+        names = {str(spend.request).split(":")[2] for spend in self.ledger.events() if _of_a_plan(spend.request)}
+        return sum(question.name in names for question in self.waiting(self.run()))
+
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
         """Whether a release is paid for."""
         return self.ledger.requested(self.file.request(question, run)) is not None
@@ -262,6 +293,29 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
+
+
+def _of_a_plan(request: str | None) -> bool:
+    return request is not None and request.startswith("plan:")
+
+
+def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:
+    """Why releases of that cost cannot be paid for."""
+    left = ledger.remaining()
+    try:
+        if cost is None or cost.to(type(left), delta=getattr(left, "delta", None)).within(left):
+            return None
+    except NoConversion:
+        return NoConversion(
+            f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
+            "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
+        )
+    changed = made.changed()
+    fix = (
+        f"{changed} of them were released before with another question or share of the budget and would be released "
+        "anew: shares divide all of it. Put new questions into a plan of their own, or give each release its epsilon."
+    )
+    return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
 
 
 def _parts(answer: Any) -> tuple[Release, Any]:

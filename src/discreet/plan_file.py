@@ -15,7 +15,9 @@ from typing import Any
 
 from discreet.errors import DiscreetError, InvalidParameter, PlanFileError, WrongType
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.rounding import decimal, down
 from discreet.schema import Bounds, Contribution, Schema
+from discreet.settings import complaint
 
 __all__ = ["PlanFile", "PlannedQuestion", "skeleton"]
 
@@ -65,6 +67,11 @@ class PlannedQuestion:
     guarantee: Guarantee
     line: int
 
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that it reads."""
+        named = [self.arguments.get(key, ()) for key in ("column", "columns", "by")]
+        return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
+
     def put(self, to: Any, **extra: Any) -> Any:
         """Ask a session or its planner."""
         arguments = dict(self.arguments)
@@ -111,7 +118,7 @@ class PlanFile:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as failure:
-            raise PlanFileError(f"{file}: is not valid TOML: {failure}.") from None
+            raise PlanFileError(f"{file}: is not valid TOML: {failure}.{_not_a_plan(file)}") from None
         return _Reader(file, text, data).plan()
 
     def request(self, question: PlannedQuestion, run: int) -> str:
@@ -240,6 +247,9 @@ class _Reader:
             for key in allowed:
                 if key in _REQUIRED and key not in entry and not (ask == "histogram" and key == "edges"):
                     raise self.error(where, f"{ask} needs {key} = ….")
+            for key, value in entry.items():
+                if (wrong := complaint(key, value)) is not None:
+                    raise self.error(f"{where}.{key}", wrong)
             name = entry.get("name", f"{ask}-{position + 1}")
             if not isinstance(name, str) or name in names:
                 raise self.error(f"{where}.name", f"name = {name!r} must be text, and different for every release.")
@@ -267,20 +277,42 @@ class _Reader:
 
     def _guarantees(self, entries: list[Any], budget: Guarantee) -> list[Guarantee]:
         """Each release's own guarantee, or its share of the budget."""
-        own = [any(key in entry for key in ("epsilon", "rho", "mu")) for entry in entries]
+        own = [any(key in entry for key in ("epsilon", "delta", "rho", "mu")) for entry in entries]
+        for position, entry in enumerate(entries):
+            if own[position] and "share" in entry:
+                raise self.error(f"release.{position}.share", "give share or the release's own guarantee, not both.")
         if all(own):
             return [self._guarantee(f"release.{i}", entry) for i, entry in enumerate(entries)]
         if any(own):
             position = own.index(False)
             raise self.error(
-                f"release.{position}", "some releases give epsilon, rho or mu and this one does not. Give it, or "
-                "give share = … to all."
+                f"release.{position}", "some releases give their own epsilon, rho or mu and this one does not. Give "
+                "it, or give share = … to all."
             )  # fmt: skip
         shares = [entry.get("share", 1.0) for entry in entries]
         for position, share in enumerate(shares):
             if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
                 raise self.error(f"release.{position}.share", f"share = {share!r} must be a positive number.")
-        return list(budget.split([float(share) for share in shares]))
+        return _divided(budget, [float(share) for share in shares])
+
+
+def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
+    """Parts of the budget; the last one takes what rounding left over, so that a finished plan leaves nothing."""
+    *parts, last = budget.split(shares)
+    if isinstance(budget, GaussianDP):  # its squares add, and are rounded already
+        return [*parts, last]
+    rest = {
+        name: down(decimal(whole) - sum(decimal(part.parameters()[name]) for part in parts))
+        for name, whole in budget.parameters().items()
+    }
+    return [*parts, type(budget)(**rest)]
+
+
+def _not_a_plan(file: Path) -> str:
+    """What to do with data that was given for a plan."""
+    if file.suffix.lower() == ".toml":
+        return ""
+    return f" A plan file is TOML; `discreet describe {file.name}` writes one to fill in."
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

@@ -185,6 +185,7 @@ class Schema:
 
     def column(self, name: str) -> Column:
         """Declaration of a column, or an error that lists the ones there are."""
+        requirements.instance("column", name, str, 'the name of one column, such as "age"')
         if name not in self.columns:
             raise InvalidParameter(
                 "column",

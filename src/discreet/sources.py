@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,15 @@ class Dataset:
     def types(self) -> dict[str, str]:
         """Column names with their types on the engine; no value is looked at."""
         return {name: str(kind) for name, kind in self.table.schema().items()}
+
+    def require(self, *columns: str | None) -> None:
+        """Refuse where a column is missing; None stands for no column."""
+        known = self.table.columns
+        for name in columns:
+            if name is not None and name not in known:
+                near = get_close_matches(name, known, n=1)
+                fix = f"Did you mean {near[0]!r}?" if near else "Check the schema against the data."
+                raise SourceError(f"source = {self.name!r}: has no column {name!r}. {fix} Nothing was spent.")
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Run an aggregate and bring its (small) result here."""

@@ -1,0 +1,64 @@
+"""Settings: what each setting of a release looks like in a plan file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["complaint"]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_number, value))
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_NAMES = (
+    lambda value: _text(value) or (isinstance(value, list) and bool(value) and all(map(_text, value))),
+    'the name of a column, or a list of them: "region" or ["region", "sex"]',
+)
+_WHOLE = (_whole, "a whole number above 0, such as 4000")
+_FLAG = (lambda value: isinstance(value, bool), "true or false")
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "title": (_text, "text"),
+    "column": (_text, 'the name of one column, such as "age"'),
+    "columns": _NAMES,
+    "by": _NAMES,
+    "label": (lambda value: isinstance(value, str | int | float), 'one of the categories, such as "yes"'),
+    "probabilities": (lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5"),
+    "edges": (_numbers, "a list of numbers, such as [0, 10, 20]"),
+    "interval": (_number, "a level such as 0.95"),
+    "rows_at_least": _WHOLE,
+    "expected_rows": _WHOLE,
+    "spread": _FLAG,
+    "recursive": _FLAG,
+    "unit_sum": (
+        lambda value: isinstance(value, dict) and {"low", "high", "grid"} <= set(value) <= {"low", "high", "grid"},
+        "bounds such as { low = 0, high = 60, grid = 1 }",
+    ),
+}
+
+
+def complaint(name: str, value: Any) -> str | None:
+    """What is wrong with the form of a setting; None where nothing is, or where its question judges it.
+
+    Examples
+    --------
+    >>> complaint("expected_rows", "6,000")
+    "expected_rows = '6,000' must be a whole number above 0, such as 4000."
+    >>> complaint("expected_rows", 6000)
+    """
+    fits, words = _FORMS.get(name, (lambda _: True, ""))
+    return None if fits(value) else f"{name} = {value!r} must be {words}."
