@@ -11,10 +11,11 @@ from scipy.special import ndtr
 
 from discreet import requirements
 from discreet.amplification import before_outlier_suppression, before_poisson_sampling
-from discreet.display import Facts, as_html
+from discreet.display import Facts
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import PureDP
 from discreet.mechanisms.noisy_max import ReportNoisyMax
+from discreet.result import Result
 from discreet.statistics.bounded import whole_bounds
 
 __all__ = ["Advice", "Option", "advise"]
@@ -50,7 +51,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Result):
     """All options, the best one, and the answer in words."""
 
     statistic: str
@@ -110,8 +111,8 @@ class Advice:
             lines.append(f"  {option.name:<18}{spends:>18}{cells}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        return as_html(f"Omitting records for a {self.statistic}", self.facts())
+    def heading(self) -> str:
+        return f"Omitting records for a {self.statistic}"
 
 
 def _shown(option: Option) -> str:

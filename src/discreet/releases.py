@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import InvalidParameter, NotCertified
 from discreet.guarantees import ApproxDP, Guarantee
 from discreet.inference.results import Interval
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.noise.law import Floats, Truth, float_truth, generator
+from discreet.result import Result
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.statistic import Statistic, statistic_from_dict
 
@@ -78,7 +79,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Release:
+class Release(Result):
     """A published value that knows how it was protected.
 
     Attributes
@@ -178,14 +179,15 @@ class Release:
         ]
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
-    def _title(self) -> str:
+    def chart(self) -> Any:
+        """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
+        from discreet.report.charts import interval_chart
+        from discreet.report.readings import readings
+
+        return interval_chart(self.heading(), [reading.to_dict() for reading in readings(self)])
+
+    def heading(self) -> str:
         return f"Release of {self.statistic.name if self.statistic else 'a value'}"
-
-    def __str__(self) -> str:
-        return as_text(self._title(), self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), self.facts())
 
 
 def _parameters(mechanism: Mechanism) -> str:

@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ import numpy as np
 
 import discreet.ledger as ledger_package
 from discreet import releases
+from discreet.display import Facts
 from discreet.errors import InsufficientBudget, LedgerError
 from discreet.guarantees import PureDP
 from discreet.ledger import Ledger, Reservation
 from discreet.mechanisms.laplace import Laplace
 from discreet.noise.law import Floats, Truth
 from discreet.releases import Exact, release
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["CrashReport", "crash_trials"]
@@ -41,7 +43,7 @@ _WATCHED = (os.path.dirname(ledger_package.__file__), releases.__file__)
 
 
 @dataclass
-class CrashReport:
+class CrashReport(Result):
     """How many trials of each sort were made, and what was found.
 
     Attributes
@@ -78,9 +80,15 @@ class CrashReport:
         """All of them."""
         return self.lines + self.moments + self.torn + self.starved
 
-    def __str__(self) -> str:
-        shown = [f"{one.name} {getattr(self, one.name)}" for one in fields(self) if one.name != "findings"]
-        return "\n".join([f"{self.trials} trials: " + ", ".join(shown), *self.findings])
+    def heading(self) -> str:
+        return f"{self.trials:,} crashes of a ledger"
+
+    def facts(self) -> Facts:
+        shown = [(one.name, f"{getattr(self, one.name):,}") for one in fields(self) if one.name != "findings"]
+        return [*shown, ("findings", "; ".join(self.findings) or "none")]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"trials": self.trials, **asdict(self)}
 
 
 def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:

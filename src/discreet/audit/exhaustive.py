@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.guarantees import GaussianDP, PureDP
 from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded_laplace import BoundedLaplace
@@ -26,6 +26,7 @@ from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.result import Result
 from discreet.rounding import ball, decimal, precisely
 from discreet.sensitivity import Sensitivity
 
@@ -39,7 +40,7 @@ Masses = list[arb]
 
 
 @dataclass(frozen=True)
-class ExhaustiveAudit:
+class ExhaustiveAudit(Result):
     """What the exhaustive check found.
 
     Attributes
@@ -84,11 +85,8 @@ class ExhaustiveAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Exhaustive audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Exhaustive audit", self.facts())
+    def heading(self) -> str:
+        return "Exhaustive audit"
 
 
 @dataclass

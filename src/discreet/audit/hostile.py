@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.errors import DiscreetError
+from discreet.result import Result
 
 __all__ = ["HOSTILE", "HostileAudit", "audit_hostile"]
 
@@ -28,7 +29,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 @dataclass(frozen=True)
-class HostileAudit:
+class HostileAudit(Result):
     """What hostile arguments did.
 
     Attributes
@@ -59,11 +60,8 @@ class HostileAudit:
         """Everything as JSON-ready data."""
         return {"calls": self.calls, "refused": self.refused, "findings": list(self.findings), "passed": self.passed}
 
-    def __str__(self) -> str:
-        return as_text("Hostile audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Hostile audit", self.facts())
+    def heading(self) -> str:
+        return "Hostile audit"
 
 
 def audit_hostile(

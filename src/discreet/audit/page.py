@@ -19,6 +19,12 @@ h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
+@media (max-width: 42rem) {
+ tr { display: grid; grid-template-columns: 1fr 1fr 4rem 4.5rem; padding: .3rem 0; }
+ tr { border-bottom: 1px solid var(--line); }
+ th, td { border: 0; padding: 0 .2rem; white-space: normal; font-size: .85rem; overflow-wrap: anywhere; }
+ th[scope=row], thead th:first-child { grid-column: 1 / -1; font-weight: 600; font-size: .95rem; }
+}
 @media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -51,7 +57,8 @@ def _section(section: Mapping[str, Any]) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("audited", "claimed", "found", "reached", "verdict"))
     title, key = html.escape(section["title"]), html.escape(section["key"])
     return (
-        f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2><div class="wide">'
+        f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>'
+        f'<p class="soft">{html.escape(section["words"])}</p><div class="wide">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
@@ -69,7 +76,14 @@ def audit_markdown(facts: Mapping[str, Any]) -> str:
     """The same tables in markdown."""
     parts = []
     for section in facts["sections"]:
-        parts += [f"## {section['title']}", "", "| audited | claimed | found | reached | |", "|---|---|---|---|---|"]
+        parts += [
+            f"## {section['title']}",
+            "",
+            section["words"],
+            "",
+            "| audited | claimed | found | reached | |",
+            "|---|---|---|---|---|",
+        ]
         parts += [
             f"| {line['name']} | {line['claimed']} | {line['found']} | {_share(line)} "
             f"| {'holds' if line['passed'] else '**exceeded**'} |"

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["RepetitionAudit", "audit_repetition"]
 
@@ -24,7 +25,7 @@ _BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class RepetitionAudit:
+class RepetitionAudit(Result):
     """How many outputs were seen before, of how many.
 
     Attributes
@@ -58,11 +59,8 @@ class RepetitionAudit:
         """Everything as JSON-ready data."""
         return {"repeats": self.repeats, "draws": self.draws, "where": self.where, "passed": self.passed}
 
-    def __str__(self) -> str:
-        return as_text("Repetition audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Repetition audit", self.facts())
+    def heading(self) -> str:
+        return "Repetition audit"
 
 
 def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> RepetitionAudit:

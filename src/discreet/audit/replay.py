@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 import discreet
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
 from discreet.releases import Exact
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["ReplayAudit", "audit_replay", "coordinate_changes", "path_taken", "same_randomness"]
@@ -34,7 +35,7 @@ Changes = Callable[[Exact, Exact], list[Fraction] | None]
 
 
 @dataclass(frozen=True)
-class ReplayAudit:
+class ReplayAudit(Result):
     """What neighbours changed, over all pairs that were tried.
 
     Attributes
@@ -99,11 +100,8 @@ class ReplayAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Replay audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Replay audit", self.facts())
+    def heading(self) -> str:
+        return "Replay audit"
 
 
 def coordinate_changes(first: Exact, second: Exact) -> list[Fraction] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -25,24 +24,52 @@ from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
+from discreet.display import Facts
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Gaussian, Laplace
+from discreet.result import Result
 
 __all__ = ["AuditReport", "Line", "run_audit"]
 
 Progress = Callable[[str], None]
 
 _SECTIONS = {
-    "exact": "Exact audit: the loss computed from the laws",
-    "statistical": "Statistical audit: lower bounds from draws",
-    "exhaustive": "Exhaustive audit: all pairs on finite grids",
-    "sweep": "Random neighbours",
-    "calibration": "The auditor itself: power and false alarms",
-    "replay": "Replay audit: declared and measured change",
-    "timing": "Timing audit: AUC of running times",
-    "randomness": "Randomness and spending",
-    "hostile": "Hostile arguments",
+    "exact": (
+        "Exact audit: the loss computed from the laws",
+        "The largest loss between worst-case neighbours, to more digits than floats have. 100 % reached means that no "
+        "noise is wasted; more would be a breach.",
+    ),
+    "statistical": (
+        "Statistical audit: lower bounds from draws",
+        "What an attacker can prove from outputs alone, with 99.9 % confidence. It must stay below the claim.",
+    ),
+    "exhaustive": (
+        "Exhaustive audit: all pairs on finite grids",
+        "Every outcome of every pair of neighbours, compared in whole numbers.",
+    ),
+    "sweep": ("Random neighbours", "Draws on pairs of data sets that nobody chose."),
+    "calibration": (
+        "The auditor itself: power and false alarms",
+        "Whether a claim that is 5 % too small is found, and whether right claims are left alone.",
+    ),
+    "replay": (
+        "Replay audit: declared and measured change",
+        "How far a statistic really moves between neighbours, beside the sensitivity that it declares.",
+    ),
+    "timing": (
+        "Timing audit: AUC of running times",
+        "How well running times tell two values apart: 0.5 is a coin, 1 is certainty; the interval is in brackets.",
+    ),
+    "randomness": (
+        "Randomness and spending",
+        "No output repeats, not even after a fork, and nothing is drawn before it is paid for.",
+    ),
+    "hostile": (
+        "Hostile arguments",
+        "Calls that must be refused in words or answered in finite time.",
+    ),
 }
+"""Key to heading and what the reader learns from it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +98,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Result):
     """All lines of a run.
 
     Attributes
@@ -94,15 +121,23 @@ class AuditReport:
         """Whether nothing exceeded its claim."""
         return all(line.passed for line in self.lines)
 
-    def facts(self) -> dict[str, Any]:
-        """Everything to show, as one dict."""
+    def heading(self) -> str:
+        return "Audit of every guarantee"
+
+    def facts(self) -> Facts:
+        shown = [(section["title"], section["lines"]) for section in self.to_dict()["sections"]]
+        return [(title, f"{sum(line['passed'] for line in lines)} of {len(lines)} hold") for title, lines in shown]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
         sections = []
-        for key, title in _SECTIONS.items():
+        for key, (title, words) in _SECTIONS.items():
             lines = [line.to_dict() for line in self.lines if line.section == key]
             if lines:
-                sections.append({"key": key, "title": title, "lines": lines})
+                sections.append({"key": key, "title": title, "words": words, "lines": lines})
         return {
-            "title": "Audit of every guarantee",
+            "discreet": "audit",
+            "title": self.heading(),
             "version": __version__,
             "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
             "created": self.created,
@@ -113,32 +148,24 @@ class AuditReport:
             "sections": sections,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {"discreet": "audit", **self.facts()}
-
-    def to_json(self, *, indent: int | None = 1) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
-
     def to_html(self) -> str:
         """One page that needs nothing else."""
-        return audit_page(self.facts())
+        return audit_page(self.to_dict())
 
     def to_markdown(self) -> str:
         """The tables in markdown."""
-        return audit_markdown(self.facts())
+        return audit_markdown(self.to_dict())
 
     def written(self, suffix: str) -> str:
         """The report as the kind of file that a suffix asks for."""
-        kinds = {".html": self.to_html, ".json": self.to_json, ".md": self.to_markdown}
+        kinds = {".html": self.to_html, ".json": lambda: self.to_json(indent=1), ".md": self.to_markdown}
         if suffix not in kinds:
             raise InvalidParameter("out", suffix, f"must end in one of {sorted(kinds)}", "Pass audit.html.")
         return kinds[suffix]()
 
     def __str__(self) -> str:
         parts = []
-        for section in self.facts()["sections"]:
+        for section in self.to_dict()["sections"]:
             parts.append(section["title"])
             parts += [_row(line) for line in section["lines"]]
             parts.append("")
@@ -151,9 +178,10 @@ class AuditReport:
 
 
 def _row(line: dict[str, Any]) -> str:
-    """Eighty columns: mark, name, claim, what was found."""
-    mark = " " if line["passed"] else "!"
-    return f"{mark} {line['name'][:38]:<38} {line['claimed'][:15]:>15} {line['found'][:22]:>22}"
+    """Eighty columns: mark, name, claim, what was found; a long name stands on a line of its own."""
+    mark, name = " " if line["passed"] else "!", line["name"]
+    name = f"{name:<37}" if len(name) <= 37 else f"{name}\n{'':<39}"
+    return f"{mark} {name} {line['claimed']:>17} {line['found']:>22}"
 
 
 def run_audit(*, deep: bool = False, workers: int = 1, progress: Progress | None = None) -> AuditReport:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.errors import InsufficientBudget
 from discreet.guarantees import Guarantee, PureDP
 from discreet.ledger import Ledger
 from discreet.mechanisms.laplace import Laplace
 from discreet.noise.law import Floats, Truth
 from discreet.releases import Exact, release
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["SpendingAudit", "audit_spending"]
@@ -24,7 +25,7 @@ ReleaseFunction = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class SpendingAudit:
+class SpendingAudit(Result):
     """What a release function does to a ledger.
 
     Attributes
@@ -69,11 +70,8 @@ class SpendingAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Spending audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Spending audit", self.facts())
+    def heading(self) -> str:
+        return "Spending audit"
 
 
 def audit_spending(

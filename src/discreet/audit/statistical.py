@@ -19,10 +19,11 @@ from scipy.special import ndtri
 from discreet import requirements
 from discreet.audit.bounds import certified_epsilon, certified_mu, smallest_excess, smallest_mu
 from discreet.audit.events import Event, Outputs, View, views_of
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee
 from discreet.profiles import Profile
+from discreet.result import Result
 
 __all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
 
@@ -37,7 +38,7 @@ _CHOICE_Z = 4.0
 
 
 @dataclass(frozen=True)
-class StatisticalAudit:
+class StatisticalAudit(Result):
     """What draws on two neighbours certify.
 
     Attributes
@@ -105,11 +106,8 @@ class StatisticalAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Statistical audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Statistical audit", self.facts())
+    def heading(self) -> str:
+        return "Statistical audit"
 
 
 def audit_pair(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,34 +10,19 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.statistical import audit_draws, audit_pair
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.guarantees import GaussianDP, Guarantee, PureDP
 from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, ExponentialMechanism, Gaussian, Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.choice import choose
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["FalseAlarms", "Power", "Sweep", "audit_false_alarms", "audit_power", "audit_sweep"]
 
 
-class _Shown(ABC):
-    """A result that shows its facts."""
-
-    title = "Audit"
-
-    @abstractmethod
-    def facts(self) -> Facts:
-        """What to show."""
-
-    def __str__(self) -> str:
-        return as_text(self.title, self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.facts())
-
-
 @dataclass(frozen=True)
-class Sweep(_Shown):
+class Sweep(Result):
     """Random pairs of neighbours, audited by draws; all bounds together are right with probability ``confidence``."""
 
     pairs: int
@@ -46,7 +30,9 @@ class Sweep(_Shown):
     violations: tuple[str, ...]
     tightest: float
     confidence: float
-    title = "Sweep over random neighbours"
+
+    def heading(self) -> str:
+        return "Sweep over random neighbours"
 
     @property
     def passed(self) -> bool:
@@ -132,7 +118,7 @@ def _choice(epsilon: float, draws: int, rng: np.random.Generator) -> tuple[str, 
 
 
 @dataclass(frozen=True)
-class Power(_Shown):
+class Power(Result):
     """How often a true ε a little above its claim is found."""
 
     audits: int
@@ -140,7 +126,9 @@ class Power(_Shown):
     true_epsilon: float
     draws: int
     seconds: float
-    title = "Power"
+
+    def heading(self) -> str:
+        return "Power"
 
     @property
     def passed(self) -> bool:
@@ -180,13 +168,15 @@ def audit_power(audits: int = 300, *, true_epsilon: float = 1.05, draws: int = 1
 
 
 @dataclass(frozen=True)
-class FalseAlarms(_Shown):
+class FalseAlarms(Result):
     """How often a right claim is called wrong."""
 
     audits: int
     alarms: int
     confidence: float
-    title = "False alarms"
+
+    def heading(self) -> str:
+        return "False alarms"
 
     @property
     def allowed(self) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["TimingAudit", "audit_timing"]
 
@@ -20,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class TimingAudit:
+class TimingAudit(Result):
     """How well running times tell two inputs apart.
 
     Attributes
@@ -66,11 +67,8 @@ class TimingAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Timing audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Timing audit", self.facts())
+    def heading(self) -> str:
+        return "Timing audit"
 
 
 def audit_timing(

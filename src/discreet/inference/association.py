@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet import requirements
-from discreet.display import as_html, as_text, number
+from discreet.display import number
 from discreet.errors import InvalidParameter
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.results import Interval
+from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.releases import Release
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OddsRatio:
+class OddsRatio(Result):
     """Odds ratio of a 2 × 2 table, ad/bc; infinite or NaN where noise leaves nothing to divide by."""
 
     estimate: float
@@ -60,19 +60,12 @@ class OddsRatio:
         estimate = self.estimate if math.isfinite(self.estimate) else None
         return {"estimate": estimate, "low": ends[0], "high": ends[1], "level": interval.level}
 
-    def to_json(self) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict())
-
     def facts(self) -> list[tuple[str, str]]:
         """What to show."""
         return [("estimate", number(self.estimate)), ("interval", str(self.confidence_interval()))]
 
-    def __str__(self) -> str:
-        return as_text("Odds ratio", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Odds ratio", self.facts())
+    def heading(self) -> str:
+        return "Odds ratio"
 
 
 def _fieller(upper: float, lower: float, uu: float, ul: float, ll: float) -> tuple[float, float]:
@@ -104,7 +97,7 @@ def odds_ratio(release: Release) -> OddsRatio:
 
 
 @dataclass(frozen=True)
-class CramersV:
+class CramersV(Result):
     """Cramér's V of a two-way table, with what noise adds to it taken away."""
 
     estimate: float
@@ -127,19 +120,12 @@ class CramersV:
         """Estimate and 95 % interval as JSON-ready data."""
         return {"estimate": self.estimate, **self.confidence_interval().to_dict()}
 
-    def to_json(self) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict())
-
     def facts(self) -> list[tuple[str, str]]:
         """What to show."""
         return [("estimate", number(self.estimate)), ("interval", str(self.confidence_interval()))]
 
-    def __str__(self) -> str:
-        return as_text("Cramér's V", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Cramér's V", self.facts())
+    def heading(self) -> str:
+        return "Cramér's V"
 
 
 def cramers_v(release: Release, null: MonteCarlo | None = None) -> CramersV:

@@ -7,7 +7,6 @@ simulated through the same noise. See ``docs/proofs/chi_square.md`` for what is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -17,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import InvalidParameter, WrongType
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.releases import Release
+from discreet.result import Result
 
 __all__ = ["ChiSquareResult", "StatisticName", "goodness_of_fit", "homogeneity", "independence"]
 
@@ -34,7 +34,7 @@ _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
-class ChiSquareResult:
+class ChiSquareResult(Result):
     """Outcome of a test on released tables.
 
     Attributes
@@ -88,18 +88,8 @@ class ChiSquareResult:
             "n_resamples": None if self.null_distribution is None else int(self.null_distribution.size),
         }
 
-    def to_json(self) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
-
-    def _title(self) -> str:
+    def heading(self) -> str:
         return f"Test of {self.test}"
-
-    def __str__(self) -> str:
-        return as_text(self._title(), self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), self.facts())
 
 
 def goodness_of_fit(

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import requirements
+from discreet.display import Facts, number
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.inference.results import Interval
 from discreet.noise.law import generator
+from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
@@ -28,7 +30,7 @@ __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombinedEstimate:
+class CombinedEstimate(Result):
     """An estimate with a total variance and a Student-t (or normal) law.
 
     Attributes
@@ -83,6 +85,17 @@ class CombinedEstimate:
             "variance": self.variance,
             "df": self.df if math.isfinite(self.df) else None,
         }
+
+    def heading(self) -> str:
+        return "Combined estimate"
+
+    def facts(self) -> Facts:
+        return [
+            ("estimate", number(self.estimate)),
+            ("standard error", number(self.standard_error)),
+            ("95 % interval", str(self.confidence_interval())),
+            ("degrees of freedom", "normal" if math.isinf(self.df) else f"{self.df:.1f}"),
+        ]
 
     def __str__(self) -> str:
         degrees = "normal" if math.isinf(self.df) else f"{self.df:.1f} df"

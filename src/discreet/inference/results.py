@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from discreet.display import number
+from discreet.display import Facts, number
 from discreet.noise.law import Floats
+from discreet.result import Result
 
 __all__ = ["Interval"]
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Result):
     """An interval, or an array of them, with its confidence level.
 
     Examples
@@ -46,6 +47,12 @@ class Interval:
         """Whether ``value`` lies inside, ends included; element by element for arrays."""
         inside = (np.asarray(value) >= self.low) & (np.asarray(value) <= self.high)
         return bool(inside) if np.ndim(inside) == 0 else inside
+
+    def heading(self) -> str:
+        return "Interval"
+
+    def facts(self) -> Facts:
+        return [("from", number(self.low)), ("to", number(self.high)), ("level", f"{100 * self.level:g} %")]
 
     def to_dict(self) -> dict[str, Any]:
         """Ends and level as JSON-ready data."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.special import ndtri
 
 from discreet import requirements
-from discreet.display import as_html, as_text, number
+from discreet.display import number
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.results import Interval
 from discreet.mechanisms.laplace import Laplace
+from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.inference.table_release import TableRelease
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class CellEstimates:
+class CellEstimates(Result):
     """Estimated counts or shares of cells. It behaves as the array of its estimates.
 
     Attributes
@@ -163,18 +163,8 @@ class CellEstimates:
             "confidence_interval": self.confidence_interval().to_dict(),
         }
 
-    def to_json(self) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False)
-
-    def _title(self) -> str:
+    def heading(self) -> str:
         return f"{self.kind.capitalize()} by {', '.join(self.columns)} (95 % intervals)"
-
-    def __str__(self) -> str:
-        return as_text(self._title(), self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), self.facts())
 
 
 def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array:

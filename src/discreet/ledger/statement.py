@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet.display import Facts, as_html, as_text
 from discreet.guarantees import Guarantee
 from discreet.ledger.balance import Balance
 from discreet.ledger.journal import Entry
+from discreet.result import Result
 from discreet.sensitivity import Neighbours
 
 __all__ = ["Preview", "Spend", "Statement", "Verification"]
@@ -26,7 +27,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spend:
+class Spend(Result):
     """One release as the ledger recorded it, before anything was drawn; never a data value.
 
     Attributes
@@ -107,13 +108,27 @@ class Spend:
             "spent": self.spent.to_dict(),
         }
 
+    def heading(self) -> str:
+        return f"Release {self.seq} of a ledger"
+
+    def facts(self) -> Facts:
+        each = "one a part" if isinstance(self.guarantee, dict) else str(self.guarantee)
+        return [
+            ("release", f"{self.release_id}, {self.created}"),
+            ("what", self.title),
+            ("protects", f"one {self.unit} ({self.neighbours.value})"),
+            ("guarantee", each),
+            ("charge", f"{self.charge}; {self.spent} in all"),
+            ("answer", "stored" if self.answered else "not stored"),
+        ]
+
     def __str__(self) -> str:
         where = f" in {self.partition}" if self.partition is not None else ""
         return f"{self.seq:>5}  {self.created[:19]}  {self.title}{where}: {self.charge}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preview:
+class Preview(Result):
     """What a release would cost; nothing was written.
 
     Attributes
@@ -140,13 +155,20 @@ class Preview:
         after = None if self.after is None else self.after.to_dict()
         return {"charge": self.charge.to_dict(), "remaining": self.remaining.to_dict(), "after": after}
 
+    def heading(self) -> str:
+        return "Cost of a release"
+
+    def facts(self) -> Facts:
+        after = "the budget does not suffice" if self.after is None else str(self.after)
+        return [("costs", str(self.charge)), ("left now", str(self.remaining)), ("left after", after)]
+
     def __str__(self) -> str:
         after = "more than is left" if self.after is None else f"{self.after} would be left"
         return f"costs {self.charge} of {self.remaining}: {after}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verification:
+class Verification(Result):
     """What `Ledger.verify` found: the file is whole and its entries add up.
 
     Whoever can rewrite the whole file can also rewrite all hashes. That can only be detected by comparing
@@ -165,6 +187,18 @@ class Verification:
         """JSON-ready data."""
         return {**asdict(self), "spent": self.spent.to_dict(), "remaining": self.remaining.to_dict()}
 
+    def heading(self) -> str:
+        return f"{self.path}: intact"
+
+    def facts(self) -> Facts:
+        return [
+            ("entries", f"{self.entries}, of which {_counted(self.spends, 'release')}"),
+            ("spent", str(self.spent)),
+            ("left", str(self.remaining)),
+            ("head", self.head),
+            ("anchor", "part of this history" if self.anchored else "none given"),
+        ]
+
     def __str__(self) -> str:
         anchor = (
             "The anchor is part of this history: nothing before it was changed."
@@ -180,7 +214,7 @@ class Verification:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class Statement(Result):
     """A statement of account: the budget, what was spent on what, and what is left."""
 
     path: str
@@ -202,8 +236,7 @@ class Statement:
             return "fixed by the first release"
         return _PROTECTS[self.neighbours].format(unit=self.unit or "unit")
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Label and text, a line each."""
+    def facts(self) -> Facts:
         return [
             ("data set", self.dataset or "not named"),
             ("budget", f"{self.budget}, {self.accounting} accounting"),
@@ -224,23 +257,17 @@ class Statement:
             "spends": [spend.to_dict() for spend in self.spends],
         }
 
-    def to_json(self) -> str:
-        """The statement as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+    def heading(self) -> str:
+        return f"Ledger {self.path}"
 
     def summary(self) -> str:
         """The statement without the list of releases."""
-        lines = [f"  {label:<10} {text}" for label, text in self.facts()]
-        return "\n".join([f"Ledger {self.path}", *lines])
+        return as_text(self.heading(), self.facts())
 
     def __str__(self) -> str:
         return "\n".join([self.summary(), *(str(spend) for spend in self.spends)])
 
     def _repr_html_(self) -> str:
-        facts = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>"
-            for label, text in self.facts()
-        )
         spends = "".join(
             "<tr>"
             + "".join(
@@ -252,4 +279,4 @@ class Statement:
         )
         header = "".join(f"<th>{name}</th>" for name in ("#", "time (UTC)", "release", "partition", "charge"))
         listed = f"<table><thead><tr>{header}</tr></thead><tbody>{spends}</tbody></table>" if spends else ""
-        return f"<div><strong>Ledger {html.escape(self.path)}</strong><table>{facts}</table>{listed}</div>"
+        return f"<div>{as_html(self.heading(), self.facts())}{listed}</div>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import NoConversion
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.additive import AdditiveNoise
@@ -18,6 +18,7 @@ from discreet.mechanisms.james_stein import JamesSteinGaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.post_processed import PostProcessed
 from discreet.planning import Plan, plan
+from discreet.result import Result
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.tables import ContingencyTable
 
@@ -45,7 +46,7 @@ class TablePlan(Plan):
 
 
 @dataclass(frozen=True)
-class TableChoice:
+class TableChoice(Result):
     """A mechanism for a table, and why it was chosen.
 
     Attributes
@@ -77,11 +78,8 @@ class TableChoice:
         """The choice as JSON-ready data."""
         return {"mechanism": self.mechanism.to_dict(), "reason": self.reason, "costs": dict(self.costs)}
 
-    def __str__(self) -> str:
-        return as_text("Choice of mechanism", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Choice of mechanism", self.facts())
+    def heading(self) -> str:
+        return "Choice of mechanism"
 
 
 def best_table_mechanism(

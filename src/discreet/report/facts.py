@@ -21,7 +21,7 @@ Answer = tuple[Mapping[str, Any], Release, ChiSquareResult | None]
 """A question as plain data (with its name, title and ask), its release, and the test made of it, if any."""
 
 _MEANING = {
-    "count": "How many rows there are.",
+    "count": "How many rows there are, in all or in each group.",
     "sum": "The total.",
     "mean": "The mean.",
     "proportion": "The share of rows.",
@@ -70,15 +70,16 @@ def _privacy(schema: Schema, ledger: Ledger) -> dict[str, Any]:
         "unit": unit,
         "neighbours": schema.neighbours.value,
         "protects": f"An attacker who sees everything here cannot tell {meaning}, up to the guarantee below.",
-        "budget": _guarantee(ledger.budget),
-        "spent": _guarantee(ledger.spent()),
-        "remaining": _guarantee(ledger.remaining()),
+        "budget": _guarantee(ledger.budget, unit),
+        "spent": _guarantee(ledger.spent(), unit),
+        "remaining": _guarantee(ledger.remaining(), unit),
         "head": ledger.head,
     }
 
 
-def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
-    return {"symbols": str(guarantee), "words": guarantee.sentence(), **guarantee.to_dict()}
+def _guarantee(guarantee: Guarantee, unit: str) -> dict[str, Any]:
+    words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
+    return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
 
 
 def _assumptions(schema: Schema) -> list[str]:
@@ -148,7 +149,7 @@ def _released(
         "counted": _counted(question, schema),
         "readings": [reading.to_dict() for reading in readings(release)],
         "test": None if test is None else test.to_dict(),
-        "guarantee": None if release.guarantee is None else _guarantee(release.guarantee),
+        "guarantee": None if release.guarantee is None else _guarantee(release.guarantee, release.unit),
         "mechanism": release.mechanism.to_dict(),
         "sensitivity": str(release.sensitivity),
         "release_id": release.release_id,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.display import number
 from discreet.errors import MissingExtra
 from discreet.report.charts import svg
-from discreet.report.prose import interval_words, mechanism_words, verdict
+from discreet.report.prose import mechanism_words, moment, reading_words, verdict
 
 __all__ = ["as_page"]
 
@@ -33,15 +32,19 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 .3rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .6rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; margin: .6rem 0; }
+table { border-collapse: collapse; margin: .6rem 0; }
+.unseen { position: absolute; clip-path: inset(50%); }
+.short { gap: .3rem 1.2rem; } .card > :last-child { margin-bottom: 0; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { text-align: right; padding: .3rem 1.6rem .3rem .6rem; white-space: nowrap; }
+tr { border-bottom: 1px solid var(--line); }
 th[scope=row], thead th:first-child { text-align: left; white-space: normal; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 36rem; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 .noise { color: var(--blue); font-weight: 600; } .both { color: var(--amber); font-weight: 600; }
 pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem; font-size: .85rem; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
+@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
+ th, td { padding: .3rem .3rem; white-space: normal; font-size: .92rem; } }
 @media print { main { max-width: none; padding: 0; } .card, figure, table { break-inside: avoid; }
  pre { white-space: pre-wrap; } details > * { display: block; } }
 </style>
@@ -49,7 +52,7 @@ pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem
 <body>
 <main>
 <h1>{{ title }}</h1>
-<p class="soft">Made with discreet {{ version }}, {{ created }}.</p>
+<p class="soft">Made with discreet {{ version }}, {{ moment(created) }}.</p>
 <section class="card" aria-labelledby="privacy">
 <h2 id="privacy" style="margin-top:0">What is protected</h2>
 <p>{{ privacy.protects }}</p>
@@ -62,7 +65,17 @@ pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem
 </dl>
 <div class="bar" role="img" aria-label="{{ share }} percent of the budget is spent">
 <span style="width:{{ share }}%"></span></div>
+<p class="soft">{{ share }} % of the budget is spent.</p>
 </section>
+<nav class="card" aria-labelledby="short">
+<h2 id="short" style="margin-top:0">In short</h2>
+<dl class="short">{% for release in releases %}
+<dt><a href="#r{{ loop.index }}">{{ release.title }}</a></dt>
+<dd>{% if release.test %}{{ verdict(release.test) }}{% elif release.readings | length == 1 %}
+{% set estimate, noise, both = words(release.readings[0]) %}<strong>{{ estimate }}</strong> ({{
+both if has(release, "population") else noise }}){% else %}{{ release.readings | length }} numbers{% endif %}</dd>
+{% endfor %}</dl>
+</nav>
 <p>Every number carries noise that protects people, and its law is known. Intervals hold with 95 % confidence:
 <span class="noise">noise</span> covers the value in this data; <span class="both">noise and sampling</span> covers
 the value in the population that the data is a random sample of.</p>
@@ -72,21 +85,24 @@ the value in the population that the data is a random sample of.</p>
 <p class="soft">{{ release.meaning }}</p>
 {% if release.test %}<p><strong>{{ verdict(release.test) }}</strong></p>{% endif %}
 {% if charts[loop.index0] %}<figure role="img" aria-label="Chart: {{ release.title }}">{{ charts[loop.index0] }}
-<figcaption>Dot: estimate. Thick blue bar: noise. Thin amber bar: noise and sampling.</figcaption></figure>{% endif %}
+<figcaption>Dot: estimate.{% if has(release, "noise") %} Thick blue bar: noise.{% endif %}
+{% if has(release, "population") %} Thin amber bar: noise and sampling.{% endif %}</figcaption></figure>{% endif %}
 <div class="wide"><table>
-<caption>{{ release.title }}: estimates and 95 % intervals</caption>
-<thead><tr><th scope="col"></th><th scope="col">estimate</th><th scope="col" class="noise">noise</th>
-{% if has_both(release) %}<th scope="col" class="both">noise and sampling</th>{% endif %}</tr></thead>
-<tbody>{% for reading in release.readings %}
-<tr><th scope="row">{{ reading.label or "value" }}</th><td>{{ number(reading.estimate) }}</td>
-<td>{{ interval(reading.noise) }}</td>
-{% if has_both(release) %}<td>{{ interval(reading.population) }}</td>{% endif %}</tr>{% endfor %}
+<caption>{% if has(release, "noise") or has(release, "population") %}Estimates and 95 % intervals{% else
+%}Estimates{% endif %}</caption>
+<thead><tr><th scope="col"><span class="unseen">of</span></th><th scope="col">estimate</th>
+{% if has(release, "noise") %}<th scope="col" class="noise">noise</th>{% endif %}
+{% if has(release, "population") %}<th scope="col" class="both">noise and sampling</th>{% endif %}</tr></thead>
+<tbody>{% for reading in release.readings %}{% set estimate, noise, both = words(reading) %}
+<tr><th scope="row">{{ reading.label or "value" }}</th><td>{{ estimate }}</td>
+{% if has(release, "noise") %}<td>{{ noise }}</td>{% endif %}
+{% if has(release, "population") %}<td>{{ both }}</td>{% endif %}</tr>{% endfor %}
 </tbody></table></div>
 <dl>
 {% if release.counted %}<dt>Counted</dt><dd>{{ release.counted }}</dd>{% endif %}
 <dt>Guarantee</dt><dd>{{ release.guarantee.symbols if release.guarantee else "none" }}</dd>
 <dt>Mechanism</dt><dd>{{ mechanism(release) }}</dd>
-<dt>Release</dt><dd><code>{{ release.release_id[:12] }}</code>, {{ release.created }}</dd>
+<dt>Release</dt><dd><code>{{ release.release_id[:12] }}</code>, {{ moment(release.created) }}</dd>
 </dl>
 </section>
 {% endfor %}
@@ -114,11 +130,11 @@ def as_page(facts: Mapping[str, Any]) -> str:
         # The chart library writes escaped SVG without scripts; it is the only text that is not escaped again.
         charts=[None if one is None else Markup(one) for one in drawn],
         share=_share(facts["privacy"]),
-        number=number,
-        interval=interval_words,
+        words=reading_words,
+        moment=moment,
         mechanism=mechanism_words,
         verdict=verdict,
-        has_both=lambda release: any(reading["population"] for reading in release["readings"]),
+        has=lambda release, kind: any(reading[kind] for reading in release["readings"]),
     )
 
 

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import ceil, floor, inf, isfinite, log10
 from typing import Any
 
 from discreet.display import number
 
-__all__ = ["as_markdown", "interval_words", "mechanism_words", "verdict"]
+__all__ = ["as_markdown", "mechanism_words", "moment", "reading_words", "verdict"]
 
 
-def interval_words(interval: Mapping[str, Any] | None) -> str:
-    """An interval as text; a dash where there is none."""
-    return "–" if interval is None else f"{number(interval['low'])} to {number(interval['high'])}"
+def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval."""
+    known = reading["noise"] or reading["population"]
+    reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
+    digits = max(0, 2 - floor(log10(reach))) if 0 < reach < inf else None  # three digits of the half width
+    noise, both = (
+        "–" if one is None else f"{_shown(one['low'], digits, floor)} to {_shown(one['high'], digits, ceil)}"
+        for one in (reading["noise"], reading["population"])
+    )
+    return _shown(reading["estimate"], digits, round), noise, both
+
+
+def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) -> str:
+    """A number with so many decimals; ends of intervals are rounded outwards."""
+    if digits is None or not isfinite(value):
+        return number(value)
+    unit = 10.0**digits
+    return f"{rounded(value * unit) / unit:,.{digits}f}"
 
 
 def mechanism_words(release: Mapping[str, Any]) -> str:
@@ -22,6 +38,11 @@ def mechanism_words(release: Mapping[str, Any]) -> str:
     scale = mechanism.get("scale", mechanism.get("factor"))
     word = "scale" if "scale" in mechanism else "factor"
     return f"{name}, {word} {number(scale)}; sensitivity {release['sensitivity']}"
+
+
+def moment(stamp: str) -> str:
+    """A time stamp to be read: minutes are enough, and UTC is said."""
+    return f"{stamp[:10]} {stamp[11:16]} UTC"
 
 
 def verdict(test: Mapping[str, Any]) -> str:
@@ -37,7 +58,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     lines = [
         f"# {_cell(facts['title'])}",
         "",
-        f"Made with discreet {facts['version']}, {facts['created']}.",
+        f"Made with discreet {facts['version']}, {moment(facts['created'])}.",
         "",
         "## Privacy",
         "",
@@ -61,10 +82,7 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
         lines += [verdict(release["test"]), ""]
     lines += ["| | estimate | 95 % interval, noise | 95 % interval, noise and sampling |", "|---|---|---|---|"]
     for reading in release["readings"]:
-        lines.append(
-            f"| {_cell(reading['label'])} | {number(reading['estimate'])} | {interval_words(reading['noise'])} "
-            f"| {interval_words(reading['population'])} |"
-        )
+        lines.append(f"| {_cell(reading['label'])} | {' | '.join(reading_words(reading))} |")
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += ["", f"Counted: {_cell(release['counted'])}."]

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.grid import total
 from discreet.guarantees import Guarantee, PureDP
+from discreet.result import Result
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import fractions
 from discreet.statistics.sum import SumAndCount
@@ -136,7 +137,7 @@ def _noise_deviation(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
 
 
 @dataclass(frozen=True)
-class AverageComparison:
+class AverageComparison(Result):
     """Standard errors from the noise alone: with a public and with a protected number of rows."""
 
     public_n: float
@@ -159,8 +160,5 @@ class AverageComparison:
         """The numbers."""
         return {"public_n": self.public_n, "noisy_n": self.noisy_n, "ratio": self.ratio}
 
-    def __str__(self) -> str:
-        return as_text("Standard error of the noise", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Standard error of the noise", self.facts())
+    def heading(self) -> str:
+        return "Standard error of the noise"

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from discreet.display import Facts
+from discreet.result import Result
 from discreet.studies.figure import Figure
 from discreet.studies.page import markdown_table, part_rows, shown_figure, shown_rows
 from discreet.studies.study import Part, Progress, Study, StudyResult, run
@@ -19,20 +21,21 @@ really guarantees, *certified* is what discreet does by default. Differences are
 
 
 @dataclass(frozen=True)
-class GalleryResult:
+class GalleryResult(Result):
     """What a run of all studies left behind: one page in two forms, and the result of every study."""
 
     page: Path | None
     markdown: Path
     studies: tuple[StudyResult, ...]
 
-    def __str__(self) -> str:
+    def heading(self) -> str:
         computed = sum(study.computed for study in self.studies)
         skipped = sum(study.skipped for study in self.studies)
-        lines = [f"{len(self.studies)} studies: {computed} cells computed, {skipped} taken from earlier runs"]
-        lines += [f"  page    {self.page}"] if self.page else []
-        lines += [f"  text    {self.markdown}"]
-        return "\n".join([*lines, *(f"  study   {study.page}" for study in self.studies)])
+        return f"{len(self.studies)} studies: {computed} cells computed, {skipped} taken from earlier runs"
+
+    def facts(self) -> Facts:
+        page = [("page", str(self.page))] if self.page else []
+        return [*page, ("text", str(self.markdown)), *(("study", str(study.page)) for study in self.studies)]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data."""

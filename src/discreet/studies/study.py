@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from discreet import requirements
+from discreet.display import Facts
 from discreet.errors import InvalidParameter
+from discreet.result import Result
 from discreet.studies.figure import Figure
 
 __all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run"]
@@ -115,7 +117,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class StudyResult:
+class StudyResult(Result):
     """What a run left behind: the page, the CSV file and rows of every part, and the figures."""
 
     paper: str
@@ -126,12 +128,12 @@ class StudyResult:
     skipped: int
     rows: Mapping[str, list[Row]] = field(repr=False)
 
-    def __str__(self) -> str:
-        lines = [f"{self.paper}: {self.computed} cells computed, {self.skipped} taken from earlier runs"]
-        lines += [f"  page    {self.page}"]
-        lines += [f"  table   {path}" for path in self.tables.values()]
-        lines += [f"  figure  {path}" for path in self.figures]
-        return "\n".join(lines)
+    def heading(self) -> str:
+        return f"{self.paper}: {self.computed} cells computed, {self.skipped} taken from earlier runs"
+
+    def facts(self) -> Facts:
+        tables = [("table", str(path)) for path in self.tables.values()]
+        return [("page", str(self.page)), *tables, *(("figure", str(path)) for path in self.figures)]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data."""
