@@ -248,7 +248,7 @@ class _Reader:
                 if key in _REQUIRED and key not in entry and not (ask == "histogram" and key == "edges"):
                     raise self.error(where, f"{ask} needs {key} = ….")
             for key, value in entry.items():
-                if (wrong := complaint(key, value)) is not None:
+                if (wrong := complaint(ask, key, value)) is not None:
                     raise self.error(f"{where}.{key}", wrong)
             name = entry.get("name", f"{ask}-{position + 1}")
             if not isinstance(name, str) or name in names:

@@ -43,6 +43,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "rows_at_least": _WHOLE,
     "expected_rows": _WHOLE,
     "spread": _FLAG,
+    "compare_means.spread": (_number, "a number: the standard deviation to plan for"),
     "recursive": _FLAG,
     "unit_sum": (
         lambda value: isinstance(value, dict) and {"low", "high", "grid"} <= set(value) <= {"low", "high", "grid"},
@@ -51,14 +52,14 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def complaint(name: str, value: Any) -> str | None:
-    """What is wrong with the form of a setting; None where nothing is, or where its question judges it.
+def complaint(ask: str, name: str, value: Any) -> str | None:
+    """What is wrong with the form of a question's setting; None where nothing is, or where the question judges it.
 
     Examples
     --------
-    >>> complaint("expected_rows", "6,000")
+    >>> complaint("mean", "expected_rows", "6,000")
     "expected_rows = '6,000' must be a whole number above 0, such as 4000."
-    >>> complaint("expected_rows", 6000)
+    >>> complaint("mean", "expected_rows", 6000)
     """
-    fits, words = _FORMS.get(name, (lambda _: True, ""))
+    fits, words = _FORMS.get(f"{ask}.{name}", _FORMS.get(name, (lambda _: True, "")))
     return None if fits(value) else f"{name} = {value!r} must be {words}."
