@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import NoConversion
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import Law
 from discreet.profiles import Profile
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "audit_exactly",
     "audit_laws",
     "exact_loss",
+    "joined",
     "law_cells",
 ]
 
@@ -40,7 +42,7 @@ _JOINT = 1500
 
 
 @dataclass(frozen=True)
-class ExactAudit:
+class ExactAudit(Result):
     """Claimed against computed loss.
 
     Attributes
@@ -99,11 +101,8 @@ class ExactAudit:
             "passed": self.passed,
         }
 
-    def __str__(self) -> str:
-        return as_text("Exact audit", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Exact audit", self.facts())
+    def heading(self) -> str:
+        return "Exact audit"
 
 
 def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Sequence[float] = (0.0,)) -> ExactAudit:
@@ -139,7 +138,7 @@ def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> Exac
     >>> round(audit_laws(PureDP(1.0), [[one, one]]).tightness, 3)
     1.0
     """
-    return audit_cells(claim, [_joined([law_cells(a, b) for a, b in pair]) for pair in pairs])
+    return audit_cells(claim, [joined([law_cells(a, b) for a, b in pair]) for pair in pairs])
 
 
 def audit_choices(claim: Claim, pairs: Iterable[tuple[Array, Array]]) -> ExactAudit:
@@ -181,15 +180,21 @@ class Cells:
     q: Array
     light: float = _LIGHT
 
-    def loss(self, epsilons: Sequence[float]) -> tuple[float, Array]:
-        """Largest log-ratio and δ(ε), both ways round."""
+    def ratios(self) -> tuple[float, float]:
+        """Largest log-ratio, one way round and the other."""
         p, q = self.p, self.q
         heavy = (p > self.light) & (q > self.light)
         impossible = ((p > self.light) & (q <= 0)) | ((q > self.light) & (p <= 0))
-        unlike = bool(impossible.any()) or not heavy.any()
-        ratio = math.inf if unlike else float(np.abs(np.log(p[heavy] / q[heavy])).max())
+        if impossible.any() or not heavy.any():
+            return math.inf, math.inf
+        logs = np.log(p[heavy] / q[heavy])
+        return float(logs.max()), float(-logs.min())
+
+    def loss(self, epsilons: Sequence[float]) -> tuple[float, Array]:
+        """Largest log-ratio and δ(ε), both ways round."""
+        p, q = self.p, self.q
         deltas = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((p, q), (q, p))) for e in epsilons]
-        return ratio, np.array(deltas)
+        return max(self.ratios()), np.array(deltas)
 
     def merged(self, most: int) -> Cells:
         """At most so many cells: those of nearly the same ratio become one."""
@@ -203,7 +208,7 @@ class Cells:
         return Cells(np.add.reduceat(p, starts), np.add.reduceat(q, starts), self.light)
 
 
-def _joined(parts: Sequence[Cells]) -> Cells:
+def joined(parts: Sequence[Cells]) -> Cells:
     """Independent outputs together."""
     joint = parts[0]
     for part in parts[1:]:

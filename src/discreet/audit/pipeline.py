@@ -1,0 +1,369 @@
+"""Pipeline audit: everything between the data and what is published, on every table of a small world.
+
+A pipeline runs as users run it, on each table, while one script decides what its draws give. Then
+
+- what is published, and what the ledger recorded, must be the same for all tables: it may depend on the data through
+  the draws alone;
+- the loss of all draws together, from the laws that the code set up for neighbouring tables, must be within what the
+  ledger was charged;
+- the charge must be on record before the first draw, and asking again under one name must draw and spend nothing.
+
+Draws that follow others are compared given the same earlier outcomes, so losses add up as they do in adaptive
+composition. Where all draws are choices, every path is gone through and the law of the whole is exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.exact import Cells, ExactAudit, audit_cells, joined, law_cells
+from discreet.audit.transcript import Choice, Draw, Numbers, Script, scripted
+from discreet.audit.worlds import World
+from discreet.display import Facts
+from discreet.guarantees import Guarantee, PureDP
+from discreet.ledger import Ledger
+from discreet.noise.laws import GaussianLaw
+from discreet.result import Result
+
+__all__ = ["Pipeline", "PipelineAudit", "audit_pipeline"]
+
+Array = NDArray[np.float64]
+_SIZES = (1.0, 30.0, 0.01)
+"""Spreads of the numbers that scripts give, in units of the data."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Something that reads data, spends a budget and publishes.
+
+    Attributes
+    ----------
+    name
+        What is audited.
+    run
+        From a table and a ledger to what is published.
+    world
+        Small tables, and which of them are neighbours.
+    budget
+        The budget of the ledger, which the run spends in whole or in part.
+    covers
+        Public names that this pipeline stands for.
+    tight
+        Whether the world holds neighbours that reach the charge.
+    all_paths
+        Whether all draws are choices, to be gone through one by one.
+    omits
+        Whether rows are left out in secret, so that outputs are mixtures over what is kept.
+    repeats
+        Whether running again on the same ledger must draw and spend nothing.
+    """
+
+    name: str
+    run: Callable[[Any, Ledger], Any]
+    world: World
+    budget: Guarantee
+    covers: tuple[str, ...] = ()
+    tight: bool = True
+    all_paths: bool = False
+    omits: bool = False
+    repeats: bool = False
+
+
+@dataclass(frozen=True)
+class PipelineAudit(Result):
+    """What a pipeline was charged and what it lost.
+
+    Attributes
+    ----------
+    charged
+        What the ledger was charged.
+    loss
+        The charge against the largest loss between neighbours.
+    tables, pairs
+        Tables that were run, and pairs of neighbours that were compared.
+    findings
+        What differed between tables besides the outcomes of draws, and what was not paid in time.
+    """
+
+    charged: Guarantee
+    loss: ExactAudit
+    tables: int
+    pairs: int
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the loss is within the charge, and there is no finding."""
+        return self.loss.passed and not self.findings
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("charged", str(self.charged)),
+            ("tables", f"{self.tables:,}, {self.pairs:,} pairs of neighbours"),
+            ("reached", f"{100 * self.loss.tightness:.2f} % of the charge"),
+            ("findings", "none" if not self.findings else "; ".join(self.findings[:3])),
+            ("verdict", "holds" if self.passed else "EXCEEDED"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "charged": self.charged.to_dict(),
+            "loss": self.loss.to_dict(),
+            "tables": self.tables,
+            "pairs": self.pairs,
+            "findings": list(self.findings),
+            "passed": self.passed,
+        }
+
+    def heading(self) -> str:
+        return "Pipeline audit"
+
+
+def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = None) -> PipelineAudit:
+    """Run a pipeline on a small world and compare what neighbours lose with what was charged.
+
+    Parameters
+    ----------
+    pipeline
+        What to run, and where.
+    scripts
+        How many scripts of outcomes to try; more matter only where draws depend on earlier ones.
+    pairs
+        At most so many pairs of neighbours, evenly from all; by default all.
+
+    Examples
+    --------
+    >>> from discreet import Exact, Laplace, PureDP, Sensitivity, release
+    >>> from discreet.audit.worlds import row_world
+    >>> def count(rows, ledger):
+    ...     return release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace(1.0), ledger=ledger)
+    >>> audit = audit_pipeline(Pipeline("count", count, row_world(["a", "b"], most=2), PureDP(1.0)))
+    >>> audit.passed, round(audit.loss.tightness, 6)
+    (True, 1.0)
+    """
+    world = pipeline.world.cut(pairs)
+    findings: dict[str, None] = {}
+    losses: list[ExactAudit] = []
+    charged: Guarantee | None = None
+    for seed in range(1 if pipeline.all_paths or pipeline.omits else scripts):
+        runs = [list(_runs(pipeline, table, seed)) for table in world.tables]
+        findings |= dict.fromkeys(_differences(runs))
+        charged = runs[0][0].charged
+        losses.append(_worst(charged, runs, world.pairs, findings))
+    assert charged is not None
+    return PipelineAudit(charged, _largest(losses), len(world.tables), len(world.pairs), tuple(findings))
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: how likely its secret part was, its draws, what it published and recorded, and what it cost."""
+
+    secret: float
+    draws: tuple[Draw, ...]
+    answers: tuple[Any, ...]
+    shown: str
+    charged: Guarantee
+    findings: tuple[str, ...]
+
+
+def _runs(pipeline: Pipeline, table: Any, seed: int) -> Iterator[_Run]:
+    """One run; or one for every set of rows that may be kept; or one for every path of choices."""
+    if pipeline.omits:
+        for kept in itertools.product((False, True), repeat=pipeline.world.rows(table)):
+            yield _run(pipeline, table, Script(seed, kept=kept))
+    elif pipeline.all_paths:
+        first = _run(pipeline, table, Script(seed))
+        ways = [range(int(np.isfinite(draw.logs).sum())) for draw in first.draws if isinstance(draw, Choice)]
+        for path in itertools.product(*ways):
+            yield _run(pipeline, table, Script(seed, path=path))
+    else:
+        yield _run(pipeline, table, Script(seed, _SIZES[seed % len(_SIZES)]))
+
+
+def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
+    findings = []
+
+    def paid() -> None:
+        if ledger.spent() == nothing:
+            findings.append("nothing was on record at the first draw")
+
+    script.before = paid
+    with scripted(script):
+        ledger = Ledger(":memory:", pipeline.budget, neighbours=pipeline.world.neighbours, unit=pipeline.world.unit)
+        nothing = ledger.spent()
+        published = pipeline.run(table, ledger)
+        charged, drawn = ledger.spent(), len(script.draws)
+        if pipeline.repeats:
+            again = pipeline.run(table, ledger)
+            if len(script.draws) > drawn or _shown(again) != _shown(published):
+                findings.append("asking again drew again")
+            if ledger.spent() != charged:
+                findings.append("asking again was charged again")
+    shown = json.dumps([_shown(published), [_shown(spend) for spend in ledger.events()]], sort_keys=True)
+    return _Run(script.secret, tuple(script.draws), tuple(script.answers), shown, charged, tuple(findings))
+
+
+_OWN = {"release_id", "created", "request", "hash"}
+"""Facts of a release that are random or about time, and what follows from them."""
+
+
+def _shown(published: Any) -> Any:
+    """What was published, as JSON-ready data."""
+    if hasattr(published, "to_dict"):
+        return _shown(published.to_dict())
+    if isinstance(published, Mapping):
+        return {str(key): _shown(value) for key, value in published.items() if key not in _OWN}
+    if isinstance(published, np.ndarray | np.generic):
+        return _shown(published.tolist())
+    if isinstance(published, list | tuple):
+        return [_shown(one) for one in published]
+    return published if isinstance(published, str | int | float | None) else str(published)
+
+
+def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
+    """What is not the same for all tables, though every draw gave the same."""
+    every = [one for several in runs for one in several]
+    first: dict[tuple[str, ...], _Run] = {}
+    for one in every:
+        yield from one.findings
+        like = first.setdefault(tuple(map(str, one.answers)), one)
+        if [draw.shape for draw in one.draws] != [draw.shape for draw in like.draws]:
+            yield "draws differ in kind or number"
+        elif one.shown != like.shown:
+            yield "published or recorded facts differ"
+    if len({one.charged for one in every}) > 1:
+        yield "charges differ"
+    if len({len(one.draws) for one in every}) > 1:
+        yield "draws differ in kind or number"
+
+
+# ---- losses ---------------------------------------------------------------------------------------------------------
+
+
+def _worst(
+    claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]], findings: dict[str, None]
+) -> ExactAudit:
+    """The charge against the largest loss between neighbours."""
+    found = []
+    for here, there in pairs:
+        first, second = runs[here], runs[there]
+        if len(first) > 1 or len(second) > 1:
+            found.append(audit_cells(claim, [_mixtures(first, second)]))
+        elif [draw.shape for draw in first[0].draws] == [draw.shape for draw in second[0].draws]:
+            found.append(_compared(claim, first[0].draws, second[0].draws))
+    return _largest(found)
+
+
+def _largest(audits: Sequence[ExactAudit]) -> ExactAudit:
+    """All of them in one: the largest loss found anywhere."""
+    epsilons = [one.found_epsilon for one in audits if one.found_epsilon is not None]
+    return ExactAudit(
+        audits[0].claimed_epsilon,
+        max(epsilons, default=None),
+        audits[0].claimed_deltas,
+        tuple(float(delta) for delta in np.max([one.found_deltas for one in audits], axis=0)),
+    )
+
+
+def _compared(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -> ExactAudit:
+    """Draws one after another: pure losses add up, all others are joined."""
+    parts = list(_parts(first, second))
+    if isinstance(claim, PureDP):
+        ratios = [part.ratios() for part in parts]
+        found = max(sum(ratio[way] for ratio in ratios) for way in (0, 1)) if ratios else 0.0
+        return ExactAudit(claim.epsilon, float(found), (), ())
+    return audit_cells(claim, [joined(parts) if parts else Cells(np.ones(1), np.ones(1))])
+
+
+def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
+    """Cells of every number or choice whose law the neighbours change; normal numbers are turned into one."""
+    square = 0.0
+    for here, there in zip(first, second, strict=True):
+        if isinstance(here, Choice) and isinstance(there, Choice):
+            yield _choice_cells(here, there)
+        elif isinstance(here, Numbers) and isinstance(there, Numbers):
+            for a, b in zip(_each(here.law), _each(there.law), strict=True):
+                if a[:2] == b[:2] and a[0] is GaussianLaw:
+                    square += float((a[2] - b[2]) / Fraction(a[1])) ** 2
+                elif a != b:
+                    yield _number_cells(*_from_zero(a, b))
+    if square:
+        yield _number_cells((GaussianLaw, 1.0, Fraction(0)), (GaussianLaw, 1.0, Fraction(math.sqrt(square))))
+
+
+_Number = tuple[Any, ...]
+"""The law of one number: its class, scale and exact location, and bounds where it has them."""
+
+
+def _each(law: Any) -> list[_Number]:
+    shape = law.shape
+    exact = getattr(law, "_noise", law)._location.broadcast(shape)
+    ends = (law.lower, law.upper) if hasattr(law, "lower") else ()
+    scales, *bounds = (np.broadcast_to(values, shape).ravel().tolist() for values in (law.scale, *ends))
+    places = [exact.exact(index) for index in range(len(scales))]
+    return list(zip([type(law)] * len(scales), scales, places, *bounds, strict=True))
+
+
+def _from_zero(a: _Number, b: _Number) -> tuple[_Number, _Number]:
+    """Both laws moved so that the first is at zero, where nothing bounds them: only the distance matters."""
+    return (a, b) if len(a) > 3 else ((*a[:2], Fraction(0)), (*b[:2], b[2] - a[2]))
+
+
+@lru_cache(maxsize=4096)
+def _number_cells(a: _Number, b: _Number) -> Cells:
+    here, there = (kind(place, scale, *bounds) for kind, scale, place, *bounds in (a, b))
+    return law_cells(here, there)
+
+
+def _choice_cells(first: Choice, second: Choice) -> Cells:
+    """Places that both choices weigh evenly, together."""
+    starts = np.union1d(first.starts, second.starts)
+    end = int(max(one.starts[-1] + one.widths[-1] for one in (first, second)))
+    widths = np.diff(np.append(starts, end))
+    p, q = (widths * np.exp(one.logs[np.searchsorted(one.starts, starts, side="right") - 1]) for one in (first, second))
+    return Cells(p, q, light=0.0)
+
+
+def _mixtures(first: Sequence[_Run], second: Sequence[_Run]) -> Cells:
+    """Outputs of neighbours where the run itself was one of many: by secret rows, or by the path of choices."""
+    runs = (*first, *second)
+    if all(one.secret == 1.0 for one in runs):
+        masses = np.array([_path_chance(one) for one in runs])
+        return Cells(masses[: len(first)], masses[len(first) :], light=0.0)
+    draws = [one.draws[0] for one in runs]
+    laws = [draw.law for draw in draws if isinstance(draw, Numbers)]
+    if laws:
+        edges = np.unique(np.concatenate([np.asarray(law.quantile(_LEVELS)) for law in laws]))
+        cells = [np.diff(np.concatenate([[0.0], np.asarray(law.cdf(edges)), [1.0]])) for law in laws]
+    else:
+        cells = [np.exp(draw.logs) for draw in draws if isinstance(draw, Choice)]
+    weighed = np.array([one.secret * cell for one, cell in zip(runs, cells, strict=True)])
+    return Cells(weighed[: len(first)].sum(axis=0), weighed[len(first) :].sum(axis=0), light=_LIGHT if laws else 0.0)
+
+
+_LIGHT = 1e-8
+_LEVELS = np.linspace(0.0001, 0.9999, 2001)
+
+
+def _path_chance(run: _Run) -> float:
+    """Probability of the whole path."""
+    total = 0.0
+    for draw, place in zip(run.draws, run.answers, strict=True):
+        assert isinstance(draw, Choice)
+        total += float(draw.logs[np.searchsorted(draw.starts, place, side="right") - 1])
+    return math.exp(total)

@@ -1,0 +1,212 @@
+"""Release pipelines: every statistic through `discreet.release`, and every mechanism on a statistic that suits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.pipeline import Pipeline
+from discreet.audit.worlds import row_world
+from discreet.guarantees import GaussianDP, Guarantee, PureDP
+from discreet.ledger import Ledger
+from discreet.mechanisms import (
+    BoundaryInflatedLaplace,
+    BoundedCovariance,
+    BoundedLaplace,
+    BoundedProportions,
+    Clipped,
+    ExponentialMechanism,
+    Gaussian,
+    JamesSteinGaussian,
+    Laplace,
+    Mechanism,
+    PermuteAndFlip,
+    QuantileChoice,
+    RankDeficientGaussian,
+    ReportNoisyMax,
+    TiedPair,
+)
+from discreet.mechanisms.table_choice import best_table_mechanism
+from discreet.releases import Exact, release
+from discreet.schema import Bounds
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.statistics import (
+    CorrelationMatrix,
+    Count,
+    Covariance,
+    CovarianceMatrix,
+    Mean,
+    PooledCovariance,
+    PooledVariance,
+    Proportion,
+    ProportionVector,
+    StandardDeviation,
+    Sum,
+    SumAndCount,
+    Variance,
+)
+from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.modes import Mode
+from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.quantiles import Quantiles
+from discreet.statistics.tables import ContingencyTable
+
+__all__ = ["release_pipelines"]
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+ONE, NORMAL = PureDP(1.0), GaussianDP(1.0)
+LETTERS = ("a", "b", "c")
+NUMBERS = [3.0, 1.0, 2.5, 99.0]
+CORNERS = [(1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (7.0, -7.0)]
+Protect = Callable[[Exact], Mechanism]
+Prepare = Callable[[Any], Any]
+
+
+def release_pipelines() -> Iterator[Pipeline]:
+    """Statistics by Laplace noise (or their own choice), under the relations they have; then mechanisms."""
+    for neighbours in (ADD, REPLACE):
+        for statistic, records, prepare in _statistics(neighbours):
+            yield _pipeline(statistic, records, prepare, _laplace, neighbours, ONE)
+        for statistic, records, mechanism, protect in _chosen():
+            yield _pipeline(statistic, records, _same, protect, neighbours, ONE, mechanism=mechanism)
+    yield from _tables()
+    yield from _choices()
+    yield from _bounded()
+
+
+def _laplace(exact: Exact) -> Mechanism:
+    return Laplace.calibrate(ONE, exact.sensitivity)
+
+
+def _pipeline(
+    statistic: Any,
+    records: list[Any],
+    prepare: Prepare,
+    protect: Protect,
+    neighbours: Neighbours,
+    spent: Guarantee,
+    *,
+    mechanism: str = "Laplace",
+    tight: bool = True,
+) -> Pipeline:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        exact = statistic.exact(prepare(rows), neighbours=neighbours)
+        return release(exact, protect(exact), ledger=ledger, request="r")
+
+    name = f"{type(statistic).__name__} by {mechanism}, {neighbours.value.replace('_', '/')}"
+    covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
+    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance) or (
+        isinstance(statistic, MeanAndVariance) and neighbours is REPLACE  # sums and squares do not move most together
+    )
+    world = row_world(records, most=3, neighbours=neighbours)
+    return Pipeline(name, run, world, spent, covers, tight=tight and not loose, repeats=True)
+
+
+def _same(rows: Any) -> Any:
+    return rows
+
+
+def _matrix(rows: Any) -> Any:
+    return np.array(rows, dtype=float).reshape(-1, 2)
+
+
+def _columns(rows: Any) -> Any:
+    return tuple(map(np.array, zip(*rows, strict=True)))
+
+
+def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare]]:
+    ends = (1.0, 3.0)
+    for statistic in (
+        Sum(bounds=ends),
+        SumAndCount(bounds=ends),
+        NoisyAverage(bounds=ends),
+        MeanAndVariance(bounds=ends),
+    ):
+        yield statistic, NUMBERS, _same
+    yield Count(), [True, False], _same
+    yield ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
+    if neighbours is ADD:
+        return
+    square = ((0, 1), (0, 1))
+    for public in (Mean(bounds=ends), Variance(bounds=ends), StandardDeviation(bounds=ends)):
+        yield public, NUMBERS, _same
+    yield Proportion(), [True, False], _same
+    yield ProportionVector(categories=LETTERS), list(LETTERS), _same
+    for pairs in (Covariance(bounds=square), CovarianceMatrix(bounds=square), CorrelationMatrix(bounds=square)):
+        yield pairs, CORNERS, _matrix
+    cells = [(*corner, cell) for corner in CORNERS[:3] for cell in (0, 1)]
+    yield PooledCovariance(bounds=square, cells=(0, 1)), cells, _columns
+    points = [(a, cell) for a in (1.0, 0.0) for cell in (0, 1)]
+    yield PooledVariance(bounds=(0, 1), cells=(0, 1)), points, _columns
+
+
+def _chosen() -> Iterator[tuple[Any, list[Any], str, Protect]]:
+    """Statistics that are choices."""
+    yield Mode(categories=LETTERS), list(LETTERS), "ExponentialMechanism", _sharpest(ExponentialMechanism)
+    for probabilities, recursive in ((0.5, False), ((0.25, 0.5, 0.75), True)):
+        ranks = Quantiles(probabilities=probabilities, bounds=Bounds(0, 4, grid=1), recursive=recursive)
+        name = "QuantileChoice" + (", recursive" if recursive else "")
+        yield ranks, [4.0, 0.0, 1.0, 99.0], name, _sharpest(QuantileChoice, statistic=ranks)
+
+
+def _tables() -> Iterator[Pipeline]:
+    """Post-processed tables: what is published follows from the noisy cells and from public facts."""
+    table = ContingencyTable({"letter": list(LETTERS)})
+    best = best_table_mechanism(NORMAL, table, neighbours=REPLACE, n=3, integers=True).mechanism
+    simplex: dict[str, Any] = {"kind": Gaussian, "clip": "simplex", "rank_deficient": True}
+    made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
+        "Gaussian": (ADD, NORMAL, lambda exact: Gaussian.calibrate(NORMAL, exact.sensitivity)),
+        "RankDeficientGaussian": (
+            REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),
+        ),
+        "JamesSteinGaussian": (ADD, NORMAL, lambda exact: JamesSteinGaussian.calibrate(NORMAL, exact.sensitivity)),
+        "Clipped": (ADD, ONE, lambda exact: Clipped.calibrate(ONE, exact.sensitivity, kind=Laplace)),
+        "Clipped, simplex": (
+            REPLACE, NORMAL, lambda exact: Clipped.calibrate(NORMAL, exact.sensitivity, **simplex),
+        ),
+        "best_table_mechanism": (REPLACE, NORMAL, lambda exact: best),
+    }  # fmt: skip
+    for name, (neighbours, spent, protect) in made.items():
+        yield _pipeline(table, list(LETTERS), lambda rows: {"letter": rows}, protect, neighbours, spent, mechanism=name)
+
+
+def _sharpest(kind: Any, **options: Any) -> Protect:
+    return lambda exact: kind.calibrate(ONE, exact.sensitivity, **options)
+
+
+def _choices() -> Iterator[Pipeline]:
+    mode = Mode(categories=LETTERS)
+    kinds: dict[str, Protect] = {
+        "PermuteAndFlip": _sharpest(PermuteAndFlip),
+        "ReportNoisyMax": _sharpest(ReportNoisyMax),
+        "ReportNoisyMax, exponential": _sharpest(ReportNoisyMax, noise="exponential"),
+    }
+    for name, protect in kinds.items():
+        for neighbours in (ADD, REPLACE):
+            yield _pipeline(mode, list(LETTERS), _same, protect, neighbours, ONE, mechanism=name)
+
+
+def _bounded() -> Iterator[Pipeline]:
+    """Noise with public bounds; the worst truths are at a bound, and vectors are charged for all coordinates."""
+    mean, shares = Mean(bounds=(0, 1)), ProportionVector(categories=LETTERS)
+    for kind in (BoundedLaplace, BoundaryInflatedLaplace):
+        protect = _sharpest(kind, bounds=(0, 1))
+        yield _pipeline(mean, [0.0, 1.0, 0.5], _same, protect, REPLACE, ONE, mechanism=kind.__name__)
+    for method in ("simplex", "rescale", "all_but_one", "universal_histogram"):
+        protect = _sharpest(BoundedProportions, method=method)
+        name = f"BoundedProportions, {method}"
+        yield _pipeline(shares, list(LETTERS), _same, protect, REPLACE, ONE, mechanism=name, tight=False)
+    pair = Sensitivity(l1=0.4)
+
+    def tied(rows: Any, ledger: Ledger) -> Any:
+        share = rows.count("a") / 5
+        mechanism = TiedPair.calibrate(ONE, pair, bounds=((0, 1), (0, 1)), total=1.0)
+        return release(Exact([share, 1 - share], pair), mechanism, ledger=ledger, request="r")
+
+    yield Pipeline("TiedPair", tied, row_world(["a", "b"], most=3), ONE, ("TiedPair",), repeats=True)
+    matrix = CovarianceMatrix(bounds=((0, 1), (0, 1)), n=3)
+    changes = tuple(float(change) for change in matrix.coordinate_sensitivities(neighbours=REPLACE))
+    protect = _sharpest(BoundedCovariance, changes=changes, variance_bounds=((0, 0.375), (0, 0.375)))
+    yield _pipeline(matrix, CORNERS, _matrix, protect, REPLACE, ONE, mechanism="BoundedCovariance", tight=False)

@@ -1,0 +1,199 @@
+"""Session pipelines: every question of a session, from rows to what is published, on worlds of a few rows or units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from discreet.audit.pipeline import Pipeline
+from discreet.audit.worlds import World, row_world, unit_world
+from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.ledger import Ledger
+from discreet.omission import Omission, OutlierSuppression, PoissonSample
+from discreet.omission.outliers import AbsoluteDistance
+from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.sensitivity import Neighbours
+from discreet.session import Session
+
+__all__ = ["session_pipelines", "table_of"]
+
+Ask = Callable[[Session, Guarantee], Any]
+ONE = PureDP(1.0)
+
+COLUMNS: dict[str, Bounds | Categories] = {
+    "arm": Categories(["A", "B", "C"], nulls="=A", unknown="=A"),
+    "x": Bounds(0, 2, grid=1, nulls=0),
+    "y": Bounds(-1, 1, grid=0.5, nulls=0),
+    "half": Categories(["L", "R"], nulls="=L", unknown="=L"),
+}
+
+
+def _row(arm: Any, x: Any, y: Any) -> dict[str, Any]:
+    return {"arm": arm, "x": x, "y": y, "half": "R" if arm == "A" else "L"}
+
+
+RECORDS = [_row("A", 2.0, 1.0), _row("B", 0.0, -1.0), _row("C", 99.0, 7.0), _row(None, None, None)]
+"""Rows at and beyond the bounds; the first one moves most."""
+UNITS = [
+    [_row("A", 2.0, 1.0)] * 2 + [_row("B", 2.0, 1.0)] * 2,
+    [_row(arm, 99.0, 9.0) for arm in ("A", "B", "C") for _ in range(3)],
+    [_row("C", 0.0, -1.0)],
+    [_row(None, None, None)] * 2 + [_row("Z", 1.0, 0.0)],
+]
+"""Units up to their limits and beyond; the first one moves most."""
+LIMITS = Contribution(groups=2, rows=2)
+
+ROWS = Schema(columns=COLUMNS)
+PEOPLE = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
+
+
+def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
+    """Rows as a table; its columns have the same types where it is empty."""
+    import pyarrow
+
+    kinds = {
+        name: pyarrow.string() if isinstance(kind, Categories) else pyarrow.float64() for name, kind in COLUMNS.items()
+    }
+    if schema.unit.column is not None:
+        kinds = {schema.unit.column: pyarrow.int64(), **kinds}
+    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+
+
+def session_pipelines() -> Iterator[Pipeline]:
+    """Questions about rows and about people, under both neighbour relations, in every currency."""
+    rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
+    for name, ask in {**_questions(), **_tests(), **_comparisons()}.items():
+        yield _asked(f"{name}, one row", ask, ROWS, rows)
+    for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
+        yield _asked(f"{name}, one person", ask, PEOPLE, people)
+    yield _asked("clusters, one row", lambda s, g: _fitted(s.clusters(["x", "y"], 2, g, iterations=2)), ROWS, rows)
+    yield from _replaced()
+    yield from _currencies(people)
+    yield from _omitting()
+
+
+_LOOSE = ("quantile", "mode", "compare_means")
+"""Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
+
+
+def _asked(
+    name: str, ask: Ask, schema: Schema, world: World, spent: Guarantee = ONE, *, tight: bool = True, **options: Any
+) -> Pipeline:
+    def run(table: Any, ledger: Ledger) -> Any:
+        return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
+
+    method = name.split(",")[0].split(" ")[0]
+    repeats = method not in ("compare_means", "clusters")
+    return Pipeline(
+        f"session.{name}", run, world, spent, (f"Session.{method}",), tight=tight and method not in _LOOSE,
+        repeats=repeats, **options,
+    )  # fmt: skip
+
+
+def _fitted(model: Any) -> Any:
+    return [model.cluster_centers_, model.counts_]
+
+
+def _questions(request: str | None = "r") -> dict[str, Ask]:
+    """By the name of the method, and what else it is given."""
+    return {
+        "count": lambda s, g: s.count(g, request=request),
+        "count by arm": lambda s, g: s.count(g, by="arm", request=request),
+        "sum": lambda s, g: s.sum("x", g, request=request),
+        "sum by arm": lambda s, g: s.sum("y", g, by="arm", request=request),
+        "mean": lambda s, g: s.mean("x", g, request=request),
+        "mean by arm, with spread": lambda s, g: s.mean("x", g, by="arm", spread=True, request=request),
+        "proportion": lambda s, g: s.proportion("arm", "A", g, request=request),
+        "variance": lambda s, g: s.variance("y", g, request=request),
+        "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
+        "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),
+        "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=request),
+        "quantile, with interval": lambda s, g: s.quantile("x", 0.5, g, interval=0.9, request=request),
+        "histogram": lambda s, g: s.histogram("x", g, edges=[0, 1, 2], request=request),
+        "table": lambda s, g: s.table(["arm"], g, request=request),
+        "mode": lambda s, g: s.mode("arm", g, request=request),
+    }
+
+
+def _of_units() -> dict[str, Ask]:
+    """Sums per unit in place of rows, and other limits."""
+    sums, three = Bounds(0, 3, grid=1), Contribution(total=3)
+    return {
+        "sum of units": lambda s, g: s.sum("x", g, unit_sum=sums, request="r"),
+        "sum of units by arm": lambda s, g: s.sum("x", g, by="arm", unit_sum=sums, request="r"),
+        "mean of units": lambda s, g: s.mean("x", g, unit_sum=sums, spread=True, request="r"),
+        "quantile of units": lambda s, g: s.quantile("x", 0.5, g, unit_sum=sums, request="r"),
+        "count by arm, three rows in all": lambda s, g: s.count(g, by="arm", contribution=three, request="r"),
+    }
+
+
+def _tests() -> dict[str, Ask]:
+    """Tests: a table, and conclusions from it."""
+    return {
+        "goodness_of_fit": lambda s, g: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, request="r"),
+        "homogeneity": lambda s, g: s.homogeneity("arm", "half", g, request="r"),
+        "independence": lambda s, g: s.independence(["arm", "half"], g, request="r"),
+    }
+
+
+def _comparisons(**options: Any) -> dict[str, Ask]:
+    """Means of two arms: directly, and (for units that an id tells apart) from partitions."""
+    asked: dict[str, Ask] = {"compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g)}
+    if options:
+        asked["compare_means, noise_aware"] = lambda s, g: s.compare_means(
+            "x", by="half", guarantee=g, method="noise_aware", **options
+        )
+    return asked
+
+
+def _replaced() -> Iterator[Pipeline]:
+    """One of three rows, or of two people, replaced: sizes are public."""
+    one = Neighbours.REPLACE_ONE
+    schema = Schema(columns=COLUMNS, neighbours=one, size=3)
+    world = row_world(RECORDS, most=3, neighbours=one)
+    asked = {
+        **_questions(),
+        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private"),
+        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request="r"),
+    }
+    for name, ask in asked.items():  # the number of rows is public, so that nothing moves their count
+        yield _asked(f"{name}, a row replaced", ask, schema, world, tight=name != "count")
+    schema = Schema(columns=COLUMNS, neighbours=one, size=2, unit=PEOPLE.unit)
+    world = unit_world(UNITS, most=2, neighbours=one)
+    for name in ("count", "sum by arm", "mean", "table", "quantile"):
+        yield _asked(f"{name}, a person replaced", _questions()[name], schema, world, tight=False)
+
+
+def _currencies(people: World) -> Iterator[Pipeline]:
+    """The same in guarantees that are met by normal noise, and a session that asks several things."""
+    for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
+        for name in ("sum by arm", "mode"):
+            kind = type(spent).__name__
+            yield _asked(f"{name}, one person, {kind}", _questions()[name], PEOPLE, people, spent, tight=False)
+
+    def several(session: Session, whole: Guarantee) -> Any:
+        shares = whole.split(4)
+        asked = ("count", "sum by arm", "quantile", "table")
+        return [_questions(None)[name](session, share) for name, share in zip(asked, shares, strict=True)]
+
+    def run(table: Any, ledger: Ledger) -> Any:
+        return several(Session(table_of(table, PEOPLE), PEOPLE, ledger=ledger), ONE)
+
+    yield Pipeline("session, four questions, one person", run, people, ONE, ("Session", "Ledger"), tight=False)
+
+
+def _omitting() -> Iterator[Pipeline]:
+    """Questions behind a step that leaves out rows: outputs are mixtures over what is kept."""
+    world = row_world(RECORDS[:3], most=2)
+    steps: dict[str, Omission] = {
+        "sampled": PoissonSample(0.5),
+        "suppressed": OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 2)), columns=("x",)),
+    }
+    asked: dict[str, Ask] = {"count": _questions()["count"], "sum": _questions()["sum"], "mode": _questions()["mode"]}
+    for (how, step), (name, ask) in product(steps.items(), asked.items()):
+        behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
+        tight = how == "sampled" and name != "mode"
+        made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=True)
+        yield replace(made, covers=("Session.omitting", type(step).__name__))

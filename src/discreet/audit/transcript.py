@@ -1,0 +1,230 @@
+"""Transcript: what a pipeline draws, with the law of every draw, while a script decides the outcomes.
+
+Noise enters through few doors: numbers from a law, choices among candidates, places on a grid, and rows that are kept
+in secret. Inside `scripted` an answer stands in each of them: the code that really runs sets up its laws from the data,
+the script says what came out, and both are written down. Everything else that is random (starting centres, partitions,
+salts) repeats, so that two runs differ in their data only.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.clustering import kmedian
+from discreet.mechanisms import quantile
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.noisy_max import ReportNoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.noise.bounded_laws import ClampedLaplaceLaw
+from discreet.noise.law import Law
+from discreet.noise.laws import LocationLaw, TruncatedLaplaceLaw
+from discreet.omission import step
+
+__all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Independent numbers, one law each."""
+
+    law: Law
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What both neighbours must have in common."""
+        return type(self.law).__name__, self.law.shape
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of many places: runs of ``widths`` places from ``starts`` on, each place with log-probability ``logs``."""
+
+    starts: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    logs: Array
+
+    @classmethod
+    def of(cls, weights: Any) -> Choice:
+        """Candidates by their log-weights."""
+        logs = np.asarray(weights, dtype=float)
+        return cls.among(np.arange(logs.size), np.ones(logs.size, np.int64), logs)
+
+    @classmethod
+    def among(cls, starts: NDArray[np.int64], widths: NDArray[np.int64], weights: Array) -> Choice:
+        """Places by their log-weights."""
+        some = widths > 0
+        starts, widths, weights = starts[some], widths[some], weights[some]
+        top = weights.max()
+        whole = top + math.log(float((widths * np.exp(weights - top)).sum()))
+        return cls(starts, widths, weights - whole)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What both neighbours must have in common."""
+        return "choice", int(self.starts[0]), int(self.starts[-1] + self.widths[-1])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows kept in secret, each with its own probability; the outcome is not published."""
+
+    chances: Array
+
+
+Draw = Numbers | Choice
+
+
+@dataclass
+class Script:
+    """Decides what every draw gives, from public facts alone, and writes down the laws.
+
+    Parameters
+    ----------
+    seed
+        Numbers and choices follow from it.
+    size
+        Spread of the numbers.
+    path
+        The first choices, where they are to be gone through one by one.
+    kept
+        Which rows stay, where some are left out.
+    before
+        Called before the first draw.
+    """
+
+    seed: int = 0
+    size: float = 1.0
+    path: Sequence[int] = ()
+    kept: Sequence[bool] = ()
+    before: Callable[[], None] = lambda: None
+    draws: list[Draw] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    secret: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._stream = np.random.default_rng(self.seed)
+
+    def numbers(self, law: Law, size: Any) -> Any:
+        """Numbers on the law's grid and in its support, which are public."""
+        front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
+        shape = (*front, *law.shape)
+        drawn = self._stream.normal(scale=self.size, size=shape)
+        on_grid = np.floor(drawn / law.grid + 0.5) * law.grid  # type: ignore[attr-defined]
+        value = np.clip(on_grid, *law.support)
+        self._note(Numbers(law), value.tolist())
+        return float(value) if value.ndim == 0 else value
+
+    def choice(self, draw: Choice) -> int:
+        """A place that has a chance."""
+        made = sum(isinstance(one, Choice) for one in self.draws)
+        if made < len(self.path):
+            possible = np.flatnonzero(np.isfinite(draw.logs))
+            place = int(draw.starts[possible[self.path[made]]])
+        else:
+            runs = np.flatnonzero(np.isfinite(draw.logs))
+            low, high = int(draw.starts[runs[0]]), int(draw.starts[runs[-1]] + draw.widths[runs[-1]])
+            place = int(self._stream.integers(low, high))
+        self._note(draw, place)
+        return place
+
+    def keep(self, chances: Array) -> NDArray[np.bool_]:
+        """The rows that the script keeps; how likely that was is written down."""
+        outcome = np.array(self.kept[: chances.size], dtype=bool)
+        self.secret *= float(np.prod(np.where(outcome, chances, 1 - chances)))
+        return outcome
+
+    def _note(self, draw: Draw, answer: Any) -> None:
+        if not self.draws:
+            self.before()
+        self.draws.append(draw)
+        self.answers.append(answer)
+
+
+class _ByPlace(np.random.Generator):
+    """A generator whose arrays start anew: what a row gets depends on its place alone, not on who came before.
+
+    Neighbours differ in the last row of an array, so all others keep what they got.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(np.random.PCG64(seed))
+        self._seed = seed
+
+    def integers(self, *arguments: Any, size: Any = None, **options: Any) -> Any:
+        if size is None:
+            return super().integers(*arguments, **options)
+        anew: Any = np.random.Generator(np.random.PCG64(self._seed))
+        return anew.integers(*arguments, size=size, **options)
+
+
+@contextmanager
+def scripted(script: Script) -> Iterator[Script]:
+    """Let a script stand in every door through which noise enters; what else is random repeats."""
+    stream = np.random.default_rng(script.seed + 1)
+    with ExitStack() as stack:
+        for owner, name, stand_in in (
+            *((law, "sample", _sample(law, script)) for law in (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw)),
+            *(
+                (kind, "choose", _chosen(kind, script))
+                for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
+            ),
+            (quantile._Classes, "draw", _placed(script)),
+            (kmedian, "choose", _weighed(script)),
+            (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
+            (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
+            (secrets, "token_hex", lambda size=32: "5a" * size),
+            (secrets, "randbits", lambda bits: int(stream.integers(0, 2 ** min(bits, 62)))),
+            (secrets, "randbelow", lambda below: int(stream.integers(0, below))),
+        ):
+            stack.enter_context(patch.object(owner, name, stand_in))
+        yield script
+
+
+def _sample(owner: Any, script: Script) -> Callable[..., Any]:
+    original = owner.sample
+
+    def sample(self: Any, size: Any = None, *, rng: Any = None, **options: Any) -> Any:
+        if rng is not None:
+            return original(self, size, rng=rng, **options)
+        return script.numbers(self, size)
+
+    return sample
+
+
+def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
+    original = owner.choose
+
+    def choose(self: Any, scores: Any, *, rng: Any = None) -> Any:
+        if rng is not None:
+            return original(self, scores, rng=rng)
+        with np.errstate(divide="ignore"):
+            return script.choice(Choice.of(np.log(self.probabilities(scores))))
+
+    return choose
+
+
+def _placed(script: Script) -> Callable[..., int]:
+    def draw(self: Any, factor: Fraction, rng: Any) -> int:
+        logs = np.array([-float(factor * distance) for distance in self.distances])
+        return script.choice(Choice.among(self.starts, self.widths, logs))
+
+    return draw
+
+
+def _weighed(script: Script) -> Callable[..., int]:
+    def choose(scores: Any, factor: Any, *, rng: Any = None) -> int:
+        return script.choice(Choice.of(np.asarray(scores) * float(factor)))
+
+    return choose
