@@ -327,7 +327,7 @@ def test_reopening_reads_everything_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"budget": PureDP(2.0)}, "was opened with budget"),
+        ({"budget": PureDP(2.0)}, "was opened with budget = PureDP(ε=1), not PureDP(ε=2). A ledger keeps its budget"),
         ({"budget": ApproxDP(1.0, 0.0)}, "was opened with budget"),
         ({"dataset": "other"}, "was opened with dataset = 'survey', not 'other'"),
         ({"accounting": "gdp"}, "was opened with accounting = 'pure'"),

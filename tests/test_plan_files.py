@@ -290,7 +290,17 @@ def test_ledger_commands(plan, capsys):
     assert "intact" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["ledger", "show", str(plan.parent / "none.sqlite")])
-    assert "Traceback" not in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    assert "Check the path" in told
+
+
+def test_a_reader_that_stops_reading_is_no_failure(plan):
+    command = [sys.executable, "-c", "from discreet.cli import main; main()", "plan", str(plan), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_describe_writes_names_and_types_only(plan, capsys):

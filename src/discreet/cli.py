@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from json import dumps
 from pathlib import Path
@@ -66,7 +67,7 @@ def _run(file: Path, *, again: bool = False, yes: bool = False, output: Path | N
     again
         Release everything anew and spend again, where all of it was released before.
     yes
-        Do not ask.
+        With --again: spend again without asking.
     output
         Directory for results and report.
     """
@@ -275,9 +276,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; refusals are printed without a traceback and end with status 1."""
     try:
         _app()(arguments)
+        sys.stdout.flush()
     except DiscreetError as refusal:
         print(f"discreet: {refusal}", file=sys.stderr)
         raise SystemExit(1) from None
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
     except KeyboardInterrupt:
         print("discreet: stopped; what was released so far is in the ledger.", file=sys.stderr)
         raise SystemExit(130) from None

@@ -52,9 +52,15 @@ class Terms:
         for name, wish in (("budget", budget), ("dataset", self.dataset), ("accounting", self.accounting)):
             if wish is not None and wish != recorded[name]:
                 raise LedgerMismatch(
-                    f"{path} was opened with {name} = {recorded[name]!r}, not {wish!r}. A ledger keeps its {name}: "
-                    "pass the same one or leave it out, or start a new ledger at another path."
+                    f"{path} was opened with {name} = {_worded(recorded[name])}, not {_worded(wish)}. A ledger keeps "
+                    f"its {name}: give the same one or leave it out. A new ledger at another path would count from "
+                    "nothing, which is for the owner of the data to decide."
                 )
+
+
+def _worded(term: Any) -> str:
+    """A term of a ledger as a reader writes it."""
+    return str(Guarantee.from_dict(term)) if isinstance(term, dict) else repr(term)
 
 
 class Book:
@@ -100,7 +106,8 @@ class Book:
             raise self._lost(max(witness))
         opening = None if self.journal.read_only else terms.opening()
         if opening is None:
-            raise LedgerUnavailable(f"there is no ledger at {self.path}. Pass a budget to create one.")
+            fix = "Check the path." if self.journal.read_only else "Pass a budget to create one."
+            raise LedgerUnavailable(f"there is no ledger at {self.path}. {fix}")
         return opening
 
     def _create(self, opening: dict[str, Any]) -> None:
