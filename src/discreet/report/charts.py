@@ -16,7 +16,7 @@ _WIDTH = 280  # of the panel; with its labels a phone shows it as it is, and a d
 
 def chart(release: Mapping[str, Any]) -> Any:
     """The Altair chart of a release's readings; None where there is nothing to compare."""
-    if not 1 < len(release["readings"]) <= _MOST_LABELS:
+    if not 1 < len(release["readings"]) <= _MOST_LABELS or isinstance(release["readings"][0]["estimate"], str):
         return None
     return interval_chart(release["title"], release["readings"])
 

@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import discreet
+from discreet.clustering.model import ClusterModel
 from discreet.guarantees import Guarantee
 from discreet.inference.chi_square import ChiSquareResult
+from discreet.inference.mean_difference import MeanComparison
 from discreet.ledger import Ledger
-from discreet.releases import Release
-from discreet.report.readings import readings
+from discreet.report.readings import Answered, readings
 from discreet.schema import Bounds, Schema
 from discreet.sensitivity import Neighbours
 
 __all__ = ["Answer", "report_facts"]
 
-Answer = tuple[Mapping[str, Any], Release, ChiSquareResult | None]
-"""A question as plain data (with its name, title and ask), its release, and the test made of it, if any."""
+Answer = tuple[Mapping[str, Any], Answered, ChiSquareResult | None]
+"""A question as plain data (with its name, title and ask), its answer, and the test made of a table, if any."""
 
 _MEANING = {
     "count": "How many rows there are, in all or in each group.",
@@ -33,6 +34,9 @@ _MEANING = {
     "goodness_of_fit": "Whether the shares are those expected.",
     "homogeneity": "Whether the groups are alike.",
     "independence": "Whether the two columns are independent.",
+    "mode": "The most frequent label.",
+    "compare_means": "Whether the means of the two arms differ, and by how much.",
+    "clusters": "Centres around which rows lie.",
 }
 
 
@@ -139,19 +143,39 @@ def _counted(question: Mapping[str, Any], schema: Schema) -> str | None:
 
 
 def _released(
-    question: Mapping[str, Any], release: Release, test: ChiSquareResult | None, schema: Schema
+    question: Mapping[str, Any], answer: Answered, test: ChiSquareResult | None, schema: Schema
 ) -> dict[str, Any]:
+    columns = question.get("columns", ())
     return {
         "name": question["name"],
         "title": question["title"],
         "ask": question["ask"],
         "meaning": _MEANING[question["ask"]],
         "counted": _counted(question, schema),
-        "readings": [reading.to_dict() for reading in readings(release)],
+        "readings": [
+            reading.to_dict() for reading in readings(answer, [columns] if isinstance(columns, str) else columns)
+        ],
         "test": None if test is None else test.to_dict(),
-        "guarantee": None if release.guarantee is None else _guarantee(release.guarantee, release.unit),
-        "mechanism": release.mechanism.to_dict(),
-        "sensitivity": str(release.sensitivity),
-        "release_id": release.release_id,
-        "created": release.created,
+        **_protection(answer),
     }
+
+
+def _protection(answer: Answered) -> dict[str, Any]:
+    """How an answer is protected, and where the ledger has it."""
+    if isinstance(answer, ClusterModel):
+        return {
+            "guarantee": _guarantee(answer.guarantee_, "row"),
+            "mechanism": answer.description(),
+            "sensitivity": str(answer.sensitivity),
+            "release_id": answer.release_id_,
+            "created": answer.created_,
+        }
+    found = {
+        "guarantee": None if answer.guarantee is None else _guarantee(answer.guarantee, answer.unit),
+        "release_id": answer.release_id,
+        "created": answer.created,
+    }
+    if isinstance(answer, MeanComparison):
+        equal = {"test": "equal means", "pvalue": answer.pvalue}
+        return found | {"mechanism": {"name": answer.method}, "sensitivity": None, "test": equal}
+    return found | {"mechanism": answer.mechanism.to_dict(), "sensitivity": str(answer.sensitivity)}

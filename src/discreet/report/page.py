@@ -73,7 +73,9 @@ pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem
 <dt><a href="#r{{ loop.index }}">{{ release.title }}</a></dt>
 <dd>{% if release.test %}{{ verdict(release.test) }}{% elif release.readings | length == 1 %}
 {% set estimate, noise, both = words(release.readings[0]) %}<strong>{{ estimate }}</strong> ({{
-both if has(release, "population") else noise }}){% else %}{{ release.readings | length }} numbers{% endif %}</dd>
+both if has(release, "population") else noise }}){% elif release.readings | length <= 4 %}
+{% for reading in release.readings %}{{ reading.label }} <strong>{{ words(reading)[0] }}</strong>{{
+"" if loop.last else "; " }}{% endfor %}{% else %}{{ release.readings | length }} numbers{% endif %}</dd>
 {% endfor %}</dl>
 </nav>
 <p>Every number carries noise that protects people, and its law is known. Intervals hold with 95 % confidence:

@@ -15,7 +15,7 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval."""
     known = reading["noise"] or reading["population"]
     reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
-    digits = max(0, 2 - floor(log10(reach))) if 0 < reach < inf else None  # three digits of the half width
+    digits = max(0, 1 - floor(log10(reach))) if 0 < reach < inf else None  # two digits of the half width
     noise, both = (
         "–" if one is None else f"{_shown(one['low'], digits, floor)} to {_shown(one['high'], digits, ceil)}"
         for one in (reading["noise"], reading["population"])
@@ -23,8 +23,10 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     return _shown(reading["estimate"], digits, round), noise, both
 
 
-def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) -> str:
-    """A number with so many decimals; ends of intervals are rounded outwards."""
+def _shown(value: float | str, digits: int | None, rounded: Callable[[float], int]) -> str:
+    """A number with so many decimals; ends of intervals are rounded outwards. Labels as they are."""
+    if isinstance(value, str):
+        return value
     if digits is None or not isfinite(value):
         return number(value)
     unit = 10.0**digits
@@ -35,9 +37,9 @@ def mechanism_words(release: Mapping[str, Any]) -> str:
     """How a release was protected, on one line."""
     mechanism = release["mechanism"]
     name = mechanism["name"].replace("_", " ")
-    scale = mechanism.get("scale", mechanism.get("factor"))
-    word = "scale" if "scale" in mechanism else "factor"
-    return f"{name}, {word} {number(scale)}; sensitivity {release['sensitivity']}"
+    sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
+    moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
+    return "; ".join([", ".join([name, *sizes]), *moved])
 
 
 def moment(stamp: str) -> str:
@@ -82,7 +84,7 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
         lines += [verdict(release["test"]), ""]
     lines += ["| | estimate | 95 % interval, noise | 95 % interval, noise and sampling |", "|---|---|---|---|"]
     for reading in release["readings"]:
-        lines.append(f"| {_cell(reading['label'])} | {' | '.join(reading_words(reading))} |")
+        lines.append(f"| {_cell(reading['label'])} | {' | '.join(map(_cell, reading_words(reading)))} |")
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += ["", f"Counted: {_cell(release['counted'])}."]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from discreet.clustering.model import ClusterModel
 from discreet.errors import DiscreetError
+from discreet.inference.choice import ModeRelease
 from discreet.inference.grouped import GroupedRelease
 from discreet.inference.mean_and_variance import MeanAndVarianceRelease
+from discreet.inference.mean_difference import MeanComparison
+from discreet.inference.means_and_covariances import MeansAndCovariancesRelease
 from discreet.inference.moments import MomentRelease
 from discreet.inference.noisy_average import NoisyAverageRelease
 from discreet.inference.quantiles import QuantileRelease
 from discreet.inference.results import Interval
 from discreet.inference.table_release import TableRelease
 from discreet.releases import Release
+from discreet.statistics.covariance_matrix import pairs
 from discreet.statistics.quantiles import Quantiles
 
-__all__ = ["Reading", "readings"]
+__all__ = ["Answered", "Reading", "readings"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Reading:
     label
         Of what: group, cell or quantile; empty for a single number.
     estimate
-        The number.
+        The number, or the label where a label was chosen.
     noise
         Interval for the number in the data: privacy noise alone.
     population
@@ -39,7 +45,7 @@ class Reading:
     """
 
     label: str
-    estimate: float
+    estimate: float | str
     noise: Interval | None
     population: Interval | None = None
 
@@ -53,8 +59,25 @@ class Reading:
         }
 
 
-def readings(release: Release) -> list[Reading]:
-    """All numbers of a release, in order."""
+Answered = Release | MeanComparison | ClusterModel
+"""What a question can be answered with."""
+
+
+def readings(release: Answered, columns: Sequence[str] = ()) -> list[Reading]:
+    """All numbers of an answer, in order; ``columns`` name the coordinates of centres and covariances."""
+    if isinstance(release, MeanComparison):
+        label = f"{release.treatment} − {release.against}"
+        return [Reading(label, release.estimate, None, release.confidence_interval())]
+    if isinstance(release, ClusterModel):
+        return [
+            Reading(f"centre {i + 1} · {_name(columns, j)}", float(value), None)
+            for i, centre in enumerate(release.cluster_centers_)
+            for j, value in enumerate(centre)
+        ]
+    if isinstance(release, ModeRelease):
+        return [Reading("", str(release.mode), None)]
+    if isinstance(release, MeansAndCovariancesRelease):
+        return _covariances(release, columns)
     if isinstance(release, GroupedRelease):
         return [
             Reading(_joined(label, part.label), part.estimate, part.noise, part.population)
@@ -72,6 +95,23 @@ def readings(release: Release) -> list[Reading]:
     if isinstance(release, MomentRelease):
         return [Reading("", float(np.asarray(release.value)), release.confidence_interval(), _population(release))]
     return _plain(release)
+
+
+def _name(columns: Sequence[str], position: int) -> str:
+    return columns[position] if position < len(columns) else str(position + 1)
+
+
+def _covariances(release: MeansAndCovariancesRelease, columns: Sequence[str]) -> list[Reading]:
+    matrix, interval = release.matrix, release.confidence_interval()
+    low, high = np.asarray(interval.low), np.asarray(interval.high)
+    return [
+        Reading(
+            _name(columns, j) if j == k else f"{_name(columns, j)} · {_name(columns, k)}",
+            float(matrix[j, k]),
+            Interval(float(low[j, k]), float(high[j, k]), interval.level),
+        )
+        for j, k in pairs(len(matrix))
+    ]
 
 
 def _joined(label: Any, rest: str) -> str:
