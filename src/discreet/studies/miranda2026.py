@@ -69,7 +69,7 @@ def _few_bounds(rows: list[Row]) -> list[Row]:
     return [{name: row[name] for name in ("epsilon", "m", "M", "bound", "amplifies")} for row in near]
 
 
-def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> list[Parameters]:
+def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[Parameters]:
     """One cell per column and ε; suppression also without the noise reduction (appendix A.7, A.8)."""
     names = COLUMNS if statistic == "mean" else MODE_COLUMNS
     repeats = {"mean": 60 if quick else 500, "mode": 200 if quick else 2000}[statistic]
@@ -84,7 +84,7 @@ def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> lis
             "reduced": reduced,
             "repeats": repeats,
             "quick": quick,
-            "folder": folder,
+            "data": data,
         }
         for name in chosen
         for epsilon in (EPSILONS[::2] if quick else EPSILONS)
@@ -92,10 +92,10 @@ def column_cells(statistic: str, omission: str, folder: str, quick: bool) -> lis
     ]
 
 
-def column_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
+def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
     generator = np.random.default_rng(seed)
-    data = column(str(parameters["column"]), str(parameters["folder"]))
+    data = column(str(parameters["column"]), folder)
     repeats, epsilon = int(parameters["repeats"] or 0), float(parameters["epsilon"] or 0)
     averaging = parameters["statistic"] == "mean"
     targets = {
@@ -202,16 +202,24 @@ def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
     )  # fmt: skip
 
 
-class _Grid:
-    """Cells of one experiment for one data folder; picklable, as it may run in other processes."""
+class _Experiment:
+    """One experiment on the files of a folder, or on stand-ins; picklable, as it may run in other processes.
+
+    Cells say which of the two they use, not where the folder is: the same files give the same results anywhere.
+    """
 
     def __init__(self, kind: str, omission: str, folder: str) -> None:
         self.kind, self.omission, self.folder = kind, omission, folder
 
-    def __call__(self, quick: bool) -> Sequence[Parameters]:
+    def cells(self, quick: bool) -> Sequence[Parameters]:
+        data = "files" if self.folder else "stand-ins"
         if self.kind == "clustering":
-            return clustering_cells(self.omission, self.folder, quick)
-        return column_cells(self.kind, self.omission, self.folder, quick)
+            return clustering_cells(self.omission, data, quick)
+        return column_cells(self.kind, self.omission, data, quick)
+
+    def compute(self, parameters: Parameters, seed: int) -> Iterable[Row]:
+        rows = clustering_rows if self.kind == "clustering" else column_rows
+        return rows(parameters, seed, self.folder)
 
 
 _REPORTED = {
@@ -242,11 +250,12 @@ def _part(kind: str, omission: str, folder: str) -> Part:
     words = {"mean": "Mean", "mode": "Mode", "clustering": "Clustering"}[kind]
     title = f"{words} with {'Poisson sampling' if omission == 'sampling' else 'outlier-score suppression'}"
     name = f"{omission}-{kind}"
+    experiment = _Experiment(kind, omission, folder)
     return Part(
         name=name,
         title=title,
-        cells=_Grid(kind, omission, folder),
-        compute=clustering_rows if kind == "clustering" else column_rows,
+        cells=experiment.cells,
+        compute=experiment.compute,
         reported=_REPORTED[kind, omission],
         summary=_summary,
         finding=omission_finding,

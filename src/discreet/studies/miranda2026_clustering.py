@@ -33,7 +33,7 @@ __all__ = ["clustering_cells", "clustering_rows"]
 CLUSTERINGS = ("DPLloyd", "k-median")
 
 
-def clustering_cells(omission: str, folder: str, quick: bool) -> list[Parameters]:
+def clustering_cells(omission: str, data: str, quick: bool) -> list[Parameters]:
     """One cell per algorithm, ε and rate or m: some of them run for minutes."""
     repeats = {"DPLloyd": 3 if quick else 500, "k-median": 2 if quick else 20}
     reductions = (True,) if omission == "sampling" or quick else (True, False)
@@ -49,7 +49,7 @@ def clustering_cells(omission: str, folder: str, quick: bool) -> list[Parameters
             setting: value,
             "repeats": repeats[name],
             "quick": quick,
-            "folder": folder,
+            "data": data,
         }
         for name in CLUSTERINGS
         for epsilon in (EPSILONS[::2] if quick else EPSILONS)
@@ -59,11 +59,11 @@ def clustering_cells(omission: str, folder: str, quick: bool) -> list[Parameters
     ]
 
 
-def clustering_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
+def clustering_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """NICV of DPLloyd on Adult, or average cost of k-median on generated points, over some rates or (m, M)."""
     generator = np.random.default_rng(seed)
     epsilon, name = float(parameters["epsilon"] or 0), str(parameters["clustering"])
-    task = _Clustering(name, int(parameters["repeats"] or 0), bool(parameters["quick"]), str(parameters["folder"]))
+    task = _Clustering(name, int(parameters["repeats"] or 0), bool(parameters["quick"]), folder)
     plain = task.without_omission(epsilon)
     for omit in omissions(parameters):
         budget = spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
