@@ -60,7 +60,7 @@ def test_plans_and_answers_agree_and_can_be_read_back():
     sampled = session().omitting(PoissonSample(0.5))
     planned = sampled.plan.mean("age", PureDP(1.0))
     released = sampled.mean("age", PureDP(1.0), request="mean")
-    assert released.guarantee == planned.plan.guarantee
+    assert released.guarantee == planned.guarantee
     assert released.public["omission"] == {"name": "poisson_sample", "rate": 0.5}
     assert Release.from_json(released.to_json()).mechanism == released.mechanism
     spent = sampled.ledger.spent()
@@ -84,8 +84,12 @@ def by_id():
             ),
             InvalidParameter,
         ),
-        (lambda: session().omitting(PoissonSample(0.5)).compare_means("age", by="colour"), InvalidParameter),
+        (
+            lambda: session().omitting(PoissonSample(0.5)).compare_means("age", by="colour", guarantee=PureDP(1.0)),
+            InvalidParameter,
+        ),
         (lambda: session().omitting(PoissonSample(0.5)).clusters(["age"], 2, PureDP(1.0)), InvalidParameter),
+        (lambda: session().omitting(PoissonSample(0.5)).plan.clusters(["age"], 2, PureDP(1.0)), InvalidParameter),
     ],
 )
 def test_what_is_not_proved_is_refused(make, error):
@@ -96,7 +100,7 @@ def test_what_is_not_proved_is_refused(make, error):
 def test_the_mode_publishes_a_label_only():
     mine = session()
     assert mine.mode("colour", PureDP(1.0)).mode == "red"
-    assert mine.plan.mode("colour", PureDP(1.0)).plan.guarantee.epsilon <= 1.0
+    assert mine.plan.mode("colour", PureDP(1.0)).guarantee.epsilon <= 1.0
     assert mine.ledger.spent().epsilon <= 1.0
     assert "red" in str(mine.omitting(PoissonSample(0.5)).mode("colour", PureDP(1.0)))
 

@@ -69,8 +69,8 @@ def test_sharp_answers_agree_with_pandas():
     both = asked.mean("spend", PureDP(50.0), spread=True)
     assert both.mean == pytest.approx(spend.mean(), abs=0.1)
     assert both.standard_deviation == pytest.approx(spend.std(), abs=0.3)
-    assert both.confidence_interval().contains(spend.mean())
-    assert both.variance_interval().contains(spend.var(ddof=0))
+    assert both.confidence_interval(1 - 1e-9).contains(spend.mean())
+    assert both.variance_interval(1 - 1e-9).contains(spend.var(ddof=0))
     assert asked.proportion("band", "young", PureDP(50.0)).mean == pytest.approx(
         (rows["band"] == "young").mean(), abs=0.02
     )
@@ -91,7 +91,11 @@ def test_groups_agree_with_pandas():
     means = asked.mean("spend", PureDP(50.0), by="arm")
     totals = asked.sum("spend", PureDP(50.0), by="arm")
     medians = asked.quantile("spend", 0.5, PureDP(50.0), by="arm")
+    shares = asked.proportion("band", "young", PureDP(50.0), by="arm")
     for arm in ARMS:
+        young = rows.loc[rows["arm"] == arm, "band"] == "young"
+        assert shares[arm].mean == pytest.approx(young.mean(), abs=0.02)
+        assert shares[arm].confidence_interval(1 - 1e-9).contains(young.mean())
         assert means[arm].mean == pytest.approx(spend.mean()[arm], abs=0.2)
         assert totals[arm].value == pytest.approx(spend.sum()[arm], abs=20)
         assert medians[arm].estimate == pytest.approx(spend.median()[arm], abs=1)
@@ -116,8 +120,24 @@ def test_public_sizes_give_plain_means_variances_and_covariances():
     np.testing.assert_allclose(np.asarray(matrix.value), [spend.var(), age.var(), np.cov(spend, age)[0, 1]], atol=5)
     with pytest.raises(DiscreetError, match="size"):
         session(rows, by_row(Neighbours.REPLACE_ONE, size=399)).mean("spend", PureDP(1.0))
-    with pytest.raises(DiscreetError, match="public"):
-        session(rows, by_row()).covariance_matrix(["spend", "age"], PureDP(1.0))
+
+
+def test_private_sizes_give_covariances_from_totals():
+    rows = make_rows()
+    spend, age = rows["spend"].clip(0, 50), rows["age"].clip(10, 90)
+    found = session(rows, by_row()).covariance_matrix(["spend", "age"], PureDP(300.0))
+    expected = np.cov(spend, age, ddof=0)
+    np.testing.assert_allclose(found.matrix, expected, atol=9)
+    np.testing.assert_allclose(found.means, [spend.mean(), age.mean()], atol=0.5)
+    assert found.correlation[0, 1] == pytest.approx(np.corrcoef(spend, age)[0, 1], abs=0.05)
+    interval = found.confidence_interval(1 - 1e-9)
+    assert (np.asarray(interval.low) <= expected).all()
+    assert (expected <= np.asarray(interval.high)).all()
+    restored = Release.from_json(found.to_json())
+    np.testing.assert_array_equal(restored.matrix, found.matrix)
+    assert "covariances" in str(restored)
+    with pytest.raises(DiscreetError):
+        session(rows, by_row()).covariance_matrix(["spend", "spend"], PureDP(1.0))
 
 
 def test_tests_are_run_on_released_tables():
@@ -136,16 +156,18 @@ QUESTIONS = {
     "table": lambda ask: ask.table(("arm", "band"), PureDP(1.0), Selection()),
     "sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection()),
     "sum by": lambda ask: ask.sum("spend", PureDP(1.0), Selection(by=("arm",))),
-    "mean": lambda ask: ask.mean("spend", PureDP(1.0), Selection(), spread=False, rows=None),
-    "mean by": lambda ask: ask.mean("age", PureDP(1.0), Selection(by=("arm", "band")), spread=True, rows=None),
+    "mean": lambda ask: ask.mean("spend", PureDP(1.0), Selection(), spread=False),
+    "mean by": lambda ask: ask.mean("age", PureDP(1.0), Selection(by=("arm", "band")), spread=True),
     "proportion": lambda ask: ask.proportion("band", "old", PureDP(1.0), Selection()),
+    "proportion by": lambda ask: ask.proportion("band", "old", PureDP(1.0), Selection(by=("arm",))),
+    "covariances": lambda ask: ask.covariance_matrix(("spend", "age"), PureDP(1.0), Selection()),
     "variance": lambda ask: ask.variance("age", PureDP(1.0), Selection()),
     "histogram": lambda ask: ask.histogram("age", [10, 20, 50, 90], PureDP(1.0), Selection()),
 }
 PER_UNIT = {
     "unit sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection(unit_sum=Bounds(0, 30, grid=0.5))),
     "unit mean by": lambda ask: ask.mean(
-        "spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 30, grid=0.5)), spread=True, rows=None
+        "spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 30, grid=0.5)), spread=True
     ),
 }
 

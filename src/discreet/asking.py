@@ -1,33 +1,31 @@
-"""Asking: the vocabulary that a session and its planner share, and what a planner answers."""
+"""Asking: the vocabulary that a session and its planner share."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.display import Facts, as_html, as_text, number
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
-from discreet.ledger import Ledger
-from discreet.planning import Plan, plan
-from discreet.questions import Question, Questions, Selection
+from discreet.questions import Expected, Question, Questions, Selection
 from discreet.releases import Release
 from discreet.schema import Bounds, Contribution, Schema
+from discreet.sensitivity import Neighbours
 from discreet.statistics.tables import ContingencyTable
 
 if TYPE_CHECKING:
+    from discreet.clustering.model import ClusterModel
+    from discreet.comparing.column import ColumnComparison
+    from discreet.comparing.methods import Method
     from discreet.inference.chi_square import ChiSquareResult
-    from discreet.statistics.statistic import Statistic
+    from discreet.inference.monte_carlo import MonteCarlo
 
-__all__ = ["Asking", "PlannedRelease", "Planner", "TestedRelease"]
-
-_POWER = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
-"""Multiple of the standard error that a 5 % test finds with 80 % power."""
+__all__ = ["Asking", "TestedRelease"]
 
 
 @dataclass(frozen=True)
@@ -60,54 +58,6 @@ class TestedRelease:
         return self.result._repr_html_() + self.release._repr_html_()
 
 
-@dataclass(frozen=True)
-class PlannedRelease:
-    """What a question would give and cost.
-
-    Attributes
-    ----------
-    plan
-        Mechanism, scale, noise and ledger.
-    statistic
-        What would be measured.
-    expected_error
-        95 % of the noise stays below this, in units of what is read (ranks for quantiles).
-    smallest_effect
-        Difference that a 5 % test finds with 80 % power, from noise alone; None for quantiles.
-    """
-
-    plan: Plan
-    statistic: Statistic
-    expected_error: float
-    smallest_effect: float | None
-
-    def facts(self) -> Facts:
-        """What to show."""
-        effect = "–" if self.smallest_effect is None else number(self.smallest_effect)
-        shown = [(name, value) for name, value in self.plan.facts() if not name.startswith("error")]
-        return [
-            ("statistic", self.statistic.name),
-            ("expected error", f"at most {number(self.expected_error)} (95 %)"),
-            ("smallest effect", f"{effect} (5 % test, 80 % power, noise alone)"),
-            *shown,
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "statistic": self.statistic.to_dict(),
-            "expected_error": self.expected_error,
-            "smallest_effect": self.smallest_effect,
-            **self.plan.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        return as_text("Plan", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Plan", self.facts())
-
-
 class Asking(ABC):
     """The vocabulary that a session and its planner share; each says what to do with a question."""
 
@@ -118,8 +68,16 @@ class Asking(ABC):
         """What is done with a question."""
 
     @abstractmethod
-    def _tested(self, test: Any, answer: Any) -> Any:
-        """What is done with a test of an answer."""
+    def _tested(self, test: Any, answer: Any, *, df: int, cells: int, rows: int | None) -> Any:
+        """What is done with a test of a table, and what a plan knows of it: degrees of freedom, cells and rows."""
+
+    @abstractmethod
+    def _compared(self, comparison: ColumnComparison, request: str | None) -> Any:
+        """What is done with a comparison of two arms."""
+
+    @abstractmethod
+    def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> Any:
+        """What is done with a cluster model of some columns."""
 
     def _independent_rows(self, contribution: Contribution | None) -> None:
         """Tests take rows as independent, which several rows of one unit are not."""
@@ -172,16 +130,18 @@ class Asking(ABC):
         contribution: Contribution | None = None,
         unit_sum: Bounds | None = None,
         expected_rows: int | None = None,
+        expected_mean: float | None = None,
         request: str | None = None,
     ) -> Any:
         """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
 
-        ``spread`` releases the variance too, so that intervals include sampling error. ``expected_rows`` only serves
-        plans: it turns the noise in sums into noise in the mean.
+        ``spread`` releases the variance too, so that intervals include sampling error. What is expected serves plans
+        only: the number of rows turns noise in sums into noise in the mean, which is the largest for a mean at an end
+        of the bounds unless another one is expected.
         """
         chosen = Selection(by=_names(by), contribution=contribution, unit_sum=unit_sum)
-        question = self._questions.mean(column, guarantee, chosen, spread=spread, rows=expected_rows)
-        return self._answer(question, request)
+        expected = Expected(rows=expected_rows, mean=expected_mean)
+        return self._answer(self._questions.mean(column, guarantee, chosen, spread=spread, expected=expected), request)
 
     def proportion(
         self,
@@ -189,12 +149,16 @@ class Asking(ABC):
         label: Any,
         guarantee: Guarantee,
         *,
+        by: str | Sequence[str] = (),
         contribution: Contribution | None = None,
+        expected_rows: int | None = None,
+        expected_share: float | None = None,
         request: str | None = None,
     ) -> Any:
-        """Share of rows with a label."""
-        chosen = Selection(contribution=contribution)
-        return self._answer(self._questions.proportion(column, label, guarantee, chosen), request)
+        """Share of rows with a label, in all or by group; what is expected serves plans only, as in `mean`."""
+        chosen = Selection(by=_names(by), contribution=contribution)
+        expected = Expected(rows=expected_rows, mean=expected_share)
+        return self._answer(self._questions.proportion(column, label, guarantee, chosen, expected), request)
 
     def variance(
         self,
@@ -204,15 +168,27 @@ class Asking(ABC):
         by: str | Sequence[str] = (),
         contribution: Contribution | None = None,
         unit_sum: Bounds | None = None,
+        expected_rows: int | None = None,
+        expected_mean: float | None = None,
         request: str | None = None,
     ) -> Any:
         """Variance of a column; where the number of rows is private, together with the mean."""
         chosen = Selection(by=_names(by), contribution=contribution, unit_sum=unit_sum)
-        return self._answer(self._questions.variance(column, guarantee, chosen), request)
+        expected = Expected(rows=expected_rows, mean=expected_mean)
+        return self._answer(self._questions.variance(column, guarantee, chosen, expected), request)
 
-    def covariance_matrix(self, columns: Sequence[str], guarantee: Guarantee, *, request: str | None = None) -> Any:
-        """Covariance matrix of several columns; the number of rows must be public."""
-        return self._answer(self._questions.covariance_matrix(columns, guarantee, Selection()), request)
+    def covariance_matrix(
+        self,
+        columns: Sequence[str],
+        guarantee: Guarantee,
+        *,
+        contribution: Contribution | None = None,
+        expected_rows: int | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """Covariance matrix of several columns; where the number of rows is private, together with the means."""
+        chosen, expected = Selection(contribution=contribution), Expected(rows=expected_rows)
+        return self._answer(self._questions.covariance_matrix(_names(columns), guarantee, chosen, expected), request)
 
     def quantile(
         self,
@@ -290,6 +266,7 @@ class Asking(ABC):
         guarantee: Guarantee,
         *,
         contribution: Contribution | None = None,
+        expected_rows: int | None = None,
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column have given shares; releases the table and tests it."""
@@ -297,7 +274,14 @@ class Asking(ABC):
 
         self._independent_rows(contribution)
         answer = self.table(column, guarantee, contribution=contribution, request=request)
-        return self._tested(lambda table: goodness_of_fit(table, probabilities), answer)
+        cells = self.schema.cells((column,))
+        return self._tested(
+            lambda table: goodness_of_fit(table, probabilities, null=_null(table)),
+            answer,
+            df=cells - 1,
+            cells=cells,
+            rows=expected_rows,
+        )
 
     def homogeneity(
         self,
@@ -306,6 +290,7 @@ class Asking(ABC):
         guarantee: Guarantee,
         *,
         contribution: Contribution | None = None,
+        expected_rows: int | None = None,
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column are distributed alike in all groups."""
@@ -313,7 +298,10 @@ class Asking(ABC):
 
         self._independent_rows(contribution)
         answer = self.table((by, column), guarantee, contribution=contribution, request=request)
-        return self._tested(lambda table: homogeneity(_rows(table)), answer)
+        df, cells = self._two_way((column, by))
+        return self._tested(
+            lambda table: homogeneity(_rows(table), null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
+        )
 
     def independence(
         self,
@@ -321,6 +309,7 @@ class Asking(ABC):
         guarantee: Guarantee,
         *,
         contribution: Contribution | None = None,
+        expected_rows: int | None = None,
         request: str | None = None,
     ) -> Any:
         """Test whether two columns of labels are independent."""
@@ -328,27 +317,87 @@ class Asking(ABC):
 
         self._independent_rows(contribution)
         answer = self.table(columns, guarantee, contribution=contribution, request=request)
-        return self._tested(independence, answer)
+        df, cells = self._two_way(_names(columns))
+        return self._tested(
+            lambda table: independence(table, null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
+        )
 
+    def _two_way(self, columns: tuple[str, ...]) -> tuple[int, int]:
+        """Degrees of freedom and cells of a two-way table."""
+        sizes = [self.schema.cells((name,)) for name in columns]
+        return math.prod(size - 1 for size in sizes), math.prod(sizes)
 
-class Planner(Asking):
-    """Answers every question of a session with what it would give and cost. Reads no data, spends nothing."""
+    def compare_means(
+        self,
+        column: str,
+        *,
+        by: str,
+        guarantee: Guarantee,
+        partitions: int | None = None,
+        partition_by: str | None = None,
+        censor: tuple[float, float] = (0.1, 0.1),
+        method: str | Method = "best",
+        arm: str = "public",
+        unit_sum: Bounds | None = None,
+        spread: float | None = None,
+        expected_rows: int | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """Compare a column's mean between two arms, over units; ``by`` has two labels, control first.
 
-    def __init__(self, schema: Schema, ledger: Ledger | None = None) -> None:
-        self.schema, self.ledger = schema, ledger
+        A unit with an id counts once, in one arm, with its sum clipped to ``unit_sum`` (by default the column's own
+        bounds). Its partition is a salted digest of its id, or its label in ``partition_by``. ``expected_rows``, the
+        number of units in both arms, serves plans only. The other parameters are those of `discreet.compare_means`.
+        """
+        from discreet.comparing.column import ColumnComparison
 
-    def _answer(self, question: Question, request: str | None) -> PlannedRelease:
-        planned = plan(question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim)
-        error = float(np.max(planned.expected_error)) * (question.error_factor or 1.0)
-        scale = planned.scale
-        effect = None
-        if scale is not None:
-            deviation = float(np.sqrt(np.max(np.asarray(question.mechanism.law(0.0).variance))))
-            effect = _POWER * deviation * (question.error_factor or 1.0)
-        return PlannedRelease(planned, question.statistic, error, effect)
+        comparison = ColumnComparison(
+            schema=self.schema, column=column, by=by, guarantee=guarantee, partitions=partitions,
+            partition_by=partition_by, censor=censor, method=method, arm=arm, unit_sum=unit_sum, spread=spread,
+            expected_rows=expected_rows,
+        )  # fmt: skip
+        return self._compared(comparison, request)
 
-    def _tested(self, test: Any, answer: PlannedRelease) -> PlannedRelease:
-        return answer
+    def clusters(
+        self,
+        columns: Sequence[str],
+        n_clusters: int,
+        guarantee: Guarantee,
+        *,
+        universe: Sequence[Sequence[float]] | None = None,
+        iterations: int | None = None,
+        expected_rows: int | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """Centres of clusters of numeric columns; rows are the units.
+
+        k-means centres (`discreet.clustering.DPLloyd`), or with a public ``universe`` of positions the k-median centres
+        among them (`discreet.clustering.KMedian`). ``expected_rows`` sets the number of iterations of k-means where
+        ``iterations`` does not.
+        """
+        from discreet.clustering import DPLloyd, KMedian
+
+        names = _names(columns)
+        if self.schema.neighbours is not Neighbours.ADD_REMOVE or self.schema.unit.column is not None:
+            raise InvalidParameter(
+                "unit",
+                self.schema.unit.name,
+                "clusters are proved for added and removed rows",
+                "Declare rows as units and add_remove neighbours.",
+            )
+        bounds = [(self.schema.bounds(name).low, self.schema.bounds(name).high) for name in names]
+        model: ClusterModel
+        if universe is None:
+            model = DPLloyd(
+                n_clusters, guarantee=guarantee, bounds=bounds, iterations=iterations, expected_rows=expected_rows
+            )
+        else:
+            model = KMedian(n_clusters, guarantee=guarantee, universe=universe, swaps=iterations)
+            if model.universe.shape[1] != len(names):
+                raise InvalidParameter(
+                    "universe", model.universe.shape, f"must have {len(names)} numbers a position", "One per column."
+                )
+        return self._clustered(model, names, request)
 
 
 def _names(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -356,6 +405,13 @@ def _names(by: str | Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise InvalidParameter("by", by, "must not repeat a column", "Name each column once.")
     return names
+
+
+def _null(table: Release) -> MonteCarlo:
+    """Simulations that a release fixes, so that its test says the same whenever it is asked."""
+    from discreet.inference.monte_carlo import MonteCarlo
+
+    return MonteCarlo(rng=int(table.release_id[:12], 16))
 
 
 def _rows(table: Release) -> list[Release]:

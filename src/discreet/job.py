@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.composition import compose
 from discreet.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, NoConversion, PlanFileError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
 from discreet.plan_file import PlanFile, PlannedQuestion
-from discreet.releases import Release
 from discreet.session import PlannedRelease, Planner, Session, TestedRelease
+
+if TYPE_CHECKING:
+    from discreet.report.readings import Answered
 
 __all__ = ["Job", "JobPlan", "JobResult", "Step"]
 
@@ -33,9 +35,9 @@ class Step:
 
 
 _LEGEND = """\
-error 95 %: noise moves an estimate by less, 95 times in 100; effect: the least
-difference that shows through it. Both are in ranks for quantiles, and in sums
-for proportions and for means without expected_rows. No data was read."""
+error 95 %: privacy moves what is read by less, 95 times in 100. effect: the
+least that a 5 % test finds, 80 times in 100; comparisons and tests of tables
+count sampling error too, the others noise alone. No data was read."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,19 @@ class JobPlan:
         }
 
     def __str__(self) -> str:
-        header = f"{'release':<18} {'statistic':<17} {'mechanism':<15} {'scale':>8} {'error 95 %':>10} {'effect':>7}"
+        header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
         lines = [self.title, "", header]
         for name, planned in self.releases:
-            scale = planned.plan.scale
-            effect = planned.smallest_effect
-            lines.append(
-                f"{_cut(name, 18)} {_cut(planned.statistic.name, 17)} {_cut(planned.plan.mechanism.name, 15)} "
-                f"{'–' if scale is None else f'{scale:.4g}':>8} {planned.expected_error:>10.4g} "
-                f"{'–' if effect is None else f'{effect:.4g}':>7}"
+            scale, error, effect = (
+                "–" if number is None else f"{number:.4g}"
+                for number in (planned.scale, planned.expected_error, planned.smallest_effect)
             )
+            lines.append(
+                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {scale:>8} {error:>10} {_cut(planned.read, 17)} "
+                f"{effect:>7}"
+            )
+        notes = [(name, note) for name, planned in self.releases for note in planned.notes]
+        lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
         if self.refusal is not None:
             lines += wrap(f"A run would be refused: {self.refusal}", 80)
@@ -141,7 +146,8 @@ class Job:
         return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
-        return PlanFileError(f"{self.file.path}:{question.line}: release {question.name!r}: {failure}")
+        line = question.line(str(getattr(failure, "name", "")), getattr(failure, "value", None))
+        return PlanFileError(f"{self.file.path}:{line}: release {question.name!r}: {failure}")
 
     def plan(self) -> JobPlan:
         """What the releases would give and cost; reads no data, spends nothing."""
@@ -318,7 +324,8 @@ def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetErr
     return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
 
 
-def _parts(answer: Any) -> tuple[Release, Any]:
+def _parts(answer: Any) -> tuple[Answered, Any]:
+    """An answer, and the test that was made of it, if any."""
     return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
 
 

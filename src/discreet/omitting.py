@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from discreet import requirements
-from discreet.asking import Planner
+from discreet.asking import Asking
 from discreet.errors import InvalidParameter
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.mechanisms.behind_omission import BehindOmission
 from discreet.omission import Omission
-from discreet.questions import Question, Questions
+from discreet.planner import Planner
+from discreet.questions import Expected, Question, Questions
 from discreet.session import Session
 from discreet.sources import Dataset, open_source
 
@@ -27,10 +28,11 @@ class _QuestionsBehind:
     def __getattr__(self, name: str) -> Any:
         ask = getattr(self._inner, name)
 
-        def behind(*arguments: Any, **options: Any) -> Question:
+        def asked_behind(*arguments: Any, **options: Any) -> Question:
             asked = next(one for one in arguments if isinstance(one, Guarantee))
             inside = _before(self._step, asked)
-            question: Question = ask(*(inside if one is asked else one for one in arguments), **options)
+            behind = (inside if one is asked else self._kept(one) for one in arguments)
+            question: Question = ask(*behind, **{name: self._kept(option) for name, option in options.items()})
             return replace(
                 question,
                 guarantee=asked,
@@ -38,7 +40,14 @@ class _QuestionsBehind:
                 public={**question.public, "omission": self._step.to_dict()},
             )
 
-        return behind
+        return asked_behind
+
+    def _kept(self, argument: Any) -> Any:
+        """What a plan expects of the rows that a Poisson sample keeps; other arguments as they are."""
+        rate = getattr(self._step, "rate", None)
+        if not isinstance(argument, Expected) or argument.rows is None or rate is None:
+            return argument
+        return replace(argument, rows=max(1, round(argument.rows * rate)))
 
 
 def _before(step: Omission, asked: Guarantee) -> Guarantee:
@@ -49,19 +58,33 @@ def _before(step: Omission, asked: Guarantee) -> Guarantee:
     raise InvalidParameter("guarantee", asked, "must be PureDP or ApproxDP behind a step", "Pass PureDP(1.0).")
 
 
-class OmittingPlanner(Planner):
+class _Refusing(Asking):
+    """Questions behind a step; refuses what is not proved there."""
+
+    step: Omission
+
+    @property
+    def _questions(self) -> Any:
+        return _QuestionsBehind(Questions(self.schema), self.step)
+
+    def _compared(self, comparison: Any, request: str | None) -> Any:
+        """Refused: nothing is proved for partitions of omitted rows."""
+        raise InvalidParameter("step", self.step, "is not proved for comparisons of means", "Compare without omitting.")
+
+    def _clustered(self, model: Any, columns: tuple[str, ...], request: str | None) -> Any:
+        """Refused: the iterations would share one choice of rows, which adds up differently."""
+        raise InvalidParameter("step", self.step, "is not proved for several iterations", "Cluster without omitting.")
+
+
+class OmittingPlanner(_Refusing, Planner):
     """Plans of questions behind a step."""
 
     def __init__(self, session: OmittingSession) -> None:
         super().__init__(session.schema, session.ledger)
-        self._step = session.step
-
-    @property
-    def _questions(self) -> Any:
-        return _QuestionsBehind(Questions(self.schema), self._step)
+        self.step = session.step
 
 
-class OmittingSession(Session):
+class OmittingSession(_Refusing, Session):
     """A session whose questions see only the rows that a step leaves; made by `Session.omitting`.
 
     Values and intervals are those of the rows that were kept: a count on a Poisson sample estimates the rate times the
@@ -89,21 +112,9 @@ class OmittingSession(Session):
         """The data, before anything is left out."""
         return self._session.dataset
 
-    @property
-    def _questions(self) -> Any:
-        return _QuestionsBehind(Questions(self.schema), self.step)
-
     def _rows(self) -> Dataset:
         whole = self.dataset
         return open_source(self.step.apply(whole.fetch(whole.table)))
-
-    def compare_means(self, column: str, **options: Any) -> Any:
-        """Refused: nothing is proved for partitions of omitted rows."""
-        raise InvalidParameter("step", self.step, "is not proved for comparisons of means", "Compare without omitting.")
-
-    def clusters(self, columns: Any, n_clusters: int, guarantee: Guarantee, **options: Any) -> Any:
-        """Refused: the iterations would share one choice of rows, which adds up differently."""
-        raise InvalidParameter("step", self.step, "is not proved for several iterations", "Cluster without omitting.")
 
     def __repr__(self) -> str:
         return f"{self._session!r}.omitting({self.step!r})"

@@ -12,15 +12,12 @@ import numpy as np
 
 from discreet.bounding import Bounded
 from discreet.comparing.arms import Arms
-from discreet.comparing.compare import Settled, compare_totals
-from discreet.comparing.methods import Method
+from discreet.comparing.column import ColumnComparison
+from discreet.comparing.compare import compare_totals
 from discreet.errors import InvalidParameter
-from discreet.guarantees import Guarantee
 from discreet.inference.mean_difference import MeanComparison
 from discreet.ledger import Ledger
-from discreet.sensitivity import Neighbours
 from discreet.stability import unit_sum_steps
-from discreet.statistics.mean_difference import MeanDifference
 
 __all__ = ["arms_on_engine", "compare_column"]
 
@@ -31,56 +28,13 @@ MOST_PARTITIONS = _BUCKETS // 8
 
 
 def compare_column(
-    bounded: Bounded,
-    ledger: Ledger,
-    guarantee: Guarantee,
-    *,
-    partitions: int | None = None,
-    censor: tuple[float, float] = (0.1, 0.1),
-    method: str | Method = "best",
-    arm: str = "public",
-    spread: float | None = None,
+    bounded: Bounded, comparison: ColumnComparison, ledger: Ledger, *, request: str | None = None
 ) -> MeanComparison:
-    """Compare two arms of a data set on its engine; see `discreet.compare_means`.
-
-    ``bounded`` has one outcome and is grouped by arms, control first, and perhaps by a column of natural partitions.
-    Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
-    """
-    schema = bounded.schema
-    labels, outcome = schema.categories(bounded.by[0]), schema.bounds(bounded.columns[0])
-    if labels.cells != 2:
-        raise InvalidParameter("by", bounded.by[0], "must have two labels, control first", "Declare two labels.")
-    natural = len(bounded.by) == 2
-    if natural:
-        partitions = _natural_partitions(bounded, partitions)
-    settled = Settled.of(
-        guarantee, ledger, method=method, as_published=False, neighbours=schema.neighbours, unit=schema.unit.name,
-        spread=spread, rng=None,
-    )  # fmt: skip
-    fixed = bounded.unit_sum is None and labels.keeps_every_row and outcome.keeps_every_row
-    replaced = schema.neighbours is Neighbours.REPLACE_ONE
-    own = outcome if bounded.unit_sum is None else bounded.unit_sum
-    statistic = MeanDifference(
-        bounds=(own.low, own.high), partitions=partitions, censor=censor,
-        arm="private" if replaced and not fixed else arm,
-    )  # fmt: skip
-    arms = arms_by_column(bounded) if natural else arms_on_engine(bounded, partitions)
-    return compare_totals(arms, statistic, settled)
-
-
-def _natural_partitions(bounded: Bounded, partitions: int | None) -> int:
-    """Number of natural partitions; refuses what the proof does not cover."""
-    count = bounded.schema.categories(bounded.by[1]).cells
-    if partitions is not None and partitions != count:
-        raise InvalidParameter(
-            "partitions", partitions, f"column {bounded.by[1]!r} has {count} labels", "Leave it out."
-        )
-    if bounded.schema.neighbours is Neighbours.REPLACE_ONE:
-        raise InvalidParameter(
-            "partition_by", bounded.by[1], "a replaced record could change its partition, and move two of them",
-            "Use add/remove neighbours, or partitions by digest.",
-        )  # fmt: skip
-    return count
+    """Compare two arms of a data set on its engine; ``bounded`` is what the comparison selects."""
+    natural = comparison.partition_by is not None
+    settled, statistic = comparison.settled(ledger), comparison.statistic
+    arms = arms_by_column(bounded) if natural else arms_on_engine(bounded, statistic.partitions)
+    return compare_totals(arms, statistic, settled, request=request)
 
 
 def arms_by_column(bounded: Bounded) -> Arms:

@@ -6,13 +6,16 @@ Errors name the file and the line.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
+from discreet.asking import Asking
 from discreet.errors import DiscreetError, InvalidParameter, PlanFileError, WrongType
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.rounding import decimal, down
@@ -21,23 +24,24 @@ from discreet.settings import complaint
 
 __all__ = ["PlanFile", "PlannedQuestion", "skeleton"]
 
-_SETTINGS: dict[str, tuple[str, ...]] = {
-    "count": ("by",),
-    "sum": ("column", "by", "unit_sum"),
-    "mean": ("column", "by", "unit_sum", "spread", "expected_rows"),
-    "proportion": ("column", "label"),
-    "variance": ("column", "by", "unit_sum"),
-    "covariance_matrix": ("columns",),
-    "quantile": ("column", "probabilities", "by", "unit_sum", "interval", "rows_at_least", "recursive"),
-    "histogram": ("column", "edges", "unit_sum"),
-    "table": ("columns",),
-    "goodness_of_fit": ("column", "probabilities"),
-    "homogeneity": ("column", "by"),
-    "independence": ("columns",),
+_GIVEN = ("self", "guarantee", "request", "contribution")
+"""Parameters of questions that are no settings: the plan gives them in its own way."""
+
+
+def _parameters(ask: str) -> dict[str, bool]:
+    """The settings of a question, and whether each is required."""
+    found = inspect.signature(getattr(Asking, ask)).parameters.values()
+    return {one.name: one.default is inspect.Parameter.empty for one in found if one.name not in _GIVEN}
+
+
+_SETTINGS = {
+    name: _parameters(name) for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})
 }
-"""What can be asked, with the settings of each."""
-_REQUIRED = {"column", "columns", "label", "probabilities", "edges"}
-_COMMON = ("name", "title", "ask", "groups", "rows", "total", "share", "epsilon", "delta", "rho", "mu")
+"""What can be asked, with the settings of each: whatever a session can be asked."""
+_ONLY_PLANNED = ("expected_rows", "expected_mean", "expected_share")
+"""Settings that change no release; but see ``clusters``, where the expected rows set the number of iterations."""
+_LIMITS_OF_A_UNIT = ("groups", "rows", "total")
+_COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 _BUDGETS: dict[frozenset[str], Any] = {
     frozenset({"epsilon"}): PureDP,
     frozenset({"epsilon", "delta"}): ApproxDP,
@@ -56,8 +60,8 @@ class PlannedQuestion:
         Its key in the results, and what a reader is shown.
     ask, arguments, guarantee
         Method of a session, its arguments, and what may be spent.
-    line
-        Where it begins in the file.
+    lines
+        Where it begins in the file, under the empty name, and where its settings are.
     """
 
     name: str
@@ -65,7 +69,15 @@ class PlannedQuestion:
     ask: str
     arguments: Mapping[str, Any]
     guarantee: Guarantee
-    line: int
+    lines: Mapping[str, int]
+
+    def line(self, parameter: str = "", value: Any = None) -> int:
+        """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
+        named = parameter.split("[")[0]
+        holding = [key for key, given in self.arguments.items() if value is not None and _holds(given, value)]
+        keys = [named] if named in holding or not holding else holding
+        settings = [one for key in keys for one in (_LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
+        return min((self.lines[one] for one in settings if one in self.lines), default=self.lines[""])
 
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that it reads."""
@@ -74,12 +86,7 @@ class PlannedQuestion:
 
     def put(self, to: Any, **extra: Any) -> Any:
         """Ask a session or its planner."""
-        arguments = dict(self.arguments)
-        first = [arguments.pop(name) for name in ("column", "columns") if name in arguments]
-        first += [arguments.pop(name) for name in ("label", "probabilities") if name in arguments]
-        if self.ask == "homogeneity":
-            first.append(arguments.pop("by"))
-        return getattr(to, self.ask)(*first, self.guarantee, **arguments, **extra)
+        return getattr(to, self.ask)(guarantee=self.guarantee, **self.arguments, **extra)
 
     def described(self) -> dict[str, Any]:
         """The question as plain data."""
@@ -123,7 +130,10 @@ class PlanFile:
 
     def request(self, question: PlannedQuestion, run: int) -> str:
         """Name of a release in the ledger: the same question to the same data has the same name."""
-        content = {"source": _plain(self.source), "schema": self.schema.to_dict(), **question.described()}
+        asked = question.described()
+        if question.ask != "clusters":
+            asked = {name: value for name, value in asked.items() if name not in _ONLY_PLANNED}
+        content = {"source": _plain(self.source), "schema": self.schema.to_dict(), **asked}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         return f"plan:{digest}:{question.name}:{run}"
 
@@ -244,8 +254,8 @@ class _Reader:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(_SETTINGS)}.")
             allowed = _SETTINGS[ask]
             self._known(where, entry, (*_COMMON, *allowed))
-            for key in allowed:
-                if key in _REQUIRED and key not in entry and not (ask == "histogram" and key == "edges"):
+            for key, required in allowed.items():
+                if required and key not in entry:
                     raise self.error(where, f"{ask} needs {key} = ….")
             for key, value in entry.items():
                 if (wrong := complaint(ask, key, value)) is not None:
@@ -260,15 +270,15 @@ class _Reader:
                 ask=ask,
                 arguments=self._arguments(where, entry, allowed),
                 guarantee=guarantee,
-                line=self.lines.get(where, 1),
+                lines={key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)},
             )
 
-    def _arguments(self, where: str, entry: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
+    def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
         arguments = {key: entry[key] for key in allowed if key in entry}
         try:
             if "unit_sum" in arguments:
                 arguments["unit_sum"] = Bounds(**arguments["unit_sum"])
-            limits = {key: entry[key] for key in ("groups", "rows", "total") if key in entry}
+            limits = {key: entry[key] for key in _LIMITS_OF_A_UNIT if key in entry}
             if limits:
                 arguments["contribution"] = Contribution(**limits)
         except (DiscreetError, TypeError) as failure:
@@ -306,6 +316,11 @@ def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
         for name, whole in budget.parameters().items()
     }
     return [*parts, type(budget)(**rest)]
+
+
+def _holds(given: Any, value: Any) -> bool:
+    """Whether a setting is the value, or a list with it."""
+    return bool(given == value) or (isinstance(given, list) and value in given)
 
 
 def _not_a_plan(file: Path) -> str:
@@ -387,8 +402,8 @@ def skeleton(source: str, types: Mapping[str, str]) -> str:
         lines += ["", f'# [schema.columns."{_quoted(name)}"]  # {kind}', *_column_lines(kind)]
     lines += [
         "",
-        "# Shares of the budget; ask = " + ", ".join(list(_SETTINGS)[:6]) + ",",
-        "# " + ", ".join(list(_SETTINGS)[6:]) + ".",
+        "# Shares of the budget; ask is one of:",
+        *(f"# {line}" for line in wrap(", ".join(_SETTINGS), 100)),
     ]
     lines += ["[[release]]", 'name = "rows"', 'ask = "count"', "share = 1.0", ""]
     return "\n".join(lines)

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import InsufficientBudget
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import Floats
 from discreet.releases import claimed
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "affordable", "plan"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """A release that has not happened.
 
     Attributes
@@ -73,11 +74,8 @@ class Plan:
             "remaining_after": None if self.remaining_after is None else self.remaining_after.to_dict(),
         }
 
-    def __str__(self) -> str:
-        return as_text("Plan", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Plan", self.facts())
+    def heading(self) -> str:
+        return "Plan"
 
 
 def plan(
@@ -106,7 +104,7 @@ def plan(
     requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
     checked = requirements.level(level)
     claim = claimed(mechanism, sensitivity, ledger, guarantee)
-    remaining, after = _balance(ledger, claim)
+    remaining, after = affordable(ledger, claim)
     return Plan(
         mechanism=mechanism,
         sensitivity=sensitivity,
@@ -118,7 +116,7 @@ def plan(
     )
 
 
-def _balance(ledger: Ledger | None, claim: Guarantee | None) -> tuple[Guarantee | None, Guarantee | None]:
+def affordable(ledger: Ledger | None, claim: Guarantee | None) -> tuple[Guarantee | None, Guarantee | None]:
     """The ledger's budget before and after a release, or an error where it cannot pay."""
     if ledger is None or claim is None:
         return None, None

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet import requirements
-from discreet.asking import Asking, PlannedRelease, Planner, TestedRelease
+from discreet.asking import Asking, TestedRelease
 from discreet.bounding import Bounded
-from discreet.errors import InsufficientBudget, InvalidParameter, SourceError
+from discreet.errors import InvalidParameter, SourceError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
-from discreet.planning import plan
+from discreet.planner import PlannedRelease, Planner
+from discreet.planning import affordable, plan
 from discreet.questions import Question
 from discreet.releases import Exact, Release, release
-from discreet.schema import Bounds, Contribution, Schema
+from discreet.schema import Contribution, Schema
 from discreet.sensitivity import Neighbours
 from discreet.sources import Dataset, open_source
 
 if TYPE_CHECKING:
-    from discreet.clustering import DPLloyd
+    from discreet.clustering.model import ClusterModel
+    from discreet.comparing.column import ColumnComparison
     from discreet.inference.mean_difference import MeanComparison
     from discreet.omission import Omission
 
@@ -167,72 +168,31 @@ class Session(Asking):
             self.exact(question), question.mechanism, ledger=self.ledger, guarantee=question.claim, request=request
         )
 
-    def _tested(self, test: Any, answer: Release) -> TestedRelease:
+    def _tested(self, test: Any, answer: Release, *, df: int, cells: int, rows: int | None) -> TestedRelease:
         return TestedRelease(test(answer), answer)
 
-    def compare_means(
-        self,
-        column: str,
-        *,
-        by: str,
-        guarantee: Guarantee,
-        partitions: int | None = None,
-        partition_by: str | None = None,
-        censor: tuple[float, float] = (0.1, 0.1),
-        method: str = "best",
-        arm: str = "public",
-        unit_sum: Bounds | None = None,
-        spread: float | None = None,
-    ) -> MeanComparison:
-        """Compare a column's mean between two arms, over units; ``by`` has two labels, control first.
-
-        A unit with an id counts once, in one arm, with its sum clipped to ``unit_sum`` (by default the column's own
-        bounds). Its partition is a salted digest of its id, or its label in ``partition_by``. The other parameters are
-        those of `discreet.compare_means`.
-        """
+    def _compared(self, comparison: ColumnComparison, request: str | None) -> MeanComparison:
+        from discreet.comparing.compare import reserve
+        from discreet.inference.mean_difference import MeanComparison
         from discreet.partitioning import compare_column
 
+        if request is not None and self.ledger.requested(request) is not None:
+            earlier = reserve(comparison.settled(self.ledger), comparison.statistic, request)
+            if earlier is not None and earlier.answered:
+                return MeanComparison.from_dict(earlier.answer)
+        else:
+            affordable(self.ledger, comparison.guarantee)
         assert self._checked_size
-        by_id = self.schema.unit.column is not None
-        bounded = self._bounded(
-            by=(by,) if partition_by is None else (by, partition_by),
-            columns=(column,),
-            contribution=Contribution(groups=1, rows=1) if by_id else None,
-            unit_sum=(unit_sum or self.schema.bounds(column)) if by_id else None,
-            squares=not by_id or partition_by is not None,
-        )
-        return compare_column(
-            bounded, self.ledger, guarantee, partitions=partitions, censor=censor, method=method, arm=arm, spread=spread
-        )
+        return compare_column(self._bounded(**comparison.selection()), comparison, self.ledger, request=request)
 
-    def clusters(
-        self,
-        columns: Sequence[str],
-        n_clusters: int,
-        guarantee: Guarantee,
-        *,
-        iterations: int | None = None,
-        expected_rows: int | None = None,
-    ) -> DPLloyd:
-        """Centres of k-means clusters of numeric columns (`discreet.clustering.DPLloyd`); rows are the units."""
-        from discreet.clustering import DPLloyd
-
-        names = tuple(columns)
-        if self.schema.neighbours is not Neighbours.ADD_REMOVE:
-            raise InvalidParameter(
-                "neighbours",
-                self.schema.neighbours,
-                "clusters are proved for added and removed rows",
-                "Use add_remove.",
-            )
-        bounds = [(self.schema.bounds(name).low, self.schema.bounds(name).high) for name in names]
-        model = DPLloyd(
-            n_clusters, guarantee=guarantee, bounds=bounds, iterations=iterations, expected_rows=expected_rows
-        )
-        if self.ledger.preview(model.plan().guarantee).after is None:
-            raise InsufficientBudget(model.plan().guarantee, self.ledger.remaining())
-        bounded = self._bounded(by=(), columns=names, contribution=None, unit_sum=None, squares=False)
-        return model.fit(bounded.matrix(), ledger=self.ledger)
+    def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> ClusterModel:
+        stored = None if request is None else model.recall(self.ledger, request)
+        if stored is not None:
+            return stored
+        if request is None or self.ledger.requested(request) is None:
+            affordable(self.ledger, model.plan().guarantee)
+        bounded = self._bounded(by=(), columns=columns, contribution=None, unit_sum=None, squares=False)
+        return model.fit(bounded.matrix(), ledger=self.ledger, request=request)
 
     def __repr__(self) -> str:
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
-from discreet.clustering.spending import spend
-from discreet.display import Facts, as_html, as_text
+from discreet.clustering.model import ClusterModel
+from discreet.display import Facts
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.noise.choice import choose
 from discreet.noise.law import generator
+from discreet.result import Result
 from discreet.rounding import decimal, greatest, up
 from discreet.sensitivity import Sensitivity
 
@@ -33,7 +35,7 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
-class KMedianPlan:
+class KMedianPlan(Result):
     """What a fit would do, from public facts only.
 
     Attributes
@@ -52,6 +54,15 @@ class KMedianPlan:
     strength: float
     guarantee: Guarantee
     cost_error: float
+    mechanism = "exponential"
+    scale = None
+    standard_error = None
+    read = "a choice's cost, in diameters"
+
+    @property
+    def expected_error(self) -> float:
+        """As ``cost_error``."""
+        return self.cost_error
 
     def facts(self) -> Facts:
         """What to show."""
@@ -71,14 +82,11 @@ class KMedianPlan:
             "cost_error": self.cost_error,
         }
 
-    def __str__(self) -> str:
-        return as_text("Plan of KMedian", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Plan of KMedian", self.facts())
+    def heading(self) -> str:
+        return "Plan of KMedian"
 
 
-class KMedian:
+class KMedian(ClusterModel):
     """k-median clusters whose centres are points of a public universe.
 
     From a random set of k points, T swaps of one centre are chosen by the exponential mechanism with the negative
@@ -120,6 +128,10 @@ class KMedian:
     >>> sorted(model.cluster_centers_.tolist())
     [[1.0, 1.0], [9.0, 9.0]]
     """
+
+    name = "k_median"
+    _answered = ("cluster_centers_", "center_indices_")
+    center_indices_: NDArray[np.intp]
 
     def __init__(
         self,
@@ -171,12 +183,20 @@ class KMedian:
         candidates = self.n_clusters * (len(self.universe) - self.n_clusters)
         return KMedianPlan(self.swaps, strength, spent, math.log(candidates * choices / 0.05) / strength)
 
-    def fit(self, X: ArrayLike, *, ledger: Ledger | None = None, rng: int | np.random.Generator | None = None) -> Self:
-        """Find the centres; spends the whole budget before anything is drawn."""
+    def fit(
+        self,
+        X: ArrayLike,
+        *,
+        ledger: Ledger | None = None,
+        rng: int | np.random.Generator | None = None,
+        request: str | None = None,
+    ) -> Self:
+        """Find the centres; spends the whole budget before anything is drawn. A repeated ``request`` is free."""
         plan = self.plan()
         weights = self._weights(X)
-        description = {"name": "k_median", "n_clusters": self.n_clusters, **plan.to_dict()}
-        spend(plan.guarantee, description, Sensitivity(moves=(1.0,)), ledger, rng)
+        reservation = self._spend(ledger, rng, request)
+        if reservation is not None and reservation.answered:
+            return self._restored(reservation.answer)
         source = None if rng is None else generator(rng)
         public = np.random.default_rng() if source is None else source
         start = public.choice(len(self.universe), self.n_clusters, replace=False)
@@ -192,8 +212,18 @@ class KMedian:
         best = int(choose(-np.array(costs), strength / _CELLS, rng=source))
         self.center_indices_ = np.sort(visited[best])
         self.cluster_centers_ = self.universe[self.center_indices_]
-        self.n_iter_, self.guarantee_ = plan.swaps, plan.guarantee
-        return self
+        self.n_iter_ = plan.swaps
+        return self._kept(ledger, reservation, request)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One row moves a cost by at most one diameter."""
+        return Sensitivity(moves=(1.0,))
+
+    def description(self) -> dict[str, Any]:
+        """Name and public parameters, for the ledger."""
+        universe = hashlib.sha256(np.ascontiguousarray(self.universe).tobytes()).hexdigest()
+        return {"name": self.name, "n_clusters": self.n_clusters, "universe": universe, **self.plan().to_dict()}
 
     def _weights(self, X: ArrayLike) -> Array:
         """How many rows are at each position. Private."""
@@ -214,8 +244,7 @@ class KMedian:
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Nearest centre of each row. Labels of private rows are private: do not publish them."""
-        if not hasattr(self, "cluster_centers_"):
-            raise InvalidParameter("model", "not fitted", "has no centres yet", "Call fit first.")
+        self._require_fit()
         rows = np.asarray(X, dtype=float)
         return np.asarray(np.argmin(np.linalg.norm(rows[:, None] - self.cluster_centers_[None], axis=2), axis=1))
 

@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
 from discreet.clustering.box import Box, cluster_totals, labels_of
-from discreet.clustering.spending import spend
+from discreet.clustering.model import ClusterModel
 from discreet.clustering.spread import spread_centres
-from discreet.display import Facts, as_html, as_text
+from discreet.display import Facts
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee, PureDP
+from discreet.inference.noise_sum import NormalPlusLaplace
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.noise.law import generator
+from discreet.result import Result
 from discreet.rounding import decimal, up
 from discreet.sensitivity import Sensitivity
 
@@ -38,7 +40,7 @@ _PUBLISHED_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
-class LloydPlan:
+class LloydPlan(Result):
     """What a fit would do, from public facts only.
 
     Attributes
@@ -65,6 +67,33 @@ class LloydPlan:
     guarantee: Guarantee
     published_scale: float | None
     cluster_error: float | None
+
+    read = "a centre, in half-widths"
+
+    @property
+    def mechanism(self) -> str:
+        """Law of the noise."""
+        return self.noise
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on sums."""
+        return self.sum_scale
+
+    @property
+    def standard_error(self) -> float | None:
+        """Root mean square of the error of a centre's coordinate."""
+        return self.cluster_error
+
+    @property
+    def expected_error(self) -> float | None:
+        """95 % of the errors of a centre's coordinate stay below this."""
+        if self.cluster_error is None:
+            return None
+        weights = np.array([self.sum_scale, _TYPICAL_OFFSET * self.count_scale])
+        laplace = self.noise == "laplace"
+        law = NormalPlusLaplace(0.0, weights) if laplace else NormalPlusLaplace(float(weights @ weights), [])
+        return float(law.quantile(0.975)) * self.cluster_error / float(law.standard_deviation)
 
     @property
     def gain(self) -> float | None:
@@ -96,14 +125,11 @@ class LloydPlan:
             "cluster_error": self.cluster_error,
         }
 
-    def __str__(self) -> str:
-        return as_text("Plan of DPLloyd", self.facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Plan of DPLloyd", self.facts())
+    def heading(self) -> str:
+        return "Plan of DPLloyd"
 
 
-class DPLloyd:
+class DPLloyd(ClusterModel):
     """k-means clusters under differential privacy (blum2005, su2017).
 
     Every iteration assigns rows to the nearest public centre and moves each centre to its noisy sum over its noisy
@@ -153,6 +179,10 @@ class DPLloyd:
       gain            3.65 times less noise than the published split
       centroid error  0.00709 half-widths per coordinate and iteration
     """
+
+    name = "dp_lloyd"
+    _answered = ("cluster_centers_", "counts_")
+    counts_: Array
 
     def __init__(
         self,
@@ -226,7 +256,14 @@ class DPLloyd:
         factor = math.sqrt(2) if isinstance(self.guarantee, PureDP) else 1.0
         return factor * spread * self.n_clusters / self.expected_rows
 
-    def fit(self, X: ArrayLike, *, ledger: Ledger | None = None, rng: int | np.random.Generator | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        *,
+        ledger: Ledger | None = None,
+        rng: int | np.random.Generator | None = None,
+        request: str | None = None,
+    ) -> Self:
         """Find the centres; spends the whole budget before anything is drawn.
 
         Parameters
@@ -237,10 +274,14 @@ class DPLloyd:
             Where the cost is recorded; required unless ``rng`` makes it a simulation.
         rng
             A seed or generator simulates.
+        request
+            A name that makes the fit repeatable: asking again returns the stored one and spends nothing.
         """
         plan = self.plan()
         cells = self.box.cells(X)
-        spend(plan.guarantee, self._description(plan), Sensitivity(moves=self._moves), ledger, rng)
+        reservation = self._spend(ledger, rng, request)
+        if reservation is not None and reservation.answered:
+            return self._restored(reservation.answer)
         public = np.random.default_rng() if rng is None else generator(rng)
         draws = None if rng is None else public
         centres = (
@@ -254,12 +295,19 @@ class DPLloyd:
             noisy_sums, noisy_counts = self._noisy(plan, sums, totals, draws)
             centres, counts = self._moved(plan, centres, noisy_sums, noisy_counts), noisy_counts.mean(axis=1)
         self.cluster_centers_ = self.box.original(centres)
-        self.counts_, self.n_iter_, self.guarantee_ = counts, plan.iterations, plan.guarantee
-        return self
+        self.counts_, self.n_iter_ = counts, plan.iterations
+        return self._kept(ledger, reservation, request)
 
-    def _description(self, plan: LloydPlan) -> dict[str, Any]:
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one row moves its cluster's sums and weighted count in one iteration."""
+        return Sensitivity(moves=self._moves)
+
+    def description(self) -> dict[str, Any]:
+        """Name and public parameters, for the ledger."""
+        plan = self.plan()
         return {
-            "name": "dp_lloyd",
+            "name": self.name,
             "n_clusters": self.n_clusters,
             "bounds": [list(pair) for pair in self.box.bounds],
             "iterations": plan.iterations,
@@ -287,8 +335,7 @@ class DPLloyd:
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Nearest centre of each row. Labels of private rows are private: do not publish them."""
-        if not hasattr(self, "cluster_centers_"):
-            raise InvalidParameter("model", "not fitted", "has no centres yet", "Call fit first.")
+        self._require_fit()
         return labels_of(self.box.cells(X), self.box.scaled(self.cluster_centers_))
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from discreet.sensitivity import Neighbours
 from discreet.statistics.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
-    from discreet.ledger import Ledger
+    from discreet.ledger import Ledger, Reservation
 
 __all__ = ["Settled", "compare_means", "compare_totals"]
 
@@ -168,20 +168,24 @@ def method_named(method: str | Method, *, as_published: bool = False, spread: fl
     return paper_method(method, as_published=as_published)
 
 
-def compare_totals(arms: Arms, statistic: MeanDifference, settled: Settled, *, natural: bool = False) -> MeanComparison:
+def compare_totals(
+    arms: Arms, statistic: MeanDifference, settled: Settled, *, natural: bool = False, request: str | None = None
+) -> MeanComparison:
     """Compare two arms whose totals are at hand: reserve, draw, conclude."""
     check_sizes(arms, public=size_is_public(settled.neighbours, statistic.arm))
     setting = _setting(arms, statistic, settled.neighbours, natural)
-    release_id = reserve(settled, statistic)
+    reservation = reserve(settled, statistic, request)
+    if reservation is not None and reservation.answered:
+        return MeanComparison.from_dict(reservation.answer)
     finding = settled.method.run(arms, Purse(settled.guarantee, settled.rng), setting)
     certified = settled.method.certified
-    return MeanComparison(
+    found = MeanComparison(
         contrast=finding.contrast,
         method=finding.method,
         guarantee=settled.guarantee if certified else None,
         neighbours=settled.neighbours,
         unit=settled.unit,
-        release_id=release_id,
+        release_id=uuid.uuid4().hex if reservation is None else reservation.release_id,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         simulated=settled.rng is not None,
         control=finding.control,
@@ -190,6 +194,9 @@ def compare_totals(arms: Arms, statistic: MeanDifference, settled: Settled, *, n
         noisy=finding.noisy,
         notes=(*finding.notes, *_warnings(setting, finding)),
     )
+    if settled.ledger is None or reservation is None or request is None:
+        return found
+    return MeanComparison.from_dict(settled.ledger.record_answer(reservation, found.to_dict()))
 
 
 def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natural: bool) -> Setting:
@@ -206,11 +213,10 @@ def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natu
     return Setting(statistic, neighbours, sizes, ratios, shares)
 
 
-def reserve(settled: Settled, statistic: MeanDifference) -> str:
-    """Charge the whole comparison to the ledger, before anything is drawn; the release's id."""
-    release_id = uuid.uuid4().hex
+def reserve(settled: Settled, statistic: MeanDifference, request: str | None = None) -> Reservation | None:
+    """Charge the whole comparison to the ledger, before anything is drawn; None for simulations without one."""
     if settled.ledger is None or not settled.method.certified:
-        return release_id
+        return None
     return settled.ledger.reserve(
         settled.guarantee,
         statistic=statistic.to_dict(),
@@ -218,8 +224,8 @@ def reserve(settled: Settled, statistic: MeanDifference) -> str:
         sensitivity=statistic.sensitivity(neighbours=settled.neighbours).to_dict(),
         neighbours=settled.neighbours,
         unit=settled.unit,
-        release_id=release_id,
-    ).release_id
+        request=request,
+    )
 
 
 def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,11 +16,12 @@ from discreet.comparing.arms import arms_from_columns, check_sizes
 from discreet.comparing.compare import Rng, Settled, reserve
 from discreet.comparing.methods import Direct, NoiseAware, Setting, public_sizes
 from discreet.comparing.spending import Purse
-from discreet.display import as_html, as_text, number
+from discreet.display import number
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.mean_difference import MeanComparison
+from discreet.result import Result
 from discreet.sensitivity import Neighbours
 from discreet.statistics.mean_difference import MeanDifference, size_is_public
 
@@ -30,7 +32,7 @@ __all__ = ["ArmComparisons", "compare_arms"]
 
 
 @dataclass(frozen=True)
-class ArmComparisons:
+class ArmComparisons(Result):
     """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni).
 
     ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
@@ -49,7 +51,7 @@ class ArmComparisons:
         """Every pair as JSON-ready data."""
         return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
         return [
             (
                 f"{one.treatment} − {one.against}",
@@ -58,11 +60,8 @@ class ArmComparisons:
             for one in self.pairs
         ]
 
-    def __str__(self) -> str:
-        return as_text("Differences of means, all pairs at once", self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_html("Differences of means, all pairs at once", self._rows())
+    def heading(self) -> str:
+        return "Differences of means, all pairs at once"
 
 
 def compare_arms(
@@ -121,7 +120,8 @@ def compare_arms(
     )
     check_sizes(arms, public=public)
     setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
-    release_id = reserve(settled, statistic)
+    reservation = reserve(settled, statistic)
+    release_id = uuid.uuid4().hex if reservation is None else reservation.release_id
     purse = Purse(guarantee, settled.rng)
     if method == "direct":
         means, measured = Direct().means(arms, purse, setting)

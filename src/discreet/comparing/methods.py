@@ -323,6 +323,8 @@ def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequen
     sampling = spread**2 * sum(1 / size for size in sizes[:2])
     unit = _unit_variance(purse, setting)
     direct_noise = unit * sum(((high - low) / size) ** 2 for size in sizes[:2])
+    if setting.sizes is None:  # noise of three moments, the most for a mean at an end of the bounds: 0² + ½² + 1²
+        direct_noise *= 1.25
     if isinstance(method, Direct):
         return math.sqrt(sampling + direct_noise)
     if not isinstance(method, NoiseAware):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +10,20 @@ from scipy.special import ndtri
 
 from discreet import requirements
 from discreet.comparing.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
-from discreet.comparing.methods import Direct, NoiseAware, Setting, expected_error
+from discreet.comparing.methods import Direct, Method, NoiseAware, Setting, expected_error
 from discreet.comparing.spending import Purse
-from discreet.display import as_html, as_text, number
+from discreet.display import number
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
+from discreet.result import Result
 from discreet.sensitivity import Neighbours
 from discreet.statistics.mean_difference import MeanDifference
 
-__all__ = ["ComparisonPlan", "plan_comparison", "suggested_partitions"]
+__all__ = ["ComparisonPlan", "plan_comparison", "plan_methods", "suggested_partitions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonPlan:
+class ComparisonPlan(Result):
     """What a comparison would show.
 
     Attributes
@@ -53,7 +55,7 @@ class ComparisonPlan:
         """The plan as JSON-ready data."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"notes": list(self.notes)}
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
         errors = ", ".join(f"{name} {number(value)}" for name, value in self.standard_error.items())
         return [
             ("method", self.method),
@@ -64,11 +66,8 @@ class ComparisonPlan:
             *(("note", note) for note in self.notes),
         ]
 
-    def __str__(self) -> str:
-        return as_text("Plan of a comparison", self._facts())
-
-    def _repr_html_(self) -> str:
-        return as_html("Plan of a comparison", self._facts())
+    def heading(self) -> str:
+        return "Plan of a comparison"
 
 
 def suggested_partitions(units: int) -> int | None:
@@ -129,11 +128,26 @@ def plan_comparison(
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
     setting, purse = Setting(statistic, neighbours, sizes), Purse(guarantee)
     methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
-    errors = {method.name: expected_error(method, purse, setting, sizes, guess) for method in methods}
+    return plan_methods(methods, purse, setting, sizes, guess, power=power, level=level)
+
+
+def plan_methods(
+    methods: Sequence[Method],
+    purse: Purse,
+    setting: Setting,
+    sizes: Sequence[int],
+    spread: float,
+    *,
+    power: float = 0.8,
+    level: float = 0.95,
+) -> ComparisonPlan:
+    """The plan of the method with the smallest expected error, for arms of these sizes and this outcome."""
+    errors = {method.name: expected_error(method, purse, setting, sizes, spread) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     tail = 1 - (1 - requirements.level(level)) / 2
     reach = float(ndtri(tail) + ndtri(requirements.probability("power", power)))
-    sampling = guess**2 * sum(1 / size for size in sizes)
+    sampling = spread**2 * sum(1 / size for size in sizes)
+    count = setting.statistic.partitions
     return ComparisonPlan(
         method=best,
         standard_error=errors,

@@ -110,6 +110,11 @@ class Contrast:
     df: Any
     laplace_scales: Any
 
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of a single contrast as JSON-ready data; the constructor takes them back."""
+        numbers = {name: float(getattr(self, name)) for name in self.__dataclass_fields__ if name != "laplace_scales"}
+        return numbers | {"laplace_scales": [float(scale) for scale in self.laplace_scales]}
+
     @property
     def law(self) -> NormalPlusLaplace:
         """The law of estimate minus truth."""

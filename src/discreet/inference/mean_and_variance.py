@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from discreet import requirements
 from discreet.display import Facts, number
+from discreet.inference.noisy_average import ratio_interval
 from discreet.inference.results import Interval
 from discreet.releases import Release
 from discreet.statistics.mean_and_variance import MeanAndVariance
@@ -62,14 +63,10 @@ class MeanAndVarianceRelease(Release):
         return [float(end) for end in np.asarray(low)], [float(end) for end in np.asarray(high)]
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the mean of the data; privacy noise only."""
-        checked = requirements.level(level)
-        low, high = self._ends(checked)
-        if high[2] < 1:
-            return Interval(*self._of.bounds, checked)
-        rows = [max(low[2], 1.0), max(high[2], 1.0)]
-        ratios = [total / count for total in (low[0], high[0]) for count in rows]
-        return Interval(self._value(min(ratios)), self._value(max(ratios)), checked)
+        """Interval for the mean of the data; privacy noise only. It is exact: see `ratio_interval`."""
+        first, _, rows = self._totals()
+        of = self._of
+        return ratio_interval((first, rows), self.mechanism, of.bounds, float(of.middle), float(of.half), level)
 
     def variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the variance of the data; privacy noise only."""
@@ -88,9 +85,10 @@ class MeanAndVarianceRelease(Release):
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's mean: noise and sampling error (normal, for independent rows) together.
 
-        Each of the two gets half of 1 − level; the variance is taken at the upper end of its own interval.
+        The noise in the mean, the sampling error and the variance that the latter is taken from each get a third of
+        1 − level; the variance is taken at the upper end of its own interval.
         """
-        share = (1 + requirements.level(level)) / 2
+        share = (2 + requirements.level(level)) / 3
         noise = self.confidence_interval(share)
         reach = float(ndtri((1 + share) / 2)) * self.sampling_error(share)
         low, high = self._of.bounds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from discreet import requirements
-from discreet.display import Facts, as_html, as_text, number
+from discreet.display import Facts, number
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
 from discreet.inference.arm_means import Contrast
 from discreet.inference.results import Interval
+from discreet.result import Result
 from discreet.sensitivity import Neighbours
 
 __all__ = ["MeanComparison"]
@@ -23,7 +23,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanComparison:
+class MeanComparison(Result):
     """How two arms' means differ, with all uncertainty, made from private outputs only.
 
     Attributes
@@ -135,7 +135,7 @@ class MeanComparison:
             color=alt.Color(field="error", type="nominal"),
         )  # fmt: skip
         zero = alt.Chart(alt.InlineData(values=[{"difference": 0.0}])).mark_rule(strokeDash=[4, 4])
-        return (lines + zero.encode(x=alt.X(field="difference", type="quantitative"))).properties(title=self._title())
+        return (lines + zero.encode(x=alt.X(field="difference", type="quantitative"))).properties(title=self.heading())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
@@ -160,11 +160,26 @@ class MeanComparison:
             "release_id": self.release_id,
             "created": self.created,
             "simulated": self.simulated,
+            "simultaneous": self.simultaneous,
+            "contrast": self.contrast.to_dict(),
+            "control_mean": None if self.control is None else self.control.to_dict(),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+    @staticmethod
+    def from_dict(data: Any) -> MeanComparison:
+        """Read what `to_dict` wrote."""
+        if not isinstance(data, dict) or data.get("discreet") != "mean_comparison" or data.get("format") != FORMAT:
+            raise InvalidParameter("data", data, f"must be a comparison of format {FORMAT}", "Check the file.")
+        same = ("method", "unit", "release_id", "created", "simulated", "treatment", "noisy", "simultaneous")
+        return MeanComparison(
+            contrast=_contrast(data["contrast"]),
+            guarantee=None if data["guarantee"] is None else Guarantee.from_dict(data["guarantee"]),
+            neighbours=Neighbours(data["neighbours"]),
+            control=None if data["control_mean"] is None else _contrast(data["control_mean"]),
+            against=data["control"],
+            notes=tuple(data["notes"]),
+            **{name: data[name] for name in same},
+        )
 
     def facts(self) -> Facts:
         """What to show."""
@@ -183,11 +198,9 @@ class MeanComparison:
         facts += [("note", note) for note in self.notes]
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
-    def _title(self) -> str:
+    def heading(self) -> str:
         return f"Mean of {self.treatment} minus {self.against}"
 
-    def __str__(self) -> str:
-        return as_text(self._title(), self.facts())
 
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), self.facts())
+def _contrast(data: dict[str, Any]) -> Contrast:
+    return Contrast(**data | {"laplace_scales": np.asarray(data["laplace_scales"], dtype=float)})

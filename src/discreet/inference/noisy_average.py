@@ -19,11 +19,12 @@ from scipy.special import erfc
 from discreet import requirements
 from discreet.display import Facts, number
 from discreet.inference.results import Interval
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.laws import GaussianLaw
 from discreet.releases import Release
 from discreet.statistics.noisy_average import NoisyAverage
 
-__all__ = ["NoisyAverageRelease"]
+__all__ = ["NoisyAverageRelease", "ratio_interval"]
 
 Array = NDArray[np.float64]
 _STEPS = 2001
@@ -38,6 +39,50 @@ def laplace_pair_tail(t: ArrayLike, first: ArrayLike, second: ArrayLike) -> Arra
     with np.errstate(divide="ignore"):
         small = b * b * np.exp(-x / np.where(b > 0, b, 1e-300))
     return np.asarray(np.where(near, (1 + x / (2 * a)) * np.exp(-x / a), (a * a * np.exp(-x / a) - small) / apart))
+
+
+def ratio_interval(
+    totals: tuple[float, float],
+    mechanism: Mechanism,
+    bounds: tuple[float, float],
+    centre: float,
+    reach: float,
+    level: float,
+) -> Interval:
+    """Interval for centre + reach·S/n from the noisy pair (S, n), whose two noises are independent and alike."""
+    alpha = 1 - requirements.level(level)
+    top, bottom = totals
+    low, high = ((end - centre) / reach for end in bounds)
+    tail = _pair_tail(mechanism)
+
+    def accepted(theta: Any) -> Any:
+        return tail(np.abs(top - theta * bottom), np.abs(theta)) - alpha
+
+    grid = np.linspace(low, high, _STEPS)
+    if bottom > 0:
+        grid = np.unique(np.append(grid, np.clip(top / bottom, low, high)))
+    signs = accepted(grid) >= 0
+    if not signs.any():  # the noise of a tiny count can put every mean out of reach: claim nothing
+        return Interval(*bounds, level)
+    first, last = int(np.argmax(signs)), len(grid) - 1 - int(np.argmax(signs[::-1]))
+    left = low if first == 0 else brentq(accepted, grid[first - 1], grid[first], xtol=1e-14)
+    right = high if last == len(grid) - 1 else brentq(accepted, grid[last], grid[last + 1], xtol=1e-14)
+    return Interval(centre + reach * float(left), centre + reach * float(right), level)
+
+
+def _pair_tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
+    """P(|Z₁ − θZ₂| > t) as a function of t and |θ|, with half a grid cell of rounding allowed for."""
+    law = mechanism.law(np.zeros(2))
+    scale, cell = float(np.max(law.scale)), float(np.max(law.grid))  # type: ignore[attr-defined]
+
+    def rest(t: Array, slope: Array) -> Array:
+        return np.maximum(t - cell * (1 + slope) / 2, 0.0)
+
+    if isinstance(law, GaussianLaw):
+        return lambda t, slope: np.asarray(erfc(rest(t, slope) / (scale * np.sqrt(2 * (1 + slope**2)))))
+    return lambda t, slope: laplace_pair_tail(
+        rest(t, slope), scale * np.maximum(1.0, slope), scale * np.minimum(1.0, slope)
+    )
 
 
 @dataclass(frozen=True)
@@ -65,38 +110,10 @@ class NoisyAverageRelease(Release):
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data; noise only."""
-        alpha = 1 - requirements.level(level)
         top, bottom = (float(part) for part in np.asarray(self.value))
-        centre, reach = float(self._average.centre), float(self._average.reach)
-        low, high = ((end - centre) / reach for end in self._average.bounds)
-        tail = self._tail()
-
-        def accepted(theta: Any) -> Any:
-            return tail(np.abs(top - theta * bottom), np.abs(theta)) - alpha
-
-        grid = np.linspace(low, high, _STEPS)
-        if bottom > 0:
-            grid = np.unique(np.append(grid, np.clip(top / bottom, low, high)))
-        signs = accepted(grid) >= 0
-        if not signs.any():  # the noise of a tiny count can put every mean out of reach: claim nothing
-            return Interval(*self._average.bounds, level)
-        first, last = int(np.argmax(signs)), len(grid) - 1 - int(np.argmax(signs[::-1]))
-        left = low if first == 0 else brentq(accepted, grid[first - 1], grid[first], xtol=1e-14)
-        right = high if last == len(grid) - 1 else brentq(accepted, grid[last], grid[last + 1], xtol=1e-14)
-        return Interval(centre + reach * float(left), centre + reach * float(right), level)
-
-    def _tail(self) -> Callable[[Array, Array], Array]:
-        """P(|Z₁ − θZ₂| > t) as a function of t and |θ|, with half a grid cell of rounding allowed for."""
-        law = self.mechanism.law(np.zeros(2))
-        scale, cell = float(np.max(law.scale)), float(np.max(law.grid))  # type: ignore[attr-defined]
-
-        def rest(t: Array, slope: Array) -> Array:
-            return np.maximum(t - cell * (1 + slope) / 2, 0.0)
-
-        if isinstance(self.mechanism, Gaussian):
-            return lambda t, slope: np.asarray(erfc(rest(t, slope) / (scale * np.sqrt(2 * (1 + slope**2)))))
-        return lambda t, slope: laplace_pair_tail(
-            rest(t, slope), scale * np.maximum(1.0, slope), scale * np.minimum(1.0, slope)
+        average = self._average
+        return ratio_interval(
+            (top, bottom), self.mechanism, average.bounds, float(average.centre), float(average.reach), level
         )
 
     def facts(self) -> Facts:

@@ -19,7 +19,7 @@ from discreet.guarantees import GaussianDP, Guarantee
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.sensitivity import Neighbours, Sensitivity
 
-__all__ = ["GoodnessOfFitDesign", "HomogeneityDesign", "IndependenceDesign", "TestDesign"]
+__all__ = ["GoodnessOfFitDesign", "HomogeneityDesign", "IndependenceDesign", "TestDesign", "smallest_departure"]
 
 Array = NDArray[np.float64]
 
@@ -123,6 +123,27 @@ class TestDesign(ABC):
             raise InvalidParameter("power", wanted, "must exceed alpha", "Ask for a power such as 0.8.")
         if self._noncentrality(1e6, 1.0) <= 0:
             raise InvalidParameter("alternative", "…", "must differ from the null", "Pass another alternative.")
+
+
+def smallest_departure(
+    *, df: int, cells: int, n: int, noise_variance: float, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Cohen's w that a χ² test of a noisy table finds with this power, where cells are of equal size.
+
+    With shares 1/K the departure nw²/K per cell stands against n/K of sampling and σ² of noise, so the noncentrality
+    is nw²/(1 + Kσ²/n).
+
+    Examples
+    --------
+    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=0.0), 4)
+    0.1044
+    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=250.0), 4)  # as much noise as sampling
+    0.1477
+    """
+    critical = float(chdtri(df, _probability("alpha", alpha)))
+    wanted = _probability("power", power)
+    found = float(brentq(lambda x: 1 - chndtr(critical, df, x) - wanted, 1e-9, 1e4))
+    return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 
 def _delta(neighbours: Neighbours) -> float:

@@ -39,7 +39,7 @@ caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
 th, td { text-align: right; padding: .3rem 1.6rem .3rem .6rem; white-space: nowrap; }
 tr { border-bottom: 1px solid var(--line); }
 th[scope=row], thead th:first-child { text-align: left; white-space: normal; }
-figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 36rem; height: auto; }
+figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 30rem; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 .noise { color: var(--blue); font-weight: 600; } .both { color: var(--amber); font-weight: 600; }
 pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem; font-size: .85rem; }

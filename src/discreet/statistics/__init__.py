@@ -7,6 +7,7 @@ from discreet.statistics.grouped import Grouped
 from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.mean_difference import MeanDifference, WinsorizedMoments
+from discreet.statistics.means_and_covariances import MeansAndCovariances
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
@@ -29,6 +30,7 @@ __all__ = [
     "Mean",
     "MeanDifference",
     "MeanAndVariance",
+    "MeansAndCovariances",
     "Mode",
     "NoisyAverage",
     "PooledCovariance",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from discreet import requirements
-from discreet.rounding import decimal, not_below
+from discreet.rounding import decimal
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import fractions, whole_bounds
 from discreet.statistics.statistic import Statistic
@@ -92,7 +91,3 @@ class MeanAndVariance(Statistic):
         rows = [min(max(Fraction(requirements.finite("data", x)), low), high) for x in np.asarray(data).tolist()]
         value = self.of_sums(len(rows), sum(rows, Fraction(0)), sum((x * x for x in rows), Fraction(0)))
         return Exact(value, self.sensitivity(neighbours=neighbours), neighbours, unit, self)
-
-    def noise_in_mean(self, scale: float, rows: int) -> float:
-        """Standard-error-like size of the noise in the mean, for ``rows`` rows and noise of ``scale`` a total."""
-        return not_below(self.half) * scale * math.sqrt(2) / requirements.positive_integer("rows", rows)

@@ -1,0 +1,180 @@
+"""Questions about labels: how many rows, in which cells, and which label is the most frequent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.guarantees import Guarantee, PureDP
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.questions.question import Expected, Histograms, PublicFacts, Question, Selection, additive
+from discreet.rounding import not_below
+from discreet.schema import Contribution
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.stability import doubled, in_every_group, stability
+from discreet.statistics.bounded import fractions
+from discreet.statistics.count import Count
+from discreet.statistics.mean import Proportion
+from discreet.statistics.modes import Mode
+from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.statistic import Statistic
+from discreet.statistics.table_axes import Bins
+from discreet.statistics.tables import ContingencyTable
+
+__all__ = ["CountQuestions"]
+
+
+class CountQuestions(PublicFacts):
+    """Makes questions that count rows."""
+
+    def count(self, guarantee: Guarantee, chosen: Selection) -> Question:
+        """Number of rows, in all or by group."""
+        if chosen.by:
+            return self.table(chosen.by, guarantee, Selection(contribution=chosen.contribution))
+        limits = self._limits(chosen)
+        sensitivity = stability(limits, cells=1, neighbours=self.schema.neighbours)
+        return Question(
+            guarantee=guarantee,
+            statistic=Count(),
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            contribution=chosen.contribution,
+            public={},
+            value=lambda counts, sums: int(counts[0]),
+            read="rows",
+        )
+
+    def table(self, columns: Sequence[str], guarantee: Guarantee, chosen: Selection) -> Question:
+        """Counts by the labels of some columns."""
+        names = tuple(columns)
+        statistic = ContingencyTable(dict(self._labels(names)))
+        limits = self._limits(chosen)
+        sensitivity = stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
+        public = {"n": self.schema.size} if self._every_unit_once(names) else {}
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            by=names,
+            contribution=chosen.contribution,
+            public=public,
+            value=lambda counts, sums: counts.astype(np.int64).reshape(statistic.shape),
+            read="rows of a cell",
+        )
+
+    def mode(self, column: str, guarantee: Guarantee, chosen: Selection) -> Question:
+        """The most frequent label of a column, chosen without publishing any count."""
+        counted = self.table((column,), guarantee, chosen)
+        kind = PermuteAndFlip if isinstance(guarantee, PureDP) else ExponentialMechanism
+        chooser = kind.calibrate(guarantee, counted.sensitivity)
+        labels = self._labels((column,))[column]
+        return replace(
+            counted,
+            statistic=Mode(categories=labels),
+            mechanism=chooser,
+            public={},
+            read="rows behind",
+            bound=lambda level: chooser.score_loss(len(labels), level),
+        )
+
+    def histogram(self, column: str, edges: Sequence[float], guarantee: Guarantee, chosen: Selection) -> Question:
+        """Counts by bins of a number; the edges are public."""
+        bounds = self._values(column, chosen)
+        bins = Bins(tuple(edges))
+        statistic = ContingencyTable({column: bins})
+        limits = self._limits(chosen)
+        rows = Contribution(total=limits.most_rows(1))
+        sensitivity = stability(rows, cells=statistic.cells, neighbours=self.schema.neighbours)
+        if edges[0] > bounds.low or edges[-1] < bounds.high:
+            raise InvalidParameter(
+                "edges", list(edges), f"must cover the bounds {bounds.low:g} to {bounds.high:g}", "Add outer edges."
+            )
+
+        def counts(found: Histograms) -> NDArray[np.int64]:
+            steps, rows_at = found[0]
+            places = bins.codes(np.array([float(int(step) * bounds.step) for step in steps]))
+            return np.bincount(places, weights=rows_at, minlength=statistic.cells).astype(np.int64)
+
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            columns=(column,),
+            contribution=chosen.contribution,
+            unit_sum=chosen.unit_sum,
+            public={"n": self.schema.size} if self._every_unit_once((column,)) else {},
+            from_histograms=counts,
+            read="rows of a bin",
+        )
+
+    def proportion(
+        self, column: str, label: Any, guarantee: Guarantee, chosen: Selection, expected: Expected | None = None
+    ) -> Question:
+        """Share of rows with a label, in all or by group.
+
+        The value per group is (2·yes − rows, rows), each moved by at most one by a row: `NoisyAverage` on (0, 1). A
+        unit's rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
+        """
+        labels = self.schema.categories(column).labels
+        if label not in labels:
+            raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
+        if column in chosen.by:
+            raise InvalidParameter("by", chosen.by, f"must not hold {column!r} itself", "Name another column.")
+        expectation = expected or Expected()
+        slope = expectation.slope(0.0, 1.0, "expected_share")
+        if not chosen.by and self._every_unit_once((column,)):
+            return self._public_proportion(column, list(labels).index(label), guarantee)
+        groups, place = self.schema.cells(chosen.by), list(labels).index(label)
+        rows = self._limits(chosen).most_rows(groups)
+        sensitivity = self._of_pairs(rows, groups)
+
+        def value(counts: Any, sums: Any) -> Any:
+            parts: list[Fraction] = []
+            for group in np.asarray(counts).reshape(groups, len(labels)):
+                yes, total = int(group[place]), int(group.sum())
+                parts += [Fraction(2 * yes - total), Fraction(total)]
+            return fractions(parts)
+
+        return Question(
+            guarantee=guarantee,
+            statistic=self._grouped(NoisyAverage(bounds=(0.0, 1.0)), chosen.by),
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            by=(*chosen.by, column),
+            contribution=None if self.schema.unit.column is None else Contribution(total=rows),
+            public={},
+            value=value,
+            read="the share",
+            weights=expectation.per_group(groups, (0.5, 0.5 * slope)),
+        )
+
+    def _of_pairs(self, rows: int, groups: int) -> Sensitivity:
+        """Sensitivity of two totals per group, each moved by at most one by each of a unit's ``rows``."""
+        one_group = rows == 1 or groups == 1
+        moved = in_every_group(Contribution(groups=1, rows=rows) if one_group else Contribution(total=rows), groups, 2)
+        return moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
+
+    def _public_proportion(self, column: str, place: int, guarantee: Guarantee) -> Question:
+        size = self.schema.size
+        assert size is not None
+        statistic: Statistic = Proportion(n=size)
+        sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            by=(column,),
+            public={"n": size},
+            value=lambda counts, sums: Fraction(int(counts[place]), int(counts.sum())),
+            read="the share",
+        )

@@ -1,0 +1,248 @@
+"""Questions about numbers: totals, means, variances and covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import InvalidParameter
+from discreet.guarantees import Guarantee
+from discreet.questions.question import Expected, PublicFacts, Question, Selection, additive
+from discreet.rounding import decimal, not_below
+from discreet.schema import Bounds
+from discreet.sensitivity import Neighbours, Sensitivity
+from discreet.stability import doubled, in_every_group, stability
+from discreet.statistics.bounded import fractions
+from discreet.statistics.covariance_matrix import CovarianceMatrix, pairs
+from discreet.statistics.mean import Mean
+from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.means_and_covariances import MeansAndCovariances
+from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.sum import Sum
+from discreet.statistics.variance import Variance
+
+__all__ = ["MomentQuestions"]
+
+
+class MomentQuestions(PublicFacts):
+    """Makes questions that add up numbers."""
+
+    def sum(self, column: str, guarantee: Guarantee, chosen: Selection) -> Question:
+        """Total of a column, in all or by group."""
+        bounds = self._values(column, chosen)
+        limits, cells = self._limits(chosen), self.schema.cells(chosen.by)
+        low, high = decimal(bounds.low), decimal(bounds.high)
+        if not chosen.by and self._every_unit_once((column,)):
+            sensitivity = Sensitivity(moves=(not_below(high - low),))
+        else:
+            sensitivity = stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)
+
+        def value(counts: Any, sums: Any) -> Any:
+            totals = fractions([int(total) * bounds.step for total in sums[column,]])
+            return totals if chosen.by else totals[0]
+
+        return Question(
+            guarantee=guarantee,
+            statistic=self._grouped(Sum(bounds=(bounds.low, bounds.high)), chosen.by),
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            by=chosen.by,
+            columns=(column,),
+            contribution=chosen.contribution,
+            unit_sum=chosen.unit_sum,
+            products=((column,),),
+            public={},
+            value=value,
+            read="the total",
+        )
+
+    def mean(
+        self,
+        column: str,
+        guarantee: Guarantee,
+        chosen: Selection,
+        *,
+        spread: bool = False,
+        expected: Expected | None = None,
+    ) -> Question:
+        """Mean of a column, in all or by group; with its variance where ``spread``."""
+        bounds = self._values(column, chosen)
+        expectation = expected or Expected()
+        slope = expectation.slope(bounds.low, bounds.high)
+        if not chosen.by and not spread and self._every_unit_once((column,)):
+            return self._public_mean(column, bounds, guarantee)
+        half = float(_centre(bounds)[1])
+        weights = expectation.per_group(self.schema.cells(chosen.by), (half, half * slope))
+        return self._totals(column, bounds, guarantee, chosen, spread=spread, read="the mean", weights=weights)
+
+    def _totals(
+        self,
+        column: str,
+        bounds: Bounds,
+        guarantee: Guarantee,
+        chosen: Selection,
+        *,
+        spread: bool,
+        read: str,
+        weights: tuple[float, ...] | None,
+    ) -> Question:
+        """Noisy totals per group, from which the mean, and where ``spread`` the variance, is read."""
+        ends = (bounds.low, bounds.high)
+        one = MeanAndVariance(bounds=ends) if spread else NoisyAverage(bounds=ends)
+        middle, half = _centre(bounds)
+
+        def value(counts: Any, sums: Any) -> Any:
+            parts: list[Fraction] = []
+            for cell, count in enumerate(counts):
+                total = int(sums[column,][cell]) * bounds.step
+                if isinstance(one, MeanAndVariance):
+                    squares = int(sums[column, column][cell]) * bounds.step**2
+                    parts += list(one.of_sums(int(count), total, squares))
+                else:
+                    parts += [(total - int(count) * middle) / half, Fraction(int(count))]
+            return fractions(parts)
+
+        sensitivity = self._in_groups(chosen, 3 if spread else 2)
+        return Question(
+            guarantee=guarantee,
+            statistic=self._grouped(one, chosen.by),
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            by=chosen.by,
+            columns=(column,),
+            contribution=chosen.contribution,
+            unit_sum=chosen.unit_sum,
+            products=((column,), (column, column)) if spread else ((column,),),
+            public={},
+            value=value,
+            read=read,
+            weights=weights,
+        )
+
+    def _in_groups(self, chosen: Selection, coordinates: int) -> Sensitivity:
+        """Several totals per group, each moved by at most one by each row."""
+        moved = in_every_group(self._limits(chosen), self.schema.cells(chosen.by), coordinates)
+        return moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
+
+    def _public_mean(self, column: str, bounds: Bounds, guarantee: Guarantee) -> Question:
+        statistic = Mean(bounds=(bounds.low, bounds.high), n=self.schema.size)
+        low, high = decimal(bounds.low), decimal(bounds.high)
+        assert self.schema.size is not None
+        sensitivity = Sensitivity(moves=(not_below((high - low) / self.schema.size),))
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            columns=(column,),
+            products=((column,),),
+            public={"n": self.schema.size},
+            value=lambda counts, sums: Fraction(int(sums[column,][0]), int(counts[0])) * bounds.step,
+            read="the mean",
+        )
+
+    def variance(
+        self, column: str, guarantee: Guarantee, chosen: Selection, expected: Expected | None = None
+    ) -> Question:
+        """Variance of a column; with a private number of rows it comes with the mean."""
+        bounds = self._values(column, chosen)
+        expectation = expected or Expected()
+        slope = expectation.slope(bounds.low, bounds.high)
+        if chosen.by or not self._every_unit_once((column,)):
+            # V = q − m² of the scaled moments: noise (z₁, z₂, z₃) in (Σz, Σz², n) moves n·V by
+            # z₂ − 2m·z₁ − (q − 2m²)·z₃. Given m, the largest last weight is at q = 1 or at q = m².
+            square = float(_centre(bounds)[1]) ** 2
+            last = max(abs(1 - 2 * slope**2), slope**2)
+            moves = (2 * abs(slope) * square, square, last * square)
+            weights = expectation.per_group(self.schema.cells(chosen.by), moves)
+            return self._totals(column, bounds, guarantee, chosen, spread=True, read="the variance", weights=weights)
+        statistic = Variance(bounds=(bounds.low, bounds.high), n=self.schema.size)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
+
+        def value(counts: Any, sums: Any) -> Fraction:
+            n = int(counts[0])
+            squares = n * int(sums[column, column][0]) - int(sums[column,][0]) ** 2
+            return Fraction(squares, n * (n - 1)) * bounds.step**2
+
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            columns=(column,),
+            products=((column,), (column, column)),
+            public={"n": self.schema.size},
+            value=value,
+            read="the variance",
+        )
+
+    def covariance_matrix(
+        self, columns: Sequence[str], guarantee: Guarantee, chosen: Selection, expected: Expected | None = None
+    ) -> Question:
+        """Covariance matrix of several columns; with a private number of rows it comes with the means."""
+        names = tuple(columns)
+        bounds = [self.schema.bounds(name) for name in names]
+        if len(set(names)) != len(names) or not names:
+            raise InvalidParameter("columns", list(names), "must be different columns", "Name each column once.")
+        if not self._every_unit_once(names):
+            return self._cross_totals(names, bounds, guarantee, chosen, expected or Expected())
+        statistic = CovarianceMatrix(bounds=tuple((one.low, one.high) for one in bounds), n=self.schema.size)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
+
+        def value(counts: Any, sums: Any) -> Any:
+            n = int(counts[0])
+            found = []
+            for j, k in pairs(len(names)):
+                cross = n * int(sums[names[j], names[k]][0]) - int(sums[names[j],][0]) * int(sums[names[k],][0])
+                found.append(Fraction(cross, n * (n - 1)) * bounds[j].step * bounds[k].step)
+            return fractions(found)
+
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            columns=names,
+            products=_products(names),
+            public={"n": self.schema.size},
+            value=value,
+            read="an entry",
+        )
+
+    def _cross_totals(
+        self, names: tuple[str, ...], bounds: list[Bounds], guarantee: Guarantee, chosen: Selection, expected: Expected
+    ) -> Question:
+        """Noisy sums of columns and of their products, with a noisy number of rows (`MeansAndCovariances`)."""
+        statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds))
+        sensitivity = self._in_groups(chosen, statistic.coordinates)
+
+        def value(counts: Any, sums: Any) -> Any:
+            totals = [int(sums[name,][0]) * one.step for name, one in zip(names, bounds, strict=True)]
+            products = [
+                int(sums[names[j], names[k]][0]) * bounds[j].step * bounds[k].step for j, k in pairs(len(names))
+            ]
+            return statistic.of_sums(int(counts[0]), totals, products)
+
+        return Question(
+            guarantee=guarantee,
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive(guarantee, sensitivity),
+            columns=names,
+            contribution=chosen.contribution,
+            products=_products(names),
+            public={},
+            value=value,
+            read="an entry",
+            weights=expected.per_group(1, statistic.worst_moves()),
+        )
+
+
+def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return (*((name,) for name in names), *((names[j], names[k]) for j, k in pairs(len(names))))
+
+
+def _centre(bounds: Bounds) -> tuple[Fraction, Fraction]:
+    low, high = decimal(bounds.low), decimal(bounds.high)
+    return (low + high) / 2, (high - low) / 2

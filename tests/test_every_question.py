@@ -1,0 +1,182 @@
+"""Every question of a session: planned by its twin, asked twice and paid once, and asked by a plan file."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet import Bounds, Categories, PureDP, Schema, Session
+from discreet.asking import Asking
+from discreet.errors import InvalidParameter, PlanFileError
+from discreet.job import Job
+from discreet.planner import PlannedRelease
+
+SCHEMA = Schema(
+    columns={
+        "arm": Categories(["old", "new"]),
+        "band": Categories(["young", "old"]),
+        "spend": Bounds(0, 50, grid=0.5),
+        "age": Bounds(10, 90, grid=1),
+    }
+)
+SOME = PureDP(1.0)
+ASKED = {
+    "count": {"by": ["arm"]},
+    "sum": {"column": "spend", "by": ["arm"]},
+    "mean": {"column": "spend", "by": ["arm"], "expected_rows": 400},
+    "proportion": {"column": "band", "label": "old", "by": ["arm"], "expected_rows": 400},
+    "variance": {"column": "age", "expected_rows": 400},
+    "covariance_matrix": {"columns": ["spend", "age"], "expected_rows": 400},
+    "quantile": {"column": "age", "probabilities": [0.25, 0.5], "by": ["arm"]},
+    "histogram": {"column": "age", "edges": [10, 30, 90]},
+    "table": {"columns": ["arm", "band"]},
+    "mode": {"column": "band"},
+    "goodness_of_fit": {"column": "band", "probabilities": [0.5, 0.5], "expected_rows": 400},
+    "homogeneity": {"column": "band", "by": "arm", "expected_rows": 400},
+    "independence": {"columns": ["arm", "band"], "expected_rows": 400},
+    "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
+    "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
+}
+
+
+def rows(count=400):
+    rng = np.random.default_rng(4)
+    return pa.table(
+        {
+            "arm": rng.choice(["old", "new"], count),
+            "band": rng.choice(["young", "old"], count, p=[0.7, 0.3]),
+            "spend": np.round(rng.exponential(8, count)),
+            "age": rng.integers(15, 90, count),
+        }
+    )
+
+
+def test_no_question_is_forgotten():
+    asked = {name for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})}
+    assert asked == set(ASKED)
+    for name in asked:
+        assert "request" in getattr(Asking, name).__annotations__, name
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_plan_costs_nothing_and_says_what_is_read(name):
+    session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=PureDP(2.0))
+    planned = getattr(session.plan, name)(guarantee=SOME, **ASKED[name])
+    assert isinstance(planned, PlannedRelease)
+    assert planned.guarantee.within(SOME)
+    assert planned.expected_error > 0
+    assert planned.remaining_after == PureDP(1.0)
+    assert planned.read in str(planned)
+    json.dumps(planned.to_dict(), allow_nan=False)
+    assert session.ledger.remaining() == PureDP(2.0)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_asked_twice_and_paid_once(name, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    first = Session(rows(), SCHEMA, ledger=ledger, budget=PureDP(2.0))
+    answer = getattr(first, name)(guarantee=SOME, request="mine", **ASKED[name])
+    again = Session("no-such-file.parquet", SCHEMA, ledger=ledger)  # a stored answer needs no data
+    repeated = getattr(again, name)(guarantee=SOME, request="mine", **ASKED[name])
+    assert json.dumps(repeated.to_dict()) == json.dumps(answer.to_dict())
+    assert again.ledger.remaining() == PureDP(1.0)
+    assert str(repeated) == str(answer)
+    with pytest.raises(InvalidParameter, match="different release"):
+        getattr(first, name)(guarantee=PureDP(0.5), request="mine", **ASKED[name])
+    assert again.ledger.remaining() == PureDP(1.0)
+
+
+def toml(value):
+    return json.dumps(value)  # TOML's strings, numbers and lists are written as JSON's here
+
+
+PLAN = """\
+title = "Everything"
+
+[source]
+path = "rows.parquet"
+
+[budget]
+epsilon = 30.0
+
+[schema.columns.arm]
+categories = ["old", "new"]
+
+[schema.columns.band]
+categories = ["young", "old"]
+
+[schema.columns.spend]
+low = 0
+high = 50
+grid = 0.5
+
+[schema.columns.age]
+low = 10
+high = 90
+grid = 1
+"""
+MEDIANS = {"ask": "clusters", "columns": ["spend", "age"], "n_clusters": 2, "universe": [[5, 20], [5, 60], [9, 40]]}
+
+
+def plan_of(asked, folder):
+    releases = [{"name": name, "ask": name, **settings} for name, settings in asked.items()]
+    releases.append({"name": "medians", **MEDIANS})
+    lines = [line for one in releases for line in ("[[release]]", *(f"{k} = {toml(v)}" for k, v in one.items()), "")]
+    pq.write_table(rows(), folder / "rows.parquet")
+    (folder / "plan.toml").write_text(PLAN + "\n".join(["", *lines]))
+    return folder / "plan.toml"
+
+
+def test_a_plan_file_asks_everything(tmp_path):
+    path = plan_of(ASKED, tmp_path)
+    planned = Job(path).plan()
+    assert [name for name, _ in planned.releases] == [*ASKED, "medians"]
+    text = str(planned)
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(name[:10] in text for name in ASKED)
+    shown = dict(planned.releases)
+    assert all(shown[name].smallest_effect > 0 for name in ("compare_means", "independence", "goodness_of_fit"))
+    result = Job(path).run()
+    assert (result.drawn, result.reused) == (len(ASKED) + 1, 0)
+    kept = json.loads(result.results.read_text())
+    assert list(kept["releases"]) == [*ASKED, "medians"]
+    page = result.markdown.read_text()
+    assert "Test of equal means" in page
+    assert "centre 2 · age" in page
+    (tmp_path / "rows.parquet").unlink()
+    assert Job(path).run().drawn == 0
+
+
+def test_what_only_plans_expect_is_no_new_release(tmp_path):
+    path = plan_of(ASKED, tmp_path)
+    path.write_text(path.read_text().replace("ask =", "epsilon = 1.0\nask ="))
+    Job(path).run()
+    path.write_text(path.read_text().replace("expected_rows = 400", "expected_rows = 500"))
+    assert Job(path).run().drawn == 1  # clusters alone: there the number of rows sets the number of iterations
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        ("compare_means", 'by = "arm"', 'by = "colour"', "colour"),
+        ("compare_means", "spread = 8.0", "spread = -1", "spread"),
+        ("compare_means", "spread = 8.0", 'method = "9S"', "method"),
+        ("clusters", "n_clusters = 2", "n_clusters = 0", "n_clusters"),
+        ("mode", 'column = "band"', 'column = "bend"', "bend"),
+        ("proportion", 'label = "old"', 'label = "ancient"', "ancient"),
+        ("histogram", "edges = [10, 30, 90]", "edges = [20, 40, 90]", "edges"),
+        ("mean", "expected_rows = 400", "expected_rows = -4", "expected_rows"),
+    ],
+)
+def test_errors_point_at_the_setting(tmp_path, name, old, new, says):
+    path = plan_of({name: ASKED[name]}, tmp_path)
+    text = path.read_text()
+    assert old in text
+    changed = text.replace(old, new)
+    path.write_text(changed)
+    line = changed.splitlines().index(new) + 1
+    with pytest.raises(PlanFileError, match=says) as refusal:
+        Job(path).plan()
+    assert str(refusal.value).startswith(f"{path}:{line}:"), refusal.value
