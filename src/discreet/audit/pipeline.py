@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -66,6 +66,8 @@ class Pipeline:
         Whether rows are left out in secret, so that outputs are mixtures over what is kept.
     repeats
         Whether running again on the same ledger must draw and spend nothing.
+    quick
+        Whether short audits run it too.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Pipeline:
     all_paths: bool = False
     omits: bool = False
     repeats: bool = False
+    quick: bool = True
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class PipelineAudit(Result):
         The charge against the largest loss between neighbours.
     tables, pairs
         Tables that were run, and pairs of neighbours that were compared.
+    recorded
+        Names of the statistics and mechanisms that the ledger recorded.
     findings
         What differed between tables besides the outcomes of draws, and what was not paid in time.
     """
@@ -99,6 +104,7 @@ class PipelineAudit(Result):
     loss: ExactAudit
     tables: int
     pairs: int
+    recorded: frozenset[str]
     findings: tuple[str, ...]
 
     @property
@@ -123,6 +129,7 @@ class PipelineAudit(Result):
             "loss": self.loss.to_dict(),
             "tables": self.tables,
             "pairs": self.pairs,
+            "recorded": sorted(self.recorded),
             "findings": list(self.findings),
             "passed": self.passed,
         }
@@ -141,7 +148,7 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
     scripts
         How many scripts of outcomes to try; more matter only where draws depend on earlier ones.
     pairs
-        At most so many pairs of neighbours, evenly from all; by default all.
+        The first so many pairs of neighbours; by default all.
 
     Examples
     --------
@@ -156,14 +163,13 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
     world = pipeline.world.cut(pairs)
     findings: dict[str, None] = {}
     losses: list[ExactAudit] = []
-    charged: Guarantee | None = None
     for seed in range(1 if pipeline.all_paths or pipeline.omits else scripts):
         runs = [list(_runs(pipeline, table, seed)) for table in world.tables]
         findings |= dict.fromkeys(_differences(runs))
-        charged = runs[0][0].charged
-        losses.append(_worst(charged, runs, world.pairs, findings))
-    assert charged is not None
-    return PipelineAudit(charged, _largest(losses), len(world.tables), len(world.pairs), tuple(findings))
+        one = runs[0][0]
+        losses.append(_worst(one.charged, runs, world.pairs))
+    tables, compared = len(world.tables), len(world.pairs)
+    return PipelineAudit(one.charged, _largest(losses), tables, compared, one.recorded, tuple(findings))
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -178,6 +184,7 @@ class _Run:
     answers: tuple[Any, ...]
     shown: str
     charged: Guarantee
+    recorded: frozenset[str]
     findings: tuple[str, ...]
 
 
@@ -214,8 +221,22 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
                 findings.append("asking again drew again")
             if ledger.spent() != charged:
                 findings.append("asking again was charged again")
-    shown = json.dumps([_shown(published), [_shown(spend) for spend in ledger.events()]], sort_keys=True)
-    return _Run(script.secret, tuple(script.draws), tuple(script.answers), shown, charged, tuple(findings))
+    spends = [_shown(spend) for spend in ledger.events()]
+    shown = json.dumps([_shown(published), spends], sort_keys=True)
+    return _Run(
+        script.secret, tuple(script.draws), tuple(script.answers), shown, charged, frozenset(_names(spends)),
+        tuple(findings),
+    )  # fmt: skip
+
+
+def _names(recorded: Any) -> Iterator[str]:
+    """Names of statistics and mechanisms, of those inside others too."""
+    if isinstance(recorded, list):
+        for one in recorded:
+            yield from _names(one)
+    elif isinstance(recorded, dict):
+        yield from (value for key, value in recorded.items() if key == "name" and isinstance(value, str))
+        yield from _names(list(recorded.values()))
 
 
 _OWN = {"release_id", "created", "request", "hash"}
@@ -255,9 +276,7 @@ def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
 # ---- losses ---------------------------------------------------------------------------------------------------------
 
 
-def _worst(
-    claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]], findings: dict[str, None]
-) -> ExactAudit:
+def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]]) -> ExactAudit:
     """The charge against the largest loss between neighbours."""
     found = []
     for here, there in pairs:
@@ -266,6 +285,8 @@ def _worst(
             found.append(audit_cells(claim, [_mixtures(first, second)]))
         elif [draw.shape for draw in first[0].draws] == [draw.shape for draw in second[0].draws]:
             found.append(_compared(claim, first[0].draws, second[0].draws))
+        else:  # the draws themselves tell the two apart
+            found.append(audit_cells(claim, [Cells(np.array([1.0, 0.0]), np.array([0.0, 1.0]))]))
     return _largest(found)
 
 
@@ -286,8 +307,12 @@ def _compared(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -
     if isinstance(claim, PureDP):
         ratios = [part.ratios() for part in parts]
         found = max(sum(ratio[way] for ratio in ratios) for way in (0, 1)) if ratios else 0.0
-        return ExactAudit(claim.epsilon, float(found), (), ())
-    return audit_cells(claim, [joined(parts) if parts else Cells(np.ones(1), np.ones(1))])
+        return replace(audit_cells(claim, [_NOTHING]), found_epsilon=float(found))
+    return audit_cells(claim, [joined(parts) if parts else _NOTHING])
+
+
+_NOTHING = Cells(np.ones(1), np.ones(1))
+"""Neighbours that nothing tells apart."""
 
 
 def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:

@@ -16,9 +16,13 @@ from discreet.audit.catalogue import cases
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
+from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.page import audit_markdown, audit_page
+from discreet.audit.pipeline import Pipeline, audit_pipeline
+from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay_cases import replay_cases
+from discreet.audit.session_pipelines import session_pipelines
 from discreet.audit.spending import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
@@ -36,8 +40,13 @@ Progress = Callable[[str], None]
 _SECTIONS = {
     "exact": (
         "Exact audit: the loss computed from the laws",
-        "The largest loss between worst-case neighbours, to more digits than floats have. 100 % reached means that no "
+        "The largest loss between worst-case neighbours, from distribution functions. 100 % reached means that no "
         "noise is wasted; more would be a breach.",
+    ),
+    "pipeline": (
+        "Pipeline audit: from rows to what is published",
+        "Sessions, models, comparisons and releases as they run, on every table of a small world: what neighbours lose "
+        "through all draws together, beside what the ledger was charged. Nothing else that is published may differ.",
     ),
     "statistical": (
         "Statistical audit: lower bounds from draws",
@@ -45,7 +54,7 @@ _SECTIONS = {
     ),
     "exhaustive": (
         "Exhaustive audit: all pairs on finite grids",
-        "Every outcome of every pair of neighbours, compared in whole numbers.",
+        "Every cell of outputs of every pair of neighbours, decided in interval arithmetic of 2048 bits.",
     ),
     "sweep": ("Random neighbours", "Draws on pairs of data sets that nobody chose."),
     "calibration": (
@@ -259,6 +268,17 @@ def _exact(deep: bool) -> Iterator[Line]:
         yield Line("exact", case.name, claimed, found, audit.tightness, passed, audit.to_dict())
 
 
+def _pipelined(deep: bool, source: Callable[[], Iterator[Pipeline]]) -> Iterator[Line]:
+    for pipeline in source():
+        if not (deep or pipeline.quick):
+            continue
+        audit = audit_pipeline(pipeline, scripts=4 if deep else 1, pairs=None if deep else 2)
+        passed = audit.passed and (audit.loss.tightness >= 0.99 or not pipeline.tight)
+        found = f"{100 * audit.loss.tightness:.1f} % lost" if not audit.findings else audit.findings[0]
+        reached = audit.loss.tightness
+        yield Line("pipeline", pipeline.name, str(audit.charged), found, reached, passed, audit.to_dict())
+
+
 def _statistical(deep: bool, slow: bool) -> Iterator[Line]:
     for case in cases():
         if case.slow != slow or (case.deep_only and not deep):
@@ -316,6 +336,9 @@ def _randomness(deep: bool) -> Iterator[Line]:
 _SHARES = 4
 _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "exact": _exact,
+    "pipelines of releases": partial(_pipelined, source=release_pipelines),
+    "pipelines of sessions": partial(_pipelined, source=session_pipelines),
+    "pipelines of models": partial(_pipelined, source=model_pipelines),
     "statistical, many draws": partial(_statistical, slow=False),
     "statistical, one by one": partial(_statistical, slow=True),
     "exhaustive": _exhaustive,

@@ -38,11 +38,12 @@ RECORDS = [_row("A", 2.0, 1.0), _row("B", 0.0, -1.0), _row("C", 99.0, 7.0), _row
 """Rows at and beyond the bounds; the first one moves most."""
 UNITS = [
     [_row("A", 2.0, 1.0)] * 2 + [_row("B", 2.0, 1.0)] * 2,
+    [_row("A", 99.0, 9.0)] * 3,
     [_row(arm, 99.0, 9.0) for arm in ("A", "B", "C") for _ in range(3)],
     [_row("C", 0.0, -1.0)],
     [_row(None, None, None)] * 2 + [_row("Z", 1.0, 0.0)],
 ]
-"""Units up to their limits and beyond; the first one moves most."""
+"""Units up to their limits and beyond; the first two move most."""
 LIMITS = Contribution(groups=2, rows=2)
 
 ROWS = Schema(columns=COLUMNS)
@@ -67,7 +68,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     for name, ask in {**_questions(), **_tests(), **_comparisons()}.items():
         yield _asked(f"{name}, one row", ask, ROWS, rows)
     for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
-        yield _asked(f"{name}, one person", ask, PEOPLE, people)
+        yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield _asked("clusters, one row", lambda s, g: _fitted(s.clusters(["x", "y"], 2, g, iterations=2)), ROWS, rows)
     yield from _replaced()
     yield from _currencies(people)
@@ -76,6 +77,10 @@ def session_pipelines() -> Iterator[Pipeline]:
 
 _LOOSE = ("quantile", "mode", "compare_means")
 """Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
+
+
+_QUICK = ("sum by arm", "mean by arm, with spread", "quantile by arm", "sum of units", "compare_means, noise_aware")
+"""Questions about units that are asked in short audits too."""
 
 
 def _asked(
@@ -159,11 +164,12 @@ def _replaced() -> Iterator[Pipeline]:
         "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request="r"),
     }
     for name, ask in asked.items():  # the number of rows is public, so that nothing moves their count
-        yield _asked(f"{name}, a row replaced", ask, schema, world, tight=name != "count")
+        quick = name in ("mean", "covariance_matrix")
+        yield _asked(f"{name}, a row replaced", ask, schema, world, tight=name != "count", quick=quick)
     schema = Schema(columns=COLUMNS, neighbours=one, size=2, unit=PEOPLE.unit)
     world = unit_world(UNITS, most=2, neighbours=one)
     for name in ("count", "sum by arm", "mean", "table", "quantile"):
-        yield _asked(f"{name}, a person replaced", _questions()[name], schema, world, tight=False)
+        yield _asked(f"{name}, a person replaced", _questions()[name], schema, world, tight=False, quick=False)
 
 
 def _currencies(people: World) -> Iterator[Pipeline]:
@@ -171,7 +177,9 @@ def _currencies(people: World) -> Iterator[Pipeline]:
     for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
         for name in ("sum by arm", "mode"):
             kind = type(spent).__name__
-            yield _asked(f"{name}, one person, {kind}", _questions()[name], PEOPLE, people, spent, tight=False)
+            yield _asked(
+                f"{name}, one person, {kind}", _questions()[name], PEOPLE, people, spent, tight=False, quick=False
+            )
 
     def several(session: Session, whole: Guarantee) -> Any:
         shares = whole.split(4)
@@ -181,7 +189,9 @@ def _currencies(people: World) -> Iterator[Pipeline]:
     def run(table: Any, ledger: Ledger) -> Any:
         return several(Session(table_of(table, PEOPLE), PEOPLE, ledger=ledger), ONE)
 
-    yield Pipeline("session, four questions, one person", run, people, ONE, ("Session", "Ledger"), tight=False)
+    yield Pipeline(
+        "session, four questions, one person", run, people, ONE, ("Session", "Ledger"), tight=False, quick=False
+    )
 
 
 def _omitting() -> Iterator[Pipeline]:
@@ -195,5 +205,5 @@ def _omitting() -> Iterator[Pipeline]:
     for (how, step), (name, ask) in product(steps.items(), asked.items()):
         behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
         tight = how == "sampled" and name != "mode"
-        made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=True)
+        made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=True, quick=name == "count")
         yield replace(made, covers=("Session.omitting", type(step).__name__))

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any
 
-import numpy as np
-
 from discreet.sensitivity import Neighbours
 
 __all__ = ["World", "row_world", "unit_world"]
@@ -38,11 +36,8 @@ class World:
         return len(table)
 
     def cut(self, pairs: int | None) -> World:
-        """The same world with at most so many pairs, the first and others at random, and the tables they need."""
-        if pairs is None or pairs >= len(self.pairs):
-            return self
-        others = np.random.default_rng(1).choice(np.arange(1, len(self.pairs)), pairs - 1, replace=False)
-        kept = [self.pairs[place] for place in (0, *sorted(others.tolist()))]
+        """The first so many pairs, and the tables they need."""
+        kept = self.pairs[:pairs]
         needed = sorted({position for pair in kept for position in pair})
         places = {position: place for place, position in enumerate(needed)}
         return replace(

@@ -1,0 +1,300 @@
+"""Known faults between the data and the ledger, in sessions, fits and comparisons, each a small mutation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from discreet import (
+    ApproxDP,
+    Contribution,
+    Exact,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    Ledger,
+    Neighbours,
+    PermuteAndFlip,
+    PoissonSample,
+    PureDP,
+    Schema,
+    Sensitivity,
+    Session,
+    release,
+)
+from discreet.audit.pipeline import Pipeline, audit_pipeline
+from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
+from discreet.audit.worlds import World, row_world, unit_world
+from discreet.clustering import DPLloyd, KMedian
+from discreet.clustering.box import cluster_totals
+from discreet.comparing.spending import Purse
+from tests.planted_faults import Finding, fault
+
+ONE, UNIT = PureDP(1.0), Sensitivity(l1=1.0)
+Run = Callable[[Any, Ledger], Any]
+
+
+def piped(run: Run, world: World, spent: Any = ONE, **options: Any) -> Finding:
+    """The pipeline audit in one line."""
+    audit = audit_pipeline(Pipeline("fault", run, world, spent, **options), scripts=1, pairs=4)
+    found = audit.findings[0] if audit.findings else f"{100 * audit.loss.tightness:.3g} % of the charge"
+    return Finding("pipeline", str(audit.charged), found, not audit.passed)
+
+
+def charge(ledger: Ledger, guarantee: Any, **scope: Any) -> None:
+    """What a release would record."""
+    facts: dict[str, Any] = {"statistic": "value", "mechanism": {"name": "laplace"}, "sensitivity": UNIT.to_dict()}
+    ledger.reserve(guarantee, **facts, neighbours=Neighbours.ADD_REMOVE, unit="row", **scope)
+
+
+def asked(session: type[Session], ask: Callable[[Session], Any], schema: Schema = PEOPLE, **options: Any) -> Finding:
+    """A question to a faulty session."""
+    if schema.unit.column is not None:
+        world = unit_world(UNITS, most=1)
+    elif schema.neighbours is Neighbours.REPLACE_ONE:
+        world = row_world(RECORDS, most=schema.size, neighbours=Neighbours.REPLACE_ONE)
+    else:
+        world = row_world(RECORDS, most=1)
+
+    def run(table: Any, ledger: Ledger) -> Any:
+        return ask(session(table_of(table, schema), schema, ledger=ledger))
+
+    return piped(run, world, **options)
+
+
+def bounded_by(change: Callable[[Contribution], Contribution]) -> type[Session]:
+    """A session that bounds units otherwise than it says."""
+
+    class Faulty(Session):
+        def _bounded(self, **selection: Any) -> Any:
+            limits = selection["contribution"] or self.schema.unit.contribution
+            return super()._bounded(**{**selection, "contribution": change(limits)})
+
+    return Faulty
+
+
+@fault("a session that forgets to bound contributions")
+def _() -> Finding:
+    return asked(bounded_by(lambda limits: Contribution(groups=99, rows=99)), lambda s: s.sum("x", ONE, by="arm"))
+
+
+@fault("a session that keeps a row more than it says")
+def _() -> Finding:
+    return asked(bounded_by(lambda limits: replace(limits, rows=limits.rows + 1)), lambda s: s.count(ONE))
+
+
+@fault("a session that keeps a group more than it says")
+def _() -> Finding:
+    return asked(bounded_by(lambda limits: replace(limits, groups=3)), lambda s: s.table(["arm"], ONE))
+
+
+@fault("a session that clips the total instead of the values")
+def _() -> Finding:
+    class Faulty(Session):
+        def exact(self, question: Any) -> Exact:
+            values = [row["x"] or 0.0 for row in self._source.to_pylist()]
+            return replace(super().exact(question), value=Fraction(min(sum(values), 10**6)))
+
+    return asked(Faulty, lambda s: s.sum("x", ONE), ROWS)
+
+
+@fault("overlapping groups charged as if they were disjoint")
+def _() -> Finding:
+    def run(table: Any, ledger: Ledger) -> Any:
+        parts = ledger.partition("p", ["A or B", "A or C"])
+        for name in ("A or B", "A or C"):
+            charge(ledger, ONE, partition=parts.name, parts=[name])
+        return [Laplace(1.0).draw(sum(row["arm"] in arms for row in table)) for arms in ("AB", "AC")]
+
+    return piped(run, row_world(RECORDS[:3], most=1))
+
+
+@fault("a ledger that is charged after the release")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            noisy = question.mechanism.draw(self.exact(question).value)
+            super()._answer(question, request)
+            return noisy
+
+    return asked(Faulty, lambda s: s.count(ONE), ROWS)
+
+
+@fault("a session that draws again when asked again")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            return super()._answer(question, None)
+
+    return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
+
+
+@fault("a session that returns another answer to a request, without a charge")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            answer = super()._answer(question, request)
+            return replace(answer, value=question.mechanism.draw(self.exact(question).value))
+
+    return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
+
+
+THREE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=3)
+
+
+@fault("noise of a mean for one row more than there are")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            moved = Sensitivity(moves=(2 / 4,))
+            return super()._answer(replace(question, sensitivity=moved, mechanism=Laplace(0.5)), request)
+
+    return asked(Faulty, lambda s: s.mean("x", ONE), THREE)
+
+
+@fault("a δ that is dropped on the way to the ledger")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        charge(ledger, ONE)
+        return Gaussian.calibrate(ApproxDP(1.0, 0.01), UNIT).draw(len(rows))
+
+    return piped(run, row_world(["a"], most=1))
+
+
+@fault("a session that publishes its number of rows")
+def _() -> Finding:
+    class Faulty(Session):
+        def exact(self, question: Any) -> Exact:
+            return replace(super().exact(question), public={"n": len(self._source)})
+
+    return asked(Faulty, lambda s: s.mean("x", ONE), ROWS)
+
+
+@fault("groups that nobody is in are left out")
+def _() -> Finding:
+    class Faulty(Session):
+        def exact(self, question: Any) -> Exact:
+            exact = super().exact(question)
+            value = np.asarray(exact.value)
+            return replace(exact, value=np.append(value[value > 0], 0))
+
+    return asked(Faulty, lambda s: s.table(["arm"], ONE).value, ROWS)
+
+
+@fault("a scale from the data")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            largest = max((abs(row["y"] or 0.0) for row in self._source.to_pylist()), default=1.0)
+            moved = Sensitivity(moves=(largest or 1.0,))
+            return super()._answer(replace(question, sensitivity=moved, mechanism=Laplace(largest or 1.0)), request)
+
+    return asked(Faulty, lambda s: s.sum("y", ONE), ROWS)
+
+
+@fault("an empty table is refused")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        if not rows:
+            return "nobody is in the data"
+        return release(Exact(len(rows), UNIT), Laplace(1.0), ledger=ledger)
+
+    return piped(run, row_world(["a"], most=1))
+
+
+@fault("a grouped mean whose counts are published as they are")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        noisy = release(Exact(sum(rows), UNIT), Laplace(1.0), ledger=ledger)
+        return noisy.value / max(len(rows), 1)
+
+    return piped(run, row_world([1.0, 0.0], most=2))
+
+
+@fault("two questions for the price of one")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            return [super()._answer(question, request), question.mechanism.draw(self.exact(question).value)]
+
+    return asked(Faulty, lambda s: s.count(ONE), ROWS)
+
+
+@fault("a mode of several rows at the price of one")
+def _() -> Finding:
+    class Faulty(Session):
+        def _answer(self, question: Any, request: str | None) -> Any:
+            moved = Sensitivity(moves=(1.0,))
+            return super()._answer(replace(question, sensitivity=moved, mechanism=PermuteAndFlip(1.0)), request)
+
+    return asked(Faulty, lambda s: s.mode("arm", ONE))
+
+
+@fault("a sample that is charged at its rate")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        kept = PoissonSample(0.5).apply(list(rows))
+        charge(ledger, PureDP(0.5))
+        return Laplace(1.0).draw(len(kept))
+
+    return piped(run, row_world(["a"], most=2), omits=True)
+
+
+# ---- fits and comparisons -------------------------------------------------------------------------------------------
+
+POINTS = row_world([(1.0, 1.0), (0.0, 0.0)], most=2)
+
+
+@fault("clusters that pay for one iteration of two")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        model = DPLloyd(2, guarantee=ONE, bounds=((0, 1), (0, 1)), iterations=1)
+        plan = replace(model.plan(), iterations=2)
+        model.plan = lambda: plan  # type: ignore[method-assign]
+        return model.fit(np.reshape(rows, (-1, 2)), ledger=ledger).cluster_centers_
+
+    return piped(run, POINTS)
+
+
+@fault("clusters whose empty ones keep no noise")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        charge(ledger, PureDP(2.0))
+        centres = np.array([[-0.5], [0.5]])
+        _, counts = cluster_totals(np.reshape(rows, (-1, 1)), centres)
+        return [Laplace(1.0).draw(count) if count else 0.0 for count in counts]
+
+    return piped(run, row_world([(1.0,), (-1.0,)], most=2), PureDP(2.0))
+
+
+@fault("k-median that pays for one choice of two")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        model = KMedian(1, guarantee=PureDP(8.0), universe=[[0.0], [1.0], [0.5]], swaps=2)
+        charge(ledger, PureDP(2.0))
+        return model.fit(np.reshape(rows, (-1, 1)), ledger=Ledger(":memory:", PureDP(8.0))).center_indices_
+
+    return piped(run, row_world([(1.0,), (0.0,)], most=2), PureDP(2.0), all_paths=True)
+
+
+@fault("a comparison that spends its purse twice")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        charge(ledger, ONE)
+        purse = Purse(ONE)
+        return [purse.measure(sum(rows), UNIT).value, purse.measure(len(rows), UNIT).value]
+
+    return piped(run, row_world([1.0, 0.0], most=2))
+
+
+@fault("normal noise charged with half its μ")
+def _() -> Finding:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        charge(ledger, GaussianDP(0.5))
+        return Gaussian(1.0).draw(len(rows))
+
+    return piped(run, row_world(["a"], most=1), GaussianDP(0.5))
