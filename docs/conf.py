@@ -1,4 +1,8 @@
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py
 
 project = "discreet"
 copyright = "the discreet authors"
@@ -7,15 +11,15 @@ release = version = installed_version("discreet")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "mathml",
 ]
-myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
+add_module_names = False
 napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
 exclude_patterns = ["_build"]
@@ -24,3 +28,9 @@ html_theme = "furo"
 html_title = "discreet"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"font-stack": "system-ui, sans-serif", "color-brand-primary": "#0b5cad"},
+    "dark_css_variables": {"color-brand-primary": "#7db8ff"},
+}

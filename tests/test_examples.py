@@ -7,8 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from discreet.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -74,12 +72,3 @@ def test_the_readme_path_from_a_csv_to_a_checked_ledger(tmp_path, monkeypatch, c
     assert "PureDP(ε=1) in 3 releases" in capsys.readouterr().out
     main(["ledger", "verify", "survey.ledger.sqlite"])
     assert "intact" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("arguments", [[], ["plan"], ["run"], ["describe"], ["reproduce"], ["ledger", "show"]])
-def test_help_fits_80_columns(arguments, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    main([*arguments, "--help"])
-    text = capsys.readouterr().out
-    assert "Exit status" in text or arguments
-    assert max(map(len, text.splitlines())) <= 80

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_FILE_COMMANDS = 3
+"""Help lists so many commands on files first, then the ledger, then the rest."""
+
 
 def _app() -> App:
     try:
-        from cyclopts import App
+        from cyclopts import App, Parameter
     except ImportError as missing:
         raise MissingExtra(missing.name or "cyclopts", "cli") from None
     from discreet import __version__
@@ -29,19 +33,30 @@ def _app() -> App:
         help_epilogue="Exit status: 0 done; 1 refused, with the reason; 2 wrong usage; 130 stopped.",
         version=__version__,
         result_action="return_value",
+        default_parameter=Parameter(negative=(), show_default=_default),
     )
     ledger = App(
-        name="ledger", help="Look at a ledger: what was spent, and whether it is intact.", result_action="return_value"
+        name="ledger",
+        help="Look at a ledger: what was spent, and whether it is intact.",
+        result_action="return_value",
+        sort_key=_FILE_COMMANDS,
     )
     app.command(ledger)
-    for group, commands in ((app, (_plan, _run, _describe, _reproduce, _advise, _audit)), (ledger, (_show, _verify))):
-        for command in commands:
-            group.command(command, name=command.__name__.removeprefix("_"))
+    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _advise, _audit, _reproduce)
+    for place, command in enumerate(commands):
+        app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
+    ledger.command(_show, name="show")
+    ledger.command(_verify, name="verify")
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
 
 
-def _plan(file: Path, *, json: bool = False) -> None:
+def _default(value: Any) -> Any:
+    """What help shows as the default: switches are off, which need not be said."""
+    return None if value is False else " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _plan(file: Path, /, *, json: bool = False) -> None:
     """Show what a plan file would release, with what error and at what cost. Reads no data.
 
     Parameters
@@ -57,7 +72,7 @@ def _plan(file: Path, *, json: bool = False) -> None:
     print(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
 
 
-def _run(file: Path, *, again: bool = False, yes: bool = False, output: Path | None = None) -> None:
+def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | None = None) -> None:
     """Make the releases of a plan file that are not in its ledger yet, and write results and report.
 
     Parameters
@@ -68,16 +83,16 @@ def _run(file: Path, *, again: bool = False, yes: bool = False, output: Path | N
         Release everything anew and spend again, where all of it was released before.
     yes
         With --again: spend again without asking.
-    output
-        Directory for results and report.
+    out
+        Directory for results and report; NAME-report beside the plan file by default.
     """
     from discreet.job import Job
 
     job = Job(file)
-    print(job.run(again=_spend_again(job, again, yes), output=output, progress=_progress("released")))
+    print(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
 
 
-def _describe(file: str, *, out: Path | None = None) -> None:
+def _describe(file: str, /, *, out: Path | None = None) -> None:
     """Write a plan file to fill in, from column names and types alone.
 
     Parameters
@@ -100,6 +115,7 @@ def _describe(file: str, *, out: Path | None = None) -> None:
 
 def _reproduce(
     study: str,
+    /,
     *,
     quick: bool = False,
     out: Path | None = None,
@@ -140,6 +156,7 @@ def _advise(
     statistic: str,
     n: int,
     epsilon: float,
+    /,
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
     spread: float | None = None,
@@ -200,7 +217,7 @@ def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Pat
         raise DiscreetError("something lost more than it claims: see the lines marked with !")
 
 
-def _show(file: Path, *, json: bool = False) -> None:
+def _show(file: Path, /, *, json: bool = False) -> None:
     """Show what was spent and what is left.
 
     Parameters
@@ -217,7 +234,7 @@ def _show(file: Path, *, json: bool = False) -> None:
     print(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement)
 
 
-def _verify(file: Path, *, anchor: str | None = None) -> None:
+def _verify(file: Path, /, *, anchor: str | None = None) -> None:
     """Check every entry of a ledger again.
 
     Parameters

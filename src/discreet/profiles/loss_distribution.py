@@ -294,7 +294,7 @@ class Convolution:
         low, high = self._ends(tilt)
         first = math.floor(low / self.step)
         size = next_fast_len(max(math.ceil(high / self.step) - first + 1, 16), real=True)
-        precision = 10 * _UNIT * math.log2(size)  # higham2002, Theorem 24.2, with room to spare
+        precision = 10 * _UNIT * math.log2(size)  # higham2002b, Theorem 24.2, with room to spare
         product, error = np.ones(size // 2 + 1, dtype=complex), precision
         for part, times in self._parts:
             folded = np.bincount(part.points % size, part.tilted(tilt), size)

@@ -94,7 +94,7 @@ def kept_counts(data: Column, omit: Omit, kind: str, repeats: int, generator: np
 
 @lru_cache(maxsize=4096)
 def gaussian_scale(epsilon: float, delta: float) -> float:
-    """σ of the optimal Gaussian mechanism for sensitivity 1 (balle2018b), in floating point: simulations only."""
+    """σ of the optimal Gaussian mechanism for sensitivity 1 (balle2018), in floating point: simulations only."""
 
     def excess(log_scale: float) -> float:
         scale = math.exp(log_scale)

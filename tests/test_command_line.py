@@ -1,0 +1,101 @@
+"""The command line: help of 80 columns in one voice, completion in three shells, and the documented exit statuses."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from discreet.cli import _app, main
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = [
+    [], ["describe"], ["plan"], ["run"], ["ledger"], ["ledger", "show"], ["ledger", "verify"],
+    ["advise"], ["audit"], ["reproduce"],
+]  # fmt: skip
+
+
+def shown(arguments, capsys):
+    main([*arguments, "--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_help_fits_80_columns_and_names_the_exit_statuses(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(arguments, capsys)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "Exit status: 0 done; 1 refused, with the reason; 2 wrong usage; 130 stopped." in text
+    assert "--no-" not in text  # switches are off unless they are given
+    assert "False" not in text
+
+
+def test_the_page_names_every_option(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
+    for arguments in COMMANDS:
+        if arguments not in ([], ["ledger"]):
+            options = set(re.findall(r"│ +(--[a-z]+)", shown(arguments, capsys)))
+            [line] = re.findall(rf"^\| `discreet {' '.join(arguments)} .*$", page, re.MULTILINE)
+            assert options == set(re.findall(r"--[a-z]+", line)), arguments
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command_and_option(shell, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    main(["--install-completion", "--shell", shell])
+    [script] = [file for file in tmp_path.rglob("*discreet*") if file.is_file()]
+    text = script.read_text(encoding="utf-8")
+    for word in ("describe", "plan", "run", "ledger", "verify", "advise", "audit", "reproduce", "workers", "anchor"):
+        assert word in text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("discreet re", {"reproduce"}), ("discreet ledger v", {"verify"}), ("discreet audit --d", {"--deep"})],
+)
+def test_bash_completes(typed, offered, tmp_path):
+    script = tmp_path / "discreet.bash"
+    script.write_text(_app().generate_completion(shell="bash"), encoding="utf-8")
+    words = " ".join(f"'{word}'" for word in typed.split(" "))
+    code = f"source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _discreet; "
+    run = subprocess.run(["bash", "-c", code + 'echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) == offered
+
+
+def ended(*arguments, cwd):
+    """Exit status, output and error stream of the real program."""
+    run = subprocess.run(
+        [sys.executable, "-c", "from discreet.cli import main; main()", *arguments],
+        capture_output=True, text=True, cwd=cwd, check=False, timeout=120,
+    )  # fmt: skip
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_exit_statuses(tmp_path):
+    for name in ("survey.csv", "survey.toml"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    status, out, err = ended("plan", "survey.toml", cwd=tmp_path)
+    assert (status, err) == (0, "")
+    assert "cost: PureDP(ε=1)" in out
+    status, out, err = ended("plan", "missing.toml", cwd=tmp_path)
+    assert (status, out) == (1, "")
+    assert err.startswith("discreet: ")
+    assert "Traceback" not in err
+    status, out, err = ended("plan", "--nonsense", "survey.toml", cwd=tmp_path)
+    assert (status, out) == (2, "")
+    assert "nonsense" in err
+
+
+def test_being_stopped_says_what_is_kept(monkeypatch, capsys):
+    def stopped(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discreet.cli._app", lambda: stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(["audit"])
+    assert ended.value.code == 130
+    assert "stopped" in capsys.readouterr().err
