@@ -69,7 +69,7 @@ def session_pipelines() -> Iterator[Pipeline]:
         yield _asked(f"{name}, one row", ask, ROWS, rows)
     for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
         yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
-    yield _asked("clusters, one row", lambda s, g: _fitted(s.clusters(["x", "y"], 2, g, iterations=2)), ROWS, rows)
+    yield from _clusters(rows)
     yield from _replaced()
     yield from _currencies(people)
     yield from _omitting()
@@ -90,15 +90,23 @@ def _asked(
         return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
 
     method = name.split(",")[0].split(" ")[0]
-    repeats = method not in ("compare_means", "clusters")
-    return Pipeline(
-        f"session.{name}", run, world, spent, (f"Session.{method}",), tight=tight and method not in _LOOSE,
-        repeats=repeats, **options,
-    )  # fmt: skip
+    close = tight and method not in _LOOSE
+    return Pipeline(f"session.{name}", run, world, spent, (f"Session.{method}",), tight=close, repeats=True, **options)
 
 
-def _fitted(model: Any) -> Any:
-    return [model.cluster_centers_, model.counts_]
+def _clusters(rows: World) -> Iterator[Pipeline]:
+    """Means, and medians among public positions."""
+
+    def means(session: Session, spent: Guarantee) -> Any:
+        model = session.clusters(["x", "y"], 2, spent, iterations=2, request="r")
+        return [model.cluster_centers_, model.counts_]
+
+    def medians(session: Session, spent: Guarantee) -> Any:
+        corners = [[0.0, 0.0], [2.0, 1.0], [2.0, -1.0]]
+        return session.clusters(["x", "y"], 1, spent, universe=corners, iterations=2, request="r").cluster_centers_
+
+    yield _asked("clusters, one row", means, ROWS, rows)
+    yield _asked("clusters among positions, one row", medians, ROWS, rows, tight=False, all_paths=True, quick=False)
 
 
 def _questions(request: str | None = "r") -> dict[str, Ask]:
@@ -111,7 +119,9 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
         "mean": lambda s, g: s.mean("x", g, request=request),
         "mean by arm, with spread": lambda s, g: s.mean("x", g, by="arm", spread=True, request=request),
         "proportion": lambda s, g: s.proportion("arm", "A", g, request=request),
+        "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", request=request),
         "variance": lambda s, g: s.variance("y", g, request=request),
+        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
         "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
         "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),
         "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=request),
@@ -145,10 +155,10 @@ def _tests() -> dict[str, Ask]:
 
 def _comparisons(**options: Any) -> dict[str, Ask]:
     """Means of two arms: directly, and (for units that an id tells apart) from partitions."""
-    asked: dict[str, Ask] = {"compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g)}
+    asked: dict[str, Ask] = {"compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, request="r")}
     if options:
         asked["compare_means, noise_aware"] = lambda s, g: s.compare_means(
-            "x", by="half", guarantee=g, method="noise_aware", **options
+            "x", by="half", guarantee=g, method="noise_aware", request="r", **options
         )
     return asked
 
@@ -160,8 +170,7 @@ def _replaced() -> Iterator[Pipeline]:
     world = row_world(RECORDS, most=3, neighbours=one)
     asked = {
         **_questions(),
-        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private"),
-        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request="r"),
+        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private", request="r"),
     }
     for name, ask in asked.items():  # the number of rows is public, so that nothing moves their count
         quick = name in ("mean", "covariance_matrix")
