@@ -24,6 +24,17 @@ napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
 exclude_patterns = ["_build"]
 
+
+def _with_contents(app, docname, source):
+    """The gallery is written by `discreet reproduce`, which knows nothing of this site: its studies are listed here."""
+    if docname == "studies/index" and "{toctree}" not in source[0]:
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*/*\n```\n"
+
+
+def setup(app):
+    app.connect("source-read", _with_contents)
+
+
 html_theme = "furo"
 html_title = "discreet"
 html_static_path = ["_static"]

@@ -253,7 +253,7 @@ def _part(name: str, title: str, compute: Any, repeats: int) -> Part:
 
 STUDY = Study(
     paper="coverage",
-    title="Coverage of population intervals",
+    title="coverage: how often population intervals hold",
     introduction="""
 Every row is one setting: a mechanism, a sample size, a budget, and the place of the true value in its domain. The
 interval of `population_interval(0.95)` combines sampling error and noise. `noise_ignored` is the coverage of the

@@ -17,7 +17,11 @@ from discreet.studies.study import Part, Progress, Study, StudyResult, run
 __all__ = ["GalleryResult", "run_gallery"]
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
-really guarantees, *certified* is what discreet does by default. Differences are named beside each figure."""
+really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's
+own page also has its tables, and every result lies beside it as CSV.
+
+Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run goes on where it was,
+and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,8 @@ def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
 def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
     sections = ["# Reproduction gallery\n", f"{lead}\n"]
     for study, result in studies:
-        sections += [f"## {study.title}\n", f"[Whole study]({study.paper}/{result.page.name})\n"]
+        whole = f"[The whole study, with tables]({study.paper}/{result.page.name})"
+        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n", f"{whole}\n"]
         for part in study.parts:
             sections.append(f"### {part.title}\n")
             for figure, path in _drawn(part, result):

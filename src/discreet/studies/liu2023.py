@@ -352,7 +352,7 @@ def _case_summary(rows: list[Row]) -> list[Row]:
 
 STUDY = Study(
     paper="liu2023",
-    title="Private A/B tests on zero-inflated, skewed outcomes (liu2023)",
+    title="liu2023: A/B tests on zero-inflated, skewed outcomes",
     introduction="""
 The simulations of section 5 and the case study of section 6. *As published*: Algorithms 1 and 2 as printed, which have
 no guarantee at the ε they name (errata E2 to E5). *Certified*: the same methods with what can be proved. *direct* and

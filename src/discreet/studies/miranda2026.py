@@ -289,7 +289,7 @@ def with_data(folder: str | Path | None) -> Study:
     kinds = ("mean", "mode", "clustering")
     return Study(
         paper="miranda2026",
-        title="Omitting records: sampling and suppression at equal privacy",
+        title="miranda2026: sampling and suppression at equal privacy",
         introduction=(
             "Utility u is the mean percent error of the mean, the probability of a wrong mode, the normalised "
             "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
