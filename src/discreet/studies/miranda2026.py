@@ -295,8 +295,8 @@ def with_data(folder: str | Path | None) -> Study:
             "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
             "first and spends what the amplification theorems then allow, so that both sides have the same guarantee. "
             "Mechanisms, budgets and noise are as published; the difference u(M) − u(M∘S) is positive where omission "
-            f"helps. Data: {source}. The full grid repeats as often as the paper (500 times, modes "
-            f"2,000, k-median 20, and 5 at equal noise) and uses {len(CLUSTERING_RATES)} of the 99 rates for clustering."
+            f"helps. Data: {source}. The full grid repeats as often as the paper (500 times, modes 2,000, "
+            f"k-median 20, and 5 at equal noise); clustering uses {len(CLUSTERING_RATES)} of the 99 rates."
         ),
         parts=(
             figure_two,
