@@ -17,6 +17,8 @@ from discreet import (
     Schema,
     Session,
     ZeroConcentratedDP,
+    goodness_of_fit,
+    independence,
 )
 from discreet.errors import DiscreetError, InsufficientBudget
 from discreet.questions import Questions, Selection
@@ -32,6 +34,7 @@ COLUMNS = {
     "age": Bounds(10, 90, grid=1, nulls=40),
 }
 SHARP = PureDP(500.0)
+ONCE = Contribution(total=1)
 UNITS = PrivacyUnit("device", contribution=Contribution(groups=2, rows=2))
 
 
@@ -259,6 +262,33 @@ def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
     assert repeated.release_id == answer.release_id
     with pytest.raises(InsufficientBudget):
         again.count(PureDP(0.1))
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        lambda s, rows: s.mean("spend", SHARP, spread=True).population_interval(),
+        lambda s, rows: s.table(["arm", "band"], SHARP).proportions("arm").confidence_interval(),
+        lambda s, rows: s.quantile("spend", 0.5, SHARP, interval=0.9, rows_at_least=rows).confidence_interval(),
+    ],
+    ids=["mean", "shares", "median"],
+)
+def test_copies_of_rows_say_no_more_about_the_population(reach):
+    once = make_rows(400).assign(device=range(400))
+    copies = pd.concat([once] * 4)
+    single = reach(session(once, Schema(columns=COLUMNS, unit=PrivacyUnit("device", contribution=ONCE))), 400)
+    unit = PrivacyUnit("device", contribution=Contribution(total=4))
+    several = reach(session(copies, Schema(columns=COLUMNS, unit=unit)), 1600)
+    np.testing.assert_allclose(several.width, single.width, rtol=0.1)
+
+
+def test_tests_of_released_tables_ask_for_one_row_of_each_unit():
+    asked = session(make_rows(), Schema(columns=COLUMNS, unit=UNITS))
+    several = asked.table(["arm", "band"], PureDP(100.0))
+    for test in (independence, lambda table: goodness_of_fit(table, [0.25] * 4), lambda table: table.odds_ratio()):
+        with pytest.raises(DiscreetError, match="independent rows"):
+            test(several)
+    assert 0 < independence(asked.table(["arm", "band"], PureDP(100.0), contribution=ONCE)).pvalue <= 1
 
 
 @pytest.mark.parametrize(

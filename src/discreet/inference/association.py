@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from discreet import requirements
 from discreet.display import number
 from discreet.errors import InvalidParameter
-from discreet.inference.measured_table import MeasuredTable, measured_table
+from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.results import Interval
 from discreet.result import Result
@@ -155,7 +155,7 @@ def _association(cells: Array, table: MeasuredTable) -> Array:
 
 
 def _two_way(release: Release) -> MeasuredTable:
-    table = measured_table(release)
+    table = independent_table(release)
     if len(table.shape) != 2 or min(table.shape) < 2:
         raise InvalidParameter(
             "release", f"shape {table.shape}", "must have two axes of at least two cells", "Release such a table."

@@ -19,7 +19,7 @@ from discreet import requirements
 from discreet.display import Facts, number
 from discreet.errors import InvalidParameter, WrongType
 from discreet.inference import departures, quadratic_form
-from discreet.inference.measured_table import MeasuredTable, measured_table
+from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.releases import Release
@@ -127,7 +127,7 @@ def goodness_of_fit(
     >>> goodness_of_fit(noisy, [1 / 6] * 6, null=MonteCarlo(rng=1)).pvalue < 0.05
     True
     """
-    table = measured_table(release)
+    table = independent_table(release)
     shares = _probabilities(probabilities, table)
     chosen, name = _method(null, statistic, [table])
     if isinstance(chosen, Asymptotic):
@@ -226,7 +226,7 @@ def independence(
     >>> independence(release(exact, Gaussian(2.0), rng=1), null=MonteCarlo(rng=1)).pvalue < 0.01
     True
     """
-    table = measured_table(release)
+    table = independent_table(release)
     if len(table.shape) != 2 or min(table.shape) < 2:
         raise InvalidParameter(
             "release", f"shape {table.shape}", "must have two axes of at least two cells", "Release such a table."
@@ -259,7 +259,7 @@ def independence(
 def _tables(releases: Any) -> list[MeasuredTable]:
     if isinstance(releases, Release) or not isinstance(releases, Sequence) or len(releases) < 2:
         raise WrongType("releases", type(releases).__name__, "must be two or more releases", "Pass [r1, r2].")
-    tables = [measured_table(release) for release in releases]
+    tables = [independent_table(release) for release in releases]
     if len({table.shape for table in tables}) != 1:
         shapes = [table.shape for table in tables]
         raise InvalidParameter("releases", shapes, "must have the same cells", "Release the same table twice.")

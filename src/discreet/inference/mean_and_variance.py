@@ -14,6 +14,7 @@ from discreet.display import Facts, number
 from discreet.inference.noisy_average import ratio_interval
 from discreet.inference.results import Interval
 from discreet.releases import Release
+from discreet.sensitivity import Neighbours
 from discreet.statistics.mean_and_variance import MeanAndVariance
 
 __all__ = ["MeanAndVarianceRelease"]
@@ -83,7 +84,7 @@ class MeanAndVarianceRelease(Release):
         )
 
     def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population's mean: noise and sampling error (normal, for independent rows) together.
+        """Interval for the population's mean: noise and sampling error (normal, for independent units) together.
 
         The noise in the mean, the sampling error and the variance that the latter is taken from each get a third of
         1 − level; the variance is taken at the upper end of its own interval.
@@ -95,9 +96,19 @@ class MeanAndVarianceRelease(Release):
         return Interval(max(float(noise.low) - reach, low), min(float(noise.high) + reach, high), level)
 
     def sampling_error(self, level: float = 0.95) -> float:
-        """Standard error of the mean from sampling alone, at the cautious end of what noise leaves open."""
+        """Standard error of the mean from sampling alone, at the cautious end of what noise leaves open.
+
+        Units are independent, the k rows of one of them need not be: by Cauchy and Schwarz, the squared deviation of
+        their sum is at most k times the sum of theirs.
+        """
         fewest = max(self._ends(level)[0][2], 1.0)
-        return math.sqrt(float(self.variance_interval(level).high) / fewest)
+        return math.sqrt(self._rows_per_unit * float(self.variance_interval(level).high) / fewest)
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """A unit with k rows in a group moves each of its m totals by at most k: Δ₁ = mk and Δ₂² = mk²."""
+        l1, l2 = self.sensitivity.require_l1(), self.sensitivity.require_l2()
+        return max(1, round(l2**2 / l1 / (2 if self.neighbours is Neighbours.REPLACE_ONE else 1)))
 
     def facts(self) -> Facts:
         """What to show."""

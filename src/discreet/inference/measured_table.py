@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,13 @@ from discreet.mechanisms.additive import AdditiveNoise
 from discreet.mechanisms.clipping import onto_simplex, onto_total
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.post_processed import PostProcessed
+from discreet.sensitivity import Neighbours
+from discreet.statistics.tables import ContingencyTable
 
 if TYPE_CHECKING:
     from discreet.releases import Release
 
-__all__ = ["MeasuredTable", "measured_table"]
+__all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +44,8 @@ class MeasuredTable:
         `Laplace` or `Gaussian` with its scale.
     mechanism
         The mechanism of the release.
+    rows_per_unit
+        At most this many rows are one unit's. Units are independent; the rows of one of them need not be.
     """
 
     cells: Array
@@ -49,6 +54,7 @@ class MeasuredTable:
     n: int | None
     noise: AdditiveNoise
     mechanism: Any
+    rows_per_unit: int = 1
 
     @property
     def variance(self) -> float:
@@ -113,7 +119,28 @@ def measured_table(release: Release) -> MeasuredTable:
     cells = np.asarray(release.measured, dtype=float).ravel()
     if n is not None:
         cells = onto_total(cells, float(n))
-    return MeasuredTable(cells, value.shape, value.ravel(), n, noise, mechanism)
+    return MeasuredTable(cells, value.shape, value.ravel(), n, noise, mechanism, _rows_per_unit(release))
+
+
+def independent_table(release: Release) -> MeasuredTable:
+    """The same for a test, which takes rows as independent: refuses tables with several rows of a unit."""
+    table = measured_table(release)
+    if table.rows_per_unit > 1:
+        raise InvalidParameter(
+            "release",
+            f"at most {table.rows_per_unit} rows of each {release.unit}",
+            "a test needs independent rows, so at most one of each unit",
+            "Release the table with contribution=Contribution(total=1).",
+        )
+    return table
+
+
+def _rows_per_unit(release: Release) -> int:
+    """The rows of one unit are what it can move in a table: Δ₁, or half of it where a unit is replaced."""
+    moved = release.sensitivity.l1 if isinstance(release.statistic, ContingencyTable) else None
+    if moved is None:
+        return 1
+    return max(1, math.ceil(moved / (2 if release.neighbours is Neighbours.REPLACE_ONE else 1)))
 
 
 def _public_size(release: Release) -> int | None:

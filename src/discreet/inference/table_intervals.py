@@ -71,7 +71,7 @@ class CellEstimates(Result):
             return np.full(self.shape, math.sqrt(self._noise_variance))
         size = self._table.size
         share = np.clip(self.measured, 0.0, 1.0)
-        return np.sqrt(share * (1 - share) / size + self._share_noise(share) / size**2)
+        return np.sqrt(self._table.rows_per_unit * share * (1 - share) / size + self._share_noise(share) / size**2)
 
     def _share_noise(self, share: Array) -> Array:
         """Noise variance of count − share·total."""
@@ -115,17 +115,18 @@ class CellEstimates(Result):
         return z + (z**3 - 3 * z) / 24 * 3 / max(self._merged, 1)
 
     def _share_ends(self, z: float) -> tuple[Array, Array]:
-        # (x − πS)² ≤ z²·(Nπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N.
+        # (x − πS)² ≤ z²·(kNπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N. By Cauchy and
+        # Schwarz, the squared deviation of a unit's k rows together is at most k times those of its rows.
         size, x = self._table.size, self.measured * self._table.size
-        z2 = self._quantile(z) ** 2
+        z2, spread = self._quantile(z) ** 2, self._table.rows_per_unit * size
         if self._table.n is not None:
             noise = self._noise_variance
-            a, b, c = size**2 + z2 * size, 2 * x * size + z2 * size, x**2 - z2 * noise
+            a, b, c = size**2 + z2 * spread, 2 * x * size + z2 * spread, x**2 - z2 * noise
         else:
             merged, variance = self._merged, self._table.variance
             total = self._table.cells.size * variance
-            a = size**2 + z2 * (size - total)
-            b = 2 * x * size + z2 * (size - 2 * merged * variance)
+            a = size**2 + z2 * (spread - total)
+            b = 2 * x * size + z2 * (spread - 2 * merged * variance)
             c = x**2 - z2 * merged * variance
         if np.any(np.asarray(a) <= 0):
             return np.zeros(self.shape), np.ones(self.shape)  # the total is lost in noise: nothing is excluded

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet import requirements
 from discreet.guarantees import Guarantee
 from discreet.mechanisms.quantile import QuantileChoice
 from discreet.questions.question import Histograms, PublicFacts, Question, Selection
@@ -34,6 +35,9 @@ class QuantileQuestions(PublicFacts):
         """Quantiles of a column, in all or by group."""
         fine = self._values(column, chosen)
         bounds, coarse = _coarsened(fine)
+        if rows_at_least is not None:  # k rows of a unit say no more of the population than one of them, at the worst
+            sampled = requirements.positive_integer("rows_at_least", rows_at_least)
+            rows_at_least = max(1, sampled // self._limits(chosen).most_rows(1))
         statistic = Quantiles(
             probabilities=probabilities if isinstance(probabilities, float | int) else tuple(probabilities),
             bounds=bounds,
