@@ -2,7 +2,7 @@
 
 Calibrating 100,000 scales and drawing 1,000,000 values. diffprivlib solves and draws one at a time, so it gets fewer of
 the same problems; every figure is in nanoseconds for one. Its (ε, δ) scales are holohan2018's, which are larger than
-need be; discreet's are the smallest, certified.
+need be; discreet's are the smallest over all pairs of neighbours (to 1e-12), certified.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PEER_PROBLEMS = 400
 # How many times faster than each subject discreet has to be.
 TARGETS = {
     ("ε-DP scales", "diffprivlib"): 300,
+    ("(ε, δ) scales", "diffprivlib"): 300,
     ("bounded draws", "diffprivlib (insecure)"): 300,
     ("bounded draws", "exact Laplace"): 1 / 2,
 }
@@ -53,13 +54,7 @@ def ours() -> list[Figure]:
     truth = np.full(DRAWS, 0.3)
     return [
         figure("ε-DP scales", "discreet", lambda: scales(pure), draws=SCALES),
-        figure(
-            "(ε, δ) scales",
-            "discreet",
-            lambda: scales(approximate),
-            draws=SCALES,
-            repeats=2,
-        ),
+        figure("(ε, δ) scales", "discreet", lambda: scales(approximate), draws=SCALES),
         *draws(truth),
     ]
 

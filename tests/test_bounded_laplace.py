@@ -198,25 +198,92 @@ def test_no_rounding_ever_exceeds_the_claim():
             assert wasteful.loss() > ball(decimal(e))
 
 
-def test_vectorised_approximate_scales_are_certified_and_near_the_smallest():
-    rng = np.random.default_rng(14)
-    epsilon = np.exp(rng.uniform(np.log(1e-6), np.log(20), 150))
-    epsilon[:10] = 0.0
-    delta = np.exp(rng.uniform(np.log(1e-10), np.log(0.5), 150))
-    change = np.exp(rng.uniform(np.log(1e-6), 0, 150))
-    scales = bounded_laplace_scales(epsilon, delta, change, 0.0, 1.0)
+def _settings(seed, count):
+    """Random (ε, δ, Δ, l, u): extreme ones, half-lines, moves of the whole domain and nearly all of it."""
+    rng = np.random.default_rng(seed)
+    epsilon = np.exp(rng.uniform(np.log(1e-9), np.log(50), count))
+    delta = np.exp(rng.uniform(np.log(1e-15), np.log(0.9), count))
+    width = np.exp(rng.uniform(-10, 10, count))
+    low = rng.normal(0, 1, count) * width
+    high = low + width
+    change = width * np.exp(rng.uniform(np.log(1e-9), 0, count))
+    tenth = count // 10
+    epsilon[:tenth] *= rng.uniform(0, 1, tenth) < 0.8
+    high[tenth : 2 * tenth] = np.inf
+    change[2 * tenth : 3 * tenth] = width[2 * tenth : 3 * tenth] * (1 - np.exp(rng.uniform(-30, -1, tenth)))
+    change[3 * tenth : 4 * tenth] = width[3 * tenth : 4 * tenth] * rng.uniform(0.9, 2, tenth)
+    return epsilon, delta, change, low, high
+
+
+def test_vectorised_approximate_scales_are_certified_and_the_smallest():
+    """In ball arithmetic: δ is met at every scale, and at none that is 1e-12 smaller (1e-11 for ε = 0)."""
+    problems = _settings(14, 400)
+    scales = bounded_laplace_scales(*problems)
     with precisely():
-        for e, d, c, b in zip(epsilon, delta, change, scales, strict=True):
-            assert BoundedCurve(Fraction(c) / Fraction(b), 1 / Fraction(b)).delta(decimal(e)) <= ball(decimal(d))
-            nearer = Fraction(b * (1 - 1e-5))
-            assert BoundedCurve(Fraction(c) / nearer, 1 / nearer).delta(decimal(e)) > ball(decimal(d))
+        for e, d, c, lo, hi, b in zip(*problems, scales, strict=True):
+            width = None if np.isinf(hi) else Fraction(hi) - Fraction(lo)
+
+            def delta(scale, e=e, c=c, width=width):
+                exact = Fraction(scale)
+                return BoundedCurve(Fraction(c) / exact, width and width / exact).delta(decimal(e))
+
+            assert delta(b) <= ball(decimal(d)), (e, d, c, width)
+            assert delta(b * (1 - (1e-12 if e else 1e-11))) > ball(decimal(d)), (e, d, c, width)
 
 
-def test_larger_scales_lose_less():
-    scales = np.geomspace(0.01, 10, 400)
-    for epsilon, change in [(1.0, 0.1), (0.1, 0.5), (0.0, 0.3), (3.0, 0.02)]:
-        bound = divergence_bound(np.full(400, epsilon), change / scales, (1 - change) / scales)
-        assert np.all(np.diff(bound) <= 1e-7 * bound[:-1])
+def test_vectorised_scales_agree_with_those_of_one_problem():
+    problems = _settings(16, 60)
+    for e, d, c, lo, hi, fast in zip(*problems, bounded_laplace_scales(*problems), strict=True):
+        width = None if np.isinf(hi) else Fraction(hi) - Fraction(lo)
+        assert fast == pytest.approx(bounded_laplace_scale(ApproxDP(e, d), Fraction(c), width), rel=1e-11)
+
+
+def test_approximate_scales_against_mpmath():
+    """The largest divergence over all pairs, from the textbook normalisers at 60 digits and by golden sections."""
+    rng = np.random.default_rng(17)
+    with mpmath.workdps(60):
+        for _ in range(5):
+            epsilon, delta = (float(f"{math.exp(rng.uniform(*ends)):.6g}") for ends in ((-4, 1.5), (-16, -1)))
+            change = float(math.exp(rng.uniform(-6, 0)))
+            scale = mpmath.mpf(float(bounded_laplace_scales(epsilon, delta, change, 0.0, 1.0)))
+            eps, wanted = mpmath.mpf(repr(epsilon)), mpmath.mpf(repr(delta))
+            assert _brute_force_delta(eps, change, scale) <= wanted
+            assert _brute_force_delta(eps, change, scale * (1 - mpmath.mpf(10) ** -12)) > wanted
+
+
+def _brute_force_delta(epsilon, change, scale):
+    """sup over t of P_t[0, x] − e^ε·P_{t+D}[0, x] at the x where the densities' ratio is e^ε."""
+    shift, width = mpmath.mpf(change) / scale, 1 / scale
+
+    def at(t):
+        first, second = (2 - mpmath.exp(-q) - mpmath.exp(q - width) for q in (t, t + shift))
+        x = t + (shift + mpmath.log(second / first) - epsilon) / 2
+        if x <= t:
+            return mpmath.mpf(0)
+        below = (1 - mpmath.exp(-t) + 1 - mpmath.exp(t - x)) / first
+        return below - mpmath.exp(epsilon) * (mpmath.exp(x - t - shift) - mpmath.exp(-t - shift)) / second
+
+    rest = width - shift
+    mesh = [rest / 2 * mpmath.exp(-mpmath.mpf(k) / 4) for k in range(120)] + [mpmath.mpf(0)]
+    best = max(range(len(mesh)), key=lambda k: at(mesh[k]))
+    low, high = mesh[min(best + 1, len(mesh) - 1)], mesh[max(best - 1, 0)]
+    cut = (mpmath.sqrt(5) - 1) / 2
+    for _ in range(70):
+        left, right = high - cut * (high - low), low + cut * (high - low)
+        low, high = (low, right) if at(left) > at(right) else (left, high)
+    return at((low + high) / 2)
+
+
+def test_longer_moves_and_longer_domains_lose_more():
+    """Lemma 2, on which rounding up rests: the largest δ grows with the shift and with the rest of the domain."""
+    rng = np.random.default_rng(18)
+    shift = np.exp(rng.uniform(-8, 3, 4000))
+    rest = shift * np.exp(rng.uniform(-6, 8, 4000))
+    epsilon = largest_loss(shift, rest) * rng.uniform(0, 0.99, 4000)
+    here = divergence(epsilon, worst_position(epsilon, shift, rest), shift, rest)
+    for further, wider in ((1.01, 1.0), (1.0, 1.01), (1.0, 2.0), (1.001, 1.1)):
+        at = worst_position(epsilon, shift * further, rest * wider)
+        assert np.all(divergence(epsilon, at, shift * further, rest * wider) >= here * (1 - 1e-12))
 
 
 def test_gaussian_and_concentrated_parameters_against_quadrature():

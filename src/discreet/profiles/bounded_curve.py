@@ -22,50 +22,74 @@ from numpy.typing import NDArray
 
 from discreet.rounding import ball, precisely
 
-__all__ = ["BoundedCurve", "divergence", "divergence_bound", "largest_loss", "total_variation", "worst_position"]
+__all__ = [
+    "FLAT",
+    "BoundedCurve",
+    "divergence",
+    "divergence_bound",
+    "half_line_bound",
+    "largest_loss",
+    "rise",
+    "total_variation",
+    "worst_position",
+]
 
 Array = NDArray[np.float64]
 
-_FLAT = 45.0
+FLAT = 45.0
 """Beyond this many scales from the lower end e⁻ᵗ no longer changes a float: the curve is flat."""
 _ROUNDING = 2.0**-47
 """Relative error allowed to each float formula here; expm1, exp and log1p are good to about 2⁻⁵²."""
+_TINY = -700.0
+"""Below this exponent exp would leave the normal floats, which is slow; what is added matters nowhere."""
 _COARSE_BITS = 12
 _FINE_STEPS = 60
 _BALL_HALVINGS = 60
+_GROWTHS = 2.0 ** np.arange(3, 48, 3)
+"""Distances from the worst position at which the sign of the slope is tried, in units of its own doubt."""
 
 
-def _rise(x: Array) -> Array:
+def rise(x: Array) -> Array:
     """E(x) = 1 − e⁻ˣ."""
     return -np.expm1(-x)
 
 
+def _last(rest: Array) -> Array:
+    """The last position that has to be looked at: the middle of the rest."""
+    return np.minimum(rest / 2, FLAT)
+
+
 def largest_loss(shift: Array, rest: Array) -> Array:
     """The largest privacy loss, Δ/b + ln(C(l+Δ)/C(l)) (holohan2018, Lemma 3.3), without cancellation."""
-    return shift + np.log1p(_rise(shift) * _rise(rest) / _rise(shift + rest))
+    return shift + np.log1p(rise(shift) * rise(rest) / rise(shift + rest))
 
 
 def _log_ratio(t: Array, shift: Array, rest: Array) -> Array:
     """ln(Z(t + shift)/Z(t)) for t ≤ rest/2."""
-    return np.log1p(_rise(shift) * np.exp(-t) * _rise(rest - 2 * t) / _normaliser(t, shift, rest))
+    return np.log1p(rise(shift) * np.exp(-t) * rise(rest - 2 * t) / _normaliser(t, shift, rest))
 
 
 def _normaliser(t: Array, shift: Array, rest: Array) -> Array:
-    return _rise(t) + _rise(rest + shift - t)
+    return rise(t) + rise(rest + shift - t)
 
 
 def _pulls(epsilon: Array, t: Array, shift: Array, rest: Array) -> tuple[Array, Array, Array]:
     """Two positive terms whose difference has the sign of ∂δ(ε; t)/∂t, for t ≤ rest/2, and their relative error."""
-    left, right, decay = _rise(t), _rise(rest + shift - t), np.exp(-t)
+    left, right, decay = rise(t), rise(rest + shift - t), np.exp(-t)
     mass = left + right
-    gain = _rise(shift) * decay * _rise(rest - 2 * t) / mass
+    gain = rise(shift) * decay * rise(rest - 2 * t) / mass
     top = shift + np.log1p(gain)
     excess = np.maximum(top - epsilon, 0.0)
-    half = _rise(excess / 2)
+    half = rise(excess / 2)
     reach = left + decay * half
-    fall = _rise(shift) * (decay * right + np.exp(t - rest) * left) / (mass * mass * (1 + gain))
-    falling = 2 * (1 - half) * fall * reach + half * decay * (reach + left) * _rise(rest + shift - 2 * t) / mass
-    return half * decay * (2 - half), falling, _ROUNDING * (1 + (top + epsilon) / excess)
+    fall = rise(shift) * (decay * right + np.exp(np.maximum(t - rest, _TINY)) * left) / (mass * mass * (1 + gain))
+    falling = 2 * (1 - half) * fall * reach + half * decay * (reach + left) * rise(rest + shift - 2 * t) / mass
+    return half * decay * (2 - half), falling, _doubt(epsilon, top)
+
+
+def _doubt(epsilon: Array, top: Array) -> Array:
+    """Relative error of what is computed from the excess ``top`` − ε."""
+    return _ROUNDING * (1 + (top + epsilon) / np.maximum(top - epsilon, 0.0))
 
 
 def worst_position(
@@ -78,7 +102,7 @@ def worst_position(
     """
     shape = np.broadcast_shapes(np.shape(epsilon), np.shape(shift), np.shape(rest))
     eps, move, room = (np.broadcast_to(values, shape).ravel() for values in (epsilon, shift, rest))
-    last = np.minimum(room / 2, _FLAT)
+    last = _last(room)
     with np.errstate(all="ignore"):
         if near is None:
             low, high = _bisected(eps, move, room, np.zeros_like(last), last)
@@ -141,8 +165,8 @@ def _false_position(
 
 
 def _value(excess: Array, near: Array, far: Array, shift: Array, rest: Array) -> Array:
-    half = _rise(np.maximum(excess, 0.0) / 2)
-    return half * (2 * _rise(far) + np.exp(-far) * half) / _normaliser(near, shift, rest)
+    half = rise(np.maximum(excess, 0.0) / 2)
+    return half * (2 * rise(far) + np.exp(-far) * half) / _normaliser(near, shift, rest)
 
 
 def divergence(epsilon: Array, t: Array, shift: Array, rest: Array) -> Array:
@@ -152,42 +176,74 @@ def divergence(epsilon: Array, t: Array, shift: Array, rest: Array) -> Array:
 
 def total_variation(shift: Array, rest: Array) -> Array:
     """δ(0): the worst pair is then the one in the middle of the domain."""
-    middle = np.minimum(rest / 2, _FLAT)
+    middle = _last(rest)
     return _value(shift, middle, middle, shift, rest)
 
 
 def overlap(shift: Array, rest: Array) -> Array:
     """1 − δ(0), without cancellation."""
-    middle = np.minimum(rest / 2, _FLAT)
-    return 2 * np.exp(-shift / 2) * _rise((shift + rest) / 2) / _normaliser(middle, shift, rest)
+    middle = _last(rest)
+    return 2 * np.exp(-shift / 2) * rise((shift + rest) / 2) / _normaliser(middle, shift, rest)
 
 
 def divergence_bound(epsilon: Array, shift: Array, rest: Array, near: Array | None = None) -> Array:
-    """An upper bound of δ(ε) = max over t, valid in spite of rounding and tight to about 1e-9.
+    """An upper bound of δ(ε) = max over t, valid in spite of rounding and as tight as floats allow.
 
-    Around the float solution t₀ the sign of the slope is checked, with its error bound, at t₀ ± h; then the maximum
-    lies between them, and there s ≤ s(t₀ − h), 2E(t) + e⁻ᵗE ≤ its value at t₀ + h and Z(t) ≥ Z(t₀ − h). Where a
-    sign is not certain h grows; the ends 0 and rest/2 need no check.
+    Around the worst position t₀ (``near``, where it is known) the sign of the slope is checked, with its error bound,
+    at t₀ ± h; then the maximum lies between them, and there s ≤ s(t₀ − h), 2E(t) + e⁻ᵗE ≤ its value at t₀ + h and
+    Z(t) ≥ Z(t₀ − h). Where a sign is not certain h grows; the ends 0 and rest/2 need no check.
     """
     with np.errstate(all="ignore"):
-        centre = worst_position(epsilon, shift, rest, near, settled=2.0**-31)
-        low, high = _certain_side(epsilon, centre, shift, rest, -1), _certain_side(epsilon, centre, shift, rest, 1)
+        centre = worst_position(epsilon, shift, rest) if near is None else np.clip(near, 0.0, _last(rest))
+        low, high = _around(epsilon, centre, shift, rest)
         top = shift + _log_ratio(low, shift, rest)
         excess = top - epsilon + _ROUNDING * (top + epsilon)
         return np.asarray(_value(excess, low, high, shift, rest) * (1 + _ROUNDING))
 
 
-def _certain_side(epsilon: Array, centre: Array, shift: Array, rest: Array, side: int) -> Array:
-    """The nearest tried position on one side of ``centre`` where the slope certainly points back to it."""
-    end = np.broadcast_to(np.zeros_like(rest) if side < 0 else rest / 2, centre.shape)
-    found = end.copy()
-    for exponent in (-4, -12, -20, -28):
-        step = np.maximum(centre, 2.0**-20 * np.minimum(rest, 1.0)) * 2.0**exponent
-        trial = centre + side * step
-        inside = (trial > 0) & (trial < np.minimum(rest / 2, _FLAT))
-        rising, falling, doubt = _pulls(epsilon, np.where(inside, trial, 0.0), shift, rest)
+def half_line_bound(epsilon: Array, shift: Array, gap: Array) -> Array:
+    """An upper bound of δ(ε) in every domain, valid in spite of rounding: that of the half-line, at w = 1 − ``gap``.
+
+    There (1 − e^{−shift})·δ = F(w) is concave, with F″ ≤ −2; so it is nowhere above F(w) + F′(w)²/4.
+    """
+    up, theta = rise(shift), -np.log1p(-gap)
+    lag = epsilon - shift + 2 * theta  # ln(Z(t + shift)/Z(t))
+    below = np.expm1(lag - _ROUNDING * (epsilon + shift + 2 * theta))
+    slope = np.abs(below - up + 2 * gap) + _ROUNDING * (epsilon + shift + 2 * theta)
+    reach = up * (1 + _ROUNDING) - (1 - gap) * below
+    return np.asarray((gap * reach + slope * slope / 4) / up * (1 + _ROUNDING))
+
+
+def _around(epsilon: Array, centre: Array, shift: Array, rest: Array) -> tuple[Array, Array]:
+    """The nearest tried positions below and above ``centre`` where the slope certainly points back, or the ends."""
+    problem = np.broadcast_arrays(epsilon, centre, shift, rest)
+    eps, middle, move, room = (values.ravel() for values in problem)
+    top = move + _log_ratio(middle, move, room)
+    step = (middle + (top - eps) / 4) * _doubt(eps, top)  # δ is about in proportion to t + s/4
+    low, high = (
+        _certain_side(eps, middle, move, room, side, step, end).reshape(problem[0].shape)
+        for side, end in ((-1, np.zeros_like(room)), (1, room / 2))
+    )
+    return low, high
+
+
+def _certain_side(
+    epsilon: Array, centre: Array, shift: Array, rest: Array, side: int, step: Array, end: Array
+) -> Array:
+    """The nearest tried position on one side where the slope certainly points back; ``end`` where there is none."""
+    parts: tuple[Array, ...] = (epsilon, centre, shift, rest, step)
+    found, unsure = end, np.arange(end.size)
+    for growth in _GROWTHS:
+        epsilon, centre, shift, rest, step = parts
+        trial = centre + side * growth * step
+        rising, falling, doubt = _pulls(epsilon, trial, shift, rest)
+        inside = (trial > 0) & (trial < _last(rest))
         certain = side * (falling - rising) > doubt * (rising + falling)
-        found = np.where(inside & certain, trial, found)
+        found[unsure] = np.where(inside & certain, trial, found[unsure])
+        left = np.flatnonzero(inside & ~certain)
+        if left.size == 0:
+            break
+        unsure, parts = unsure[left], tuple(values[left] for values in parts)
     return found
 
 
@@ -294,7 +350,7 @@ class BoundedCurve:
         end = Fraction(0) if side < 0 else middle
         for exponent in range(-42, 8, 5):
             trial = centre + side * max(centre, Fraction(1, 2**20)) * Fraction(2) ** exponent
-            if trial <= 0 or trial > _FLAT or (middle is not None and trial >= middle):
+            if trial <= 0 or trial > FLAT or (middle is not None and trial >= middle):
                 return end
             if side * self._slope(epsilon, trial) < 0:
                 return trial
@@ -336,8 +392,7 @@ class Ridge:
         self._top = divergence_bound(epsilons, self.shift, np.asarray(rest))
         with np.errstate(all="ignore"):
             centre = worst_position(epsilons, self.shift, np.asarray(rest))
-            self._low = _certain_side(epsilons, centre, self.shift, np.asarray(rest), -1)
-            self._high = _certain_side(epsilons, centre, self.shift, np.asarray(rest), 1)
+            self._low, self._high = _around(epsilons, centre, self.shift, np.asarray(rest))
 
     def bound(self, low: float, high: float) -> Array:
         """An upper bound of δ(ε; t) over low ≤ t ≤ high, for each ε."""
@@ -346,10 +401,8 @@ class Ridge:
     def _at(self, t: float) -> Array:
         # e⁻ᵗ − e^{t−rest}, from the nearer end so that it does not cancel.
         gap = self.rest - 2 * t
-        drift = math.copysign(1.0, gap) * np.exp(-min(t, self.rest - t)) * _rise(np.asarray(abs(gap)))
+        drift = math.copysign(1.0, gap) * np.exp(-min(t, self.rest - t)) * rise(np.asarray(abs(gap)))
         position = np.asarray(t)
-        top = self.shift + np.log1p(
-            _rise(self.shift) * drift / _normaliser(position, self.shift, np.asarray(self.rest))
-        )
+        top = self.shift + np.log1p(rise(self.shift) * drift / _normaliser(position, self.shift, np.asarray(self.rest)))
         excess = top - self.epsilons + _ROUNDING * (np.abs(top) + self.shift + self.epsilons)
         return np.asarray(_value(excess, position, position, self.shift, np.asarray(self.rest)) * (1 + _ROUNDING))

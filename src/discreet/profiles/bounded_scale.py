@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -19,53 +20,33 @@ from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroCon
 from discreet.profiles.bounded_concentration import concentration_bound, largest_divergence
 from discreet.profiles.bounded_curve import (
     BoundedCurve,
-    divergence,
     divergence_bound,
+    half_line_bound,
     largest_loss,
     overlap,
     total_variation,
-    worst_position,
 )
+from discreet.profiles.bounded_touching import bracketed_shift, half_line, pure_shift, touching_shift
 from discreet.profiles.envelope import dominates, first_certified
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely
 
 __all__ = ["WEAK_MU", "bounded_laplace_scale", "bounded_laplace_scales", "published_scale"]
 
 Array = NDArray[np.float64]
+Solver = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 
 _MARGIN = 2.0**-45
 """Relative slack of the vectorised results: covers all rounding in `largest_loss` and in Δ, u − l and ε themselves."""
-_NEWTON_STEPS = 60
-_SECANT_STEPS = 60
+_ULPS = 2.0**-51
+"""Relative error of a few operations on floats."""
+_FINE, _COARSE = 2.0**-42 * np.array([3.0, 4.0]), 2.0 ** np.arange(-40.0, -1.0, 2.0)
+"""By how much a scale is raised above the numerical solution, relatively, until it is certified."""
+_LONG = 32.0
+"""A domain that reaches so many scales beyond the worst pair is as good as a half-line."""
 WEAK_MU = 8.0
 """Beyond this a μ-GDP guarantee hides next to nothing, and is met through the ε-DP that implies it."""
-_CHUNK = 8192
+_CHUNK = 6144
 """Problems solved at a time: their arrays stay in cache."""
-
-
-def _pure_shift(epsilon: Array, excess: Array) -> Array:
-    """The shift t = Δ/b whose largest loss is ε, where the rest of the domain is ``excess`` times the shift.
-
-    The loss has slope 2 − Δ/(u−l) at 0 and bends down, so Newton's method started below the solution climbs to it.
-    """
-    shift = np.maximum(epsilon / np.where(np.isinf(excess), 2.0, 2 - 1 / (1 + excess)), epsilon - math.log(2))
-    for _ in range(_NEWTON_STEPS):
-        rest = shift * excess
-        up, across, whole = (-np.expm1(-length) for length in (shift, rest, shift + rest))
-        gain = up * across / whole
-        missing = epsilon - shift - np.log1p(gain)
-        bend = _quotient(shift, up) + _quotient(rest, across) - _quotient(shift + rest, whole)
-        step = missing / (1 + gain / (1 + gain) * bend / shift)
-        shift = shift + step
-        if np.all(np.abs(step) <= 2.0**-30 * shift):  # the next step would be below 2⁻⁶⁰
-            break
-    return np.asarray(shift)
-
-
-def _quotient(x: Array, rise: Array) -> Array:
-    """x / (eˣ − 1), given 1 − e⁻ˣ; 1 at 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(rise > 0, np.minimum(x, 700.0) * (1 - rise) / rise, 1.0)
 
 
 def bounded_laplace_scales(
@@ -85,7 +66,7 @@ def bounded_laplace_scales(
     Returns
     -------
     numpy.ndarray
-        Scales that provably meet the guarantee; within 1e-13 of the smallest where δ = 0 and about 1e-8 elsewhere.
+        Scales that provably meet the guarantee; within 1e-13 of the smallest where δ = 0 and about 1e-12 elsewhere.
 
     Examples
     --------
@@ -128,7 +109,7 @@ def _problem(
 
 def _pure_scales(epsilon: Array, _: Array, change: Array, rest: Array) -> Array:
     with np.errstate(over="ignore"):
-        scale = change / _pure_shift(epsilon * (1 - _MARGIN), rest / change)
+        scale = change / pure_shift(epsilon * (1 - _MARGIN), rest / change)
         short = np.flatnonzero(largest_loss(change / scale, rest / scale) > epsilon * (1 - _MARGIN / 2))
         while short.size:
             scale[short] *= 1 + _MARGIN
@@ -138,60 +119,47 @@ def _pure_scales(epsilon: Array, _: Array, change: Array, rest: Array) -> Array:
 
 
 def _approximate_scales(epsilon: Array, delta: Array, change: Array, rest: Array) -> Array:
-    """The touching scale, raised until the certified bound is below δ; never more than ε-DP needs."""
-    fallback = _pure_scales(np.where(epsilon > 0, epsilon, delta), delta, change, rest)
-    target = np.where(delta > 0, delta, 0.5)
-    shift, near = _touching_shift(epsilon, target, rest / change, 2.0**-17)
-    scale, wanted = change / shift, target * (1 - _MARGIN)
-    short = np.arange(scale.size)
-    for growth in 2.0 ** np.arange(-32.0, -1.0, 3.0):
-        scale[short] *= 1 + growth
-        parts = epsilon[short], change[short] / scale[short], rest[short] / scale[short], near[short]
-        short = short[~(divergence_bound(*parts) <= wanted[short])]
+    """The touching scale, raised until its certificate holds: by little, and by more from a slower, surer solution."""
+    scale, short = _long_domain_scales(epsilon, delta, change, rest)
+    for solve, growths in ((touching_shift, _FINE), (bracketed_shift, _COARSE)):
+        short = _raised(solve, growths, (epsilon, delta, change, rest), scale, short)
+    pure = np.union1d(np.flatnonzero(delta == 0), short)
+    if pure.size:
+        loss = np.where(epsilon > 0, epsilon, delta)  # δ-DP implies (0, δ)-DP
+        scale[pure] = _pure_scales(*(values[pure] for values in (loss, delta, change, rest)))
+    return scale
+
+
+def _long_domain_scales(epsilon: Array, delta: Array, change: Array, rest: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Scales of the half-line, and where δ > 0 but the domain is too short for them, or there is no certificate."""
+    with np.errstate(all="ignore"):
+        shift, gap, near = half_line(epsilon, delta)
+        scale = change / shift * (1 + _FINE[0])
+        bound = half_line_bound(epsilon, change / scale * (1 + _ULPS), gap)
+        settled = (bound <= delta * (1 - _ULPS)) & (rest > (2 * near + _LONG) * scale)
+    return scale, np.flatnonzero((delta > 0) & ~settled)
+
+
+def _raised(
+    solve: Solver, growths: Array, problem: tuple[Array, ...], scale: Array, short: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Set the ``short`` scales to the first that is certified; returns those for which none was."""
+    if short.size == 0:
+        return short
+    shift, near, drift = solve(*(values[short] for values in (*problem[:2], problem[3] / problem[2])))
+    for growth in growths:
+        epsilon, delta, change, rest = (values[short] for values in problem)
+        trial = change / shift * (1 + growth)
+        # Both lengths rounded up: δ grows in each of them.
+        moved, room = change / trial * (1 + _ULPS), (rest + _ULPS * (change + rest)) / trial * (1 + _ULPS)
+        bound = divergence_bound(epsilon, moved, room, near - drift * growth * shift)
+        scale[short] = trial
+        left = ~(bound <= delta * (1 - _ULPS))
+        short = short[left]
+        shift, near, drift = shift[left], near[left], drift[left]
         if short.size == 0:
             break
-    scale[short] = fallback[short]
-    return np.where(delta > 0, np.minimum(scale, fallback), fallback)
-
-
-def _touching_shift(epsilon: Array, delta: Array, excess: Array, settled: float) -> tuple[Array, Array]:
-    """The shift at which the largest δ(ε; t) is δ, and that t: false position on √δ (the Illinois method).
-
-    The largest δ(ε; t) is flat in t, so t need only be good to the square root of what is asked of δ.
-    """
-    low = _pure_shift(epsilon + delta, excess)  # (ε + δ)-DP implies (ε, δ)-DP
-    high = np.maximum(epsilon - 2 * np.log1p(-np.sqrt(delta)), low)  # the pair at the end alone has δ(ε) ≥ δ
-    near = np.full_like(low, np.nan)
-
-    def gap(which: NDArray[np.intp], shift: Array) -> Array:
-        rest = np.where(excess[which] == 0, 0.0, shift * excess[which])
-        known = near[which]
-        start = None if np.isnan(known).any() else known
-        near[which] = worst_position(epsilon[which], shift, rest, start, settled=settled)
-        with np.errstate(all="ignore"):
-            found = divergence(epsilon[which], near[which], shift, rest)
-        return np.asarray(np.sqrt(found) - np.sqrt(delta[which]))
-
-    every = np.arange(low.size)
-    below, above = gap(every, low), gap(every, high)
-    shift, active, side = high.copy(), every, np.zeros_like(every)
-    for _ in range(_SECANT_STEPS):
-        with np.errstate(all="ignore"):
-            middle = (low * above - high * below) / (above - below)
-        middle = np.where((middle > low) & (middle < high), middle, (low + high) / 2)
-        here = gap(active, middle)
-        shift[active] = middle
-        left = here < 0
-        # An end that stays for the second time counts half, or it would stay for good.
-        below = np.where(left, here, np.where(side == -1, below / 2, below))
-        above = np.where(left, np.where(side == 1, above / 2, above), here)
-        side = np.where(left, 1, -1)
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
-        keep = (high - low > settled**2 * high) & (np.abs(here) > settled**2 * np.sqrt(delta[active]))
-        active, low, high, below, above, side = (values[keep] for values in (active, low, high, below, above, side))
-        if active.size == 0:
-            break
-    return shift, near
+    return short
 
 
 def bounded_laplace_scale(guarantee: Guarantee, change: Fraction, width: Fraction | None) -> float:
@@ -261,14 +229,14 @@ def _curve(scale: float, change: Fraction, width: Fraction | None) -> BoundedCur
 
 def _scale_for_loss(reach: arb, change: Fraction, width: Fraction | None) -> float:
     excess = np.asarray(_rest(change, width) / float(change))
-    guess = float(change) / float(_pure_shift(np.asarray(float(reach)), excess))
+    guess = float(change) / float(pure_shift(np.asarray(float(reach)), excess))
     return least(lambda scale: bool(_curve(scale, change, width).loss() <= reach), guess)
 
 
 def _approximate_scale(guarantee: ApproxDP, change: Fraction, width: Fraction | None) -> float:
     epsilon = decimal(guarantee.epsilon)
     excess = np.array([_rest(change, width) / float(change)])
-    shift, _ = _touching_shift(np.array([guarantee.epsilon]), np.array([guarantee.delta]), excess, 2.0**-24)
+    shift, _, _ = bracketed_shift(np.array([guarantee.epsilon]), np.array([guarantee.delta]), excess)
     guess = float(change) / float(shift[0])
     with precisely():
         bound = ball(decimal(guarantee.delta))
