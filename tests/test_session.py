@@ -338,6 +338,14 @@ def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
         lambda s: s.sum("spend", SHARP, unit_sum=Bounds(0, 30, grid=1)),
         lambda s: s.sum("spend", SHARP, contribution=3),
         lambda s: s.independence(["arm", "band"], SHARP),  # several rows of a device are not independent
+        lambda s: s.independence("arm", SHARP, contribution=ONCE),
+        lambda s: s.homogeneity("arm", ["band"], SHARP, contribution=ONCE),
+        lambda s: s.goodness_of_fit("arm", [0.5, 0.7], SHARP, contribution=ONCE),
+        lambda s: s.goodness_of_fit("arm", [1.0], SHARP, contribution=ONCE),
+        lambda s: s.mean("spend", SHARP, by=3),
+        lambda s: s.mean(["spend"], SHARP),
+        lambda s: s.count(ZeroConcentratedDP(0.1)),
+        lambda s: s.count(ApproxDP(0.1, 1e-6)),
     ],
 )
 def test_bad_questions_are_refused_before_anything_is_spent(ask):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.questions import Expected, Question, Questions, Selection
 from discreet.releases import Release
@@ -87,7 +87,7 @@ class Asking(ABC):
                 "contribution",
                 limits,
                 "a test needs independent rows, so at most one of each unit",
-                "Pass contribution=Contribution(total=1).",
+                "Pass contribution=Contribution(total=1); in a plan file, total = 1.",
             )
 
     @property
@@ -270,13 +270,14 @@ class Asking(ABC):
         request: str | None = None,
     ) -> Any:
         """Test whether the labels of a column have given shares; releases the table and tests it."""
-        from discreet.inference.chi_square import goodness_of_fit
+        from discreet.inference.chi_square import cell_probabilities, goodness_of_fit
 
         self._independent_rows(contribution)
-        answer = self.table(column, guarantee, contribution=contribution, request=request)
         cells = self.schema.cells((column,))
+        shares = cell_probabilities(probabilities, cells)  # refuse before anything is spent
+        answer = self.table(column, guarantee, contribution=contribution, request=request)
         return self._tested(
-            lambda table: goodness_of_fit(table, probabilities, null=_null(table)),
+            lambda table: goodness_of_fit(table, shares, null=_null(table)),
             answer,
             df=cells - 1,
             cells=cells,
@@ -297,8 +298,8 @@ class Asking(ABC):
         from discreet.inference.chi_square import homogeneity
 
         self._independent_rows(contribution)
+        df, cells = self._two_way((by, column))
         answer = self.table((by, column), guarantee, contribution=contribution, request=request)
-        df, cells = self._two_way((column, by))
         return self._tested(
             lambda table: homogeneity(_rows(table), null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
         )
@@ -316,15 +317,20 @@ class Asking(ABC):
         from discreet.inference.chi_square import independence
 
         self._independent_rows(contribution)
+        df, cells = self._two_way(columns)
         answer = self.table(columns, guarantee, contribution=contribution, request=request)
-        df, cells = self._two_way(_names(columns))
         return self._tested(
             lambda table: independence(table, null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
         )
 
-    def _two_way(self, columns: tuple[str, ...]) -> tuple[int, int]:
+    def _two_way(self, columns: str | Sequence[str]) -> tuple[int, int]:
         """Degrees of freedom and cells of a two-way table."""
-        sizes = [self.schema.cells((name,)) for name in columns]
+        names = _names(columns)
+        sizes = [self.schema.cells((name,)) for name in names]
+        if len(sizes) != 2 or min(sizes) < 2:
+            raise InvalidParameter(
+                "columns", list(names), "must be two columns of at least two labels each", "Name two such columns."
+            )
         return math.prod(size - 1 for size in sizes), math.prod(sizes)
 
     def compare_means(
@@ -401,7 +407,9 @@ class Asking(ABC):
 
 
 def _names(by: str | Sequence[str]) -> tuple[str, ...]:
-    names = (by,) if isinstance(by, str) else tuple(by)
+    names: tuple[Any, ...] = (by,) if isinstance(by, str) or not isinstance(by, Sequence) else tuple(by)
+    if not all(isinstance(name, str) for name in names):
+        raise WrongType("by", by, "must be names of columns", 'Pass by="region", or by=["region", "sex"].')
     if len(set(names)) != len(names):
         raise InvalidParameter("by", by, "must not repeat a column", "Name each column once.")
     return names

@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet import requirements
 from discreet.display import Facts, number
-from discreet.errors import InvalidParameter, NotCertified
+from discreet.errors import InvalidParameter, NoConversion, NotCertified
 from discreet.guarantees import ApproxDP, Guarantee
 from discreet.inference.results import Interval
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
@@ -334,7 +334,11 @@ def claimed(
     """The guarantee to charge: the caller's, once verified; else the tightest of the ledger's kind."""
     if guarantee is None:
         kind = None if ledger is None else ledger.currency
-        return mechanism.guarantee(sensitivity, None if kind is ApproxDP else kind)
+        try:
+            return mechanism.guarantee(sensitivity, None if kind is ApproxDP else kind)
+        except NoConversion as refusal:
+            counts = f"The ledger counts in {kind.__name__}: ask with that kind of guarantee. " if kind else ""
+            raise NoConversion(f"{refusal} {counts}Nothing was spent.") from None
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     if not mechanism.profile(sensitivity).within(guarantee):
         raise InvalidParameter(

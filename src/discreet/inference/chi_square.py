@@ -128,7 +128,7 @@ def goodness_of_fit(
     True
     """
     table = independent_table(release)
-    shares = _probabilities(probabilities, table)
+    shares = cell_probabilities(probabilities, table.cells.size)
     chosen, name = _method(null, statistic, [table])
     if isinstance(chosen, Asymptotic):
         return _asymptotic("goodness of fit", *quadratic_form.goodness_form(table, shares), [table])
@@ -266,14 +266,15 @@ def _tables(releases: Any) -> list[MeasuredTable]:
     return tables
 
 
-def _probabilities(probabilities: ArrayLike, table: MeasuredTable) -> Array:
+def cell_probabilities(probabilities: ArrayLike, cells: int) -> Array:
+    """The shares of a null hypothesis, checked: one a cell, adding up to 1."""
     try:
         shares = np.asarray(probabilities, dtype=float).ravel()
     except (TypeError, ValueError):
         raise WrongType("probabilities", probabilities, "must be numbers", "Pass one a cell.") from None
-    if shares.size != table.cells.size:
+    if shares.size != cells:
         raise InvalidParameter(
-            "probabilities", f"{shares.size} numbers", f"must be {table.cells.size}, one a cell", "Check the table."
+            "probabilities", f"{shares.size} numbers", f"must be {cells}, one a cell", "Check the table."
         )
     if not np.all(np.isfinite(shares)) or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
         raise InvalidParameter(
