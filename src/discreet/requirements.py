@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_LARGEST = 2**53
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongType(name, value, "must be a real number", "Pass an int or a float.")
@@ -73,7 +76,7 @@ def level(value: Any) -> float:
 
 
 def positive_integer(name: str, value: Any, *, at_least: int = 1) -> int:
-    """Return ``value`` as an int of at least ``at_least``."""
+    """Return ``value`` as an int of at least ``at_least`` that a float holds exactly."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise WrongType(name, value, "must be an integer", f"Pass a whole number of at least {at_least}.")
     number = int(value)
@@ -81,7 +84,18 @@ def positive_integer(name: str, value: Any, *, at_least: int = 1) -> int:
         raise InvalidParameter(
             name, value, f"must be at least {at_least}", f"Pass a whole number of at least {at_least}."
         )
+    if number > _LARGEST:
+        raise InvalidParameter(name, "…", "must be at most 2⁵³", "Pass a smaller number.")
     return number
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return ``value`` if it is one of these names."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidParameter(
+            name, value, f"must be one of {list(allowed)}", f'Pass {name}="{allowed[0]}", for example.'
+        )
+    return value
 
 
 def ordered_bounds(name: str, value: Any) -> tuple[float, float]:

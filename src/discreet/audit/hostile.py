@@ -84,6 +84,9 @@ def audit_hostile(
     """
     made, refused, findings = 0, 0, []
     for name, (function, arguments) in calls.items():
+        works = _outcome(function, arguments)
+        if works != _ANSWERED:
+            findings.append(f"{name} as it is meant: {works}")
         for argument in arguments:
             for value in values:
                 made += 1

@@ -156,15 +156,15 @@ class Settled:
         return cls(guarantee, ledger, chosen, neighbours, unit, source)
 
 
-def method_named(method: str | Method, *, as_published: bool = False, spread: float | None = None) -> Method:
+def method_named(method: Any, *, as_published: bool = False, spread: float | None = None) -> Method:
     """The method object behind a name."""
     if isinstance(method, Method):
         return method
     own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware(spread=spread)}
-    if method in own:
+    if isinstance(method, str) and method in own:
         if as_published:
             raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
-        return own[str(method)]
+        return own[method]
     return paper_method(method, as_published=as_published)
 
 

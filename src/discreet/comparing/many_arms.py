@@ -60,6 +60,21 @@ class ArmComparisons(Result):
             for one in self.pairs
         ]
 
+    def chart(self) -> Any:
+        """Altair chart of every difference with its simultaneous 95 % interval."""
+        from discreet.report.charts import interval_chart
+
+        readings = [
+            {
+                "label": f"{one.treatment} − {one.against}",
+                "estimate": one.estimate,
+                "noise": None,
+                "population": one.confidence_interval().to_dict(),
+            }
+            for one in self.pairs
+        ]
+        return interval_chart(self.heading(), readings)
+
     def heading(self) -> str:
         return "Differences of means, all pairs at once"
 
@@ -102,8 +117,7 @@ def compare_arms(
     """
     requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
     requirements.positive_integer("number of arms", len(columns), at_least=2)
-    if method not in ("direct", "noise_aware"):
-        raise InvalidParameter("method", method, 'must be "direct" or "noise_aware"', 'Pass method="direct".')
+    requirements.one_of("method", method, ("direct", "noise_aware"))
     if method == "noise_aware" and partitions is None:
         raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
     settled = Settled.of(

@@ -388,7 +388,7 @@ def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference
             known["naive" + ("5" if counts else "") + ("DD" if double else "")] = lambda c=counts, d=double: Naive(
                 counts=c, double_down=d, **form
             )
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         names = sorted(["best", "direct", "noise_aware", *known])
         raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
     method: Method = known[name]()

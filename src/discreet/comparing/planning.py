@@ -127,6 +127,9 @@ def plan_comparison(
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
     setting, purse = Setting(statistic, neighbours, sizes), Purse(guarantee)
+    low, high = statistic.bounds
+    if guess > high - low:
+        raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
     methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
     return plan_methods(methods, purse, setting, sizes, guess, power=power, level=level)
 

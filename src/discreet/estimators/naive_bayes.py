@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.releases import Exact, Release, release
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.statistics.bounded import fractions
+from discreet.statistics.count import labelled
 from discreet.statistics.covariance import bounds_of_columns
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class GaussianNaiveBayes:
         """Change constructor parameters; unknown names are refused."""
         for name, value in params.items():
             if name not in self._names:
-                raise InvalidParameter("params", name, f"must be one of {list(self._names)}", "Check the name.")
+                raise InvalidParameter("params", name, f"must be one of {list(self._names)}", "Check the spelling.")
             setattr(self, name, value)
         return self
 
@@ -198,16 +199,21 @@ class GaussianNaiveBayes:
         requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
         requirements.instance("neighbours", self.neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         requirements.positive("least_variance", self.least_variance)
-        bounds = bounds_of_columns("bounds", self.bounds if isinstance(self.bounds, tuple) else list(self.bounds))
-        labels = list(self.classes)
+        bounds = bounds_of_columns("bounds", self.bounds)
+        classes: Any = self.classes
+        classes = classes.tolist() if isinstance(classes, np.ndarray) else classes
+        labels = list(requirements.instance("classes", classes, (list, tuple), '("a", "b")'))
+        if not all(isinstance(label, Hashable) for label in labels):
+            raise WrongType("classes", labels, "must be plain labels", 'Pass texts or numbers: ("a", "b").')
         if len(labels) < 2 or len(set(labels)) != len(labels):
             raise InvalidParameter("classes", labels, "must be at least two distinct labels", "List every class.")
         return [Grid(bounds=pair) for pair in bounds], labels
 
     def _parts(self, features: int) -> dict[str, Guarantee]:
         """The guarantee of one release of each kind."""
+        requirements.instance("weights", self.weights, (tuple, list), "weights=(1.0, 2.0, 2.0)")
         if len(self.weights) != 3:
-            raise InvalidParameter("weights", self.weights, "must be (counts, means, variances)", "Pass three.")
+            raise InvalidParameter("weights", self.weights, "must be (counts, means, variances)", "Pass three numbers.")
         counts, means, variances = (requirements.positive("weights", weight) for weight in self.weights)
         shares = [counts, *[means / features] * features, *[variances / features] * features]
         split = self.guarantee.split(shares)
@@ -226,7 +232,12 @@ class GaussianNaiveBayes:
             raise InvalidParameter("self", "not fitted", "must be fitted first", "Call fit(X, y).")
         rows = np.asarray(X, dtype=float)
         if rows.ndim != 2 or rows.shape[1] != self.n_features_in_:
-            raise WrongType("X", f"shape {rows.shape}", f"must be rows × {self.n_features_in_}", "Check X.")
+            raise WrongType(
+                "X",
+                f"shape {rows.shape}",
+                f"must be rows × {self.n_features_in_}",
+                "Pass the columns that fit was given.",
+            )
         low, high = np.array(self.bounds, dtype=float).T
         inside = np.clip(rows, low, high)[:, None, :]
         density = -0.5 * np.sum(np.log(2 * np.pi * self.var_) + (inside - self.theta_) ** 2 / self.var_, axis=2)
@@ -256,7 +267,7 @@ def _table(X: Any, y: Any, grids: list[Grid], labels: list[Any]) -> tuple[list[A
         raise WrongType("X", "…", "must be numbers", "Pass rows × features.") from None
     if rows.ndim != 2 or rows.shape[1] != len(grids):
         raise WrongType("X", f"shape {rows.shape}", f"must be rows × {len(grids)}", "Give bounds for every column.")
-    target = np.asarray(y)
+    target = labelled(y)
     if target.shape != (rows.shape[0],):
         raise WrongType("y", f"shape {target.shape}", "must be one class a row", "Align X and y.")
     offsets = [grid.offsets("X", rows[:, column]) for column, grid in enumerate(grids)]

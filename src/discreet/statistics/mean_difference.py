@@ -78,10 +78,8 @@ class MeanDifference(Statistic):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
         object.__setattr__(self, "arms", requirements.positive_integer("arms", self.arms, at_least=2))
-        if self.arm not in ("public", "private"):
-            raise InvalidParameter("arm", self.arm, 'must be "public" or "private"', 'Pass arm="public", for example.')
-        if self.norm not in CURVATURE_WEIGHT:
-            raise InvalidParameter("norm", self.norm, 'must be "l1" or "l2"', 'Pass norm="l1" for Laplace noise.')
+        requirements.one_of("arm", self.arm, ("public", "private"))
+        requirements.one_of("norm", self.norm, tuple(CURVATURE_WEIGHT))
         if self.partitions is not None:
             object.__setattr__(
                 self, "partitions", requirements.positive_integer("partitions", self.partitions, at_least=10)
@@ -132,7 +130,7 @@ def arm_moments(
 
 def censoring(value: Any) -> tuple[float, float]:
     """Shares (α, β) to censor below and above: each in (0, ½), together below 0.9."""
-    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 2:
+    if not isinstance(value, tuple | list) or len(value) != 2:
         raise InvalidParameter("censor", value, "must be a pair (α, β)", "Pass censor=(0.1, 0.1).")
     shares = [requirements.probability("censor", share) for share in value]
     if not all(0 < share < 0.5 for share in shares) or sum(shares) >= 0.9:
