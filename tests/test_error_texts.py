@@ -35,3 +35,37 @@ def test_rules_and_fixes_read_alike():
         if fix is not None and not ((fix[:1].isupper() or fix[:1] == "…") and fix.endswith((".", "…"))):
             wrong.append(f"{place}: fix {fix!r}")
     assert wrong == []
+
+
+TOLD = (
+    "NoConversion",
+    "NotCertified",
+    "LedgerError",
+    "LedgerMismatch",
+    "LedgerCorrupted",
+    "LedgerUnavailable",
+    "SourceError",
+)
+
+
+def test_other_refusals_are_sentences():
+    """They begin in lower case or with a path, and end with what to do, as a sentence."""
+    wrong = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            text = words(node.args[0]) if named and node.func.id in TOLD and node.args else None
+            if text is not None and (
+                (text[:1].isupper() and not text.startswith("Gaussian")) or not text.endswith((".", "…"))
+            ):
+                wrong.append(f"{file.name}:{node.lineno}: {text!r}")
+    assert wrong == []
+
+
+def test_fixes_say_what_to_do():
+    """Nothing is told to be checked, matched or chosen without a word on what; lists of names are spelling."""
+    empty = ("Check it.", "Check them.", "Match them.", "Choose one.", "Pass one.", "Use fewer.", "Name them.")
+    assert [place for place, _, fix in refusals() if fix in empty] == []
+    listed = [(place, fix) for place, rule, fix in refusals() if fix and rule and rule.startswith("must be one of …")]
+    begin = ("Check the spelling.", "Check the file.", "Name the two arms.", "Leave it out, or choose", "Pass ")
+    assert [place for place, fix in listed if not fix.startswith(begin)] == []

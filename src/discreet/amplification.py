@@ -52,7 +52,7 @@ def _own_parameters(guarantee: Any, procedure: str) -> tuple[float, float]:
     raise NoConversion(
         f"{procedure} does not turn {guarantee} into another {type(guarantee).__name__}. "
         "State it as ApproxDP with guarantee.to(ApproxDP, delta=…), or amplify the whole privacy curve "
-        "with discreet.profiles"
+        "with discreet.profiles."
     )
 
 
@@ -141,7 +141,7 @@ def _delta_before(delta: float, share: Fraction) -> float:
     if decimal(delta) >= share:
         raise NoConversion(
             f"no budget exists: a record is kept with probability at most {float(share):g}, and δ = {delta:g} alone "
-            "would pay for publishing it. Lower delta"
+            "would pay for publishing it. Lower delta."
         )
     return down(decimal(delta) / share)
 
@@ -253,7 +253,7 @@ def deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarant
     with precisely():
         raised = up(_group_delta(epsilon, delta, count))
     if raised >= 1:
-        raise NoConversion(f"{guarantee} gives no guarantee for groups of {count}: δ would reach 1. Lower epsilon")
+        raise NoConversion(f"{guarantee} gives no guarantee for groups of {count}: δ would reach 1. Lower epsilon.")
     return ApproxDP(total, raised)
 
 
@@ -341,7 +341,7 @@ def before_outlier_suppression(
     if floor > epsilon:
         raise NoConversion(
             f"no budget exists: suppression with m = {low:g} and M = {high:g} costs ε = {floor:.6g} by itself, "
-            f"more than the target of {epsilon:g}. Bring m and M closer, or do not suppress"
+            f"more than the target of {epsilon:g}. Bring m and M closer, or do not suppress."
         )
     inner = _inverse(lambda value: outlier_epsilon_up(value, low, high) <= epsilon, low, high, epsilon)
     return _rebuilt(guarantee, inner, _delta_before(delta, 1 - decimal(low)))

@@ -214,7 +214,7 @@ def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Pat
         _write_new(out, report.written(out.suffix))
     print(report.to_json() if json else report)
     if not report.passed:
-        raise DiscreetError("something lost more than it claims: see the lines marked with !")
+        raise DiscreetError("something lost more than it claims: see the lines marked with !.")
 
 
 def _show(file: Path, /, *, json: bool = False) -> None:
@@ -286,7 +286,9 @@ def _write_new(path: Path, text: str) -> None:
     except FileExistsError:
         raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
     except OSError as failure:
-        raise DiscreetError(f"out = {str(path)!r}: cannot be written ({type(failure).__name__}).") from None
+        raise DiscreetError(
+            f"out = {str(path)!r}: cannot be written ({type(failure).__name__}). Choose another name."
+        ) from None
 
 
 def main(arguments: list[str] | None = None) -> None:

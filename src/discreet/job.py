@@ -12,10 +12,12 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from discreet.composition import compose
+from discreet.display import Facts
 from discreet.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, NoConversion, PlanFileError
 from discreet.guarantees import Guarantee
 from discreet.ledger import Ledger
 from discreet.plan_file import PlanFile, PlannedQuestion
+from discreet.result import Result
 from discreet.session import PlannedRelease, Planner, Session, TestedRelease
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ count sampling error too, the others noise alone. No data was read."""
 
 
 @dataclass(frozen=True)
-class JobPlan:
+class JobPlan(Result):
     """What a plan would release and cost.
 
     Attributes
@@ -72,6 +74,14 @@ class JobPlan:
             "refusal": self.refusal,
         }
 
+    def heading(self) -> str:
+        return self.title
+
+    def facts(self) -> Facts:
+        shown = [(name, _expected(planned)) for name, planned in self.releases]
+        refused = [] if self.refusal is None else [("refused", self.refusal)]
+        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused]
+
     def __str__(self) -> str:
         header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
         lines = [self.title, "", header]
@@ -92,8 +102,13 @@ class JobPlan:
         return "\n".join([*lines, "", _LEGEND])
 
 
+def _expected(planned: PlannedRelease) -> str:
+    error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
+    return f"{planned.statistic} by {planned.mechanism}{error}"
+
+
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(Result):
     """What a run left behind.
 
     Attributes
@@ -114,13 +129,25 @@ class JobResult:
     spent: Guarantee
     remaining: Guarantee
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.drawn} released now, {self.reused} taken from the ledger",
-            f"  spent    {self.spent} in all; {self.remaining} left",
-            f"  results  {self.results}",
-        ]
-        return "\n".join([*lines, *([f"  report   {self.page}"] if self.page else []), f"  text     {self.markdown}"])
+    def heading(self) -> str:
+        return f"{self.drawn} released now, {self.reused} taken from the ledger"
+
+    def facts(self) -> Facts:
+        spent = ("spent", f"{self.spent} in all; {self.remaining} left")
+        page = [("report", str(self.page))] if self.page else []
+        return [spent, ("results", str(self.results)), *page, ("text", str(self.markdown))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The files and the state of the ledger as JSON-ready data."""
+        return {
+            "results": str(self.results),
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "drawn": self.drawn,
+            "reused": self.reused,
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+        }
 
 
 class Job:

@@ -68,7 +68,7 @@ def arms_on_engine(bounded: Bounded, partitions: int | None) -> Arms:
     if len(bounded.by) != 1 or len(bounded.columns) != 1:
         raise InvalidParameter("by", bounded.by, "must be one column of arms, with one outcome", "Name one of each.")
     if partitions is not None and partitions > MOST_PARTITIONS:
-        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer.")
+        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer partitions.")
     outcome = bounded.schema.bounds(bounded.columns[0])
     labels = tuple(str(label) for label in bounded.schema.categories(bounded.by[0]).labels)
     if bounded.unit_sum is None:

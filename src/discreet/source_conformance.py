@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.bounding import Bounded
+from discreet.display import Facts
+from discreet.result import Result
 from discreet.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
 from discreet.sources import Dataset
 
@@ -39,7 +41,7 @@ _LIMITS = (
 
 
 @dataclass(frozen=True)
-class SourceReport:
+class SourceReport(Result):
     """What was checked.
 
     Attributes
@@ -56,6 +58,16 @@ class SourceReport:
     rows: int
     units: int
     limits: tuple[Contribution, ...]
+
+    def heading(self) -> str:
+        return f"{self.engine} agrees with the reference"
+
+    def facts(self) -> Facts:
+        size = f"{self.rows:,} of {self.units:,} units"
+        return [("rows", size), *(("limits", str(limit.to_dict())) for limit in self.limits)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "limits": [limit.to_dict() for limit in self.limits]}
 
 
 def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) -> SourceReport:

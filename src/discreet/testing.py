@@ -24,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.exact import ExactAudit, audit_exactly, exact_loss
+from discreet.display import Facts, number
 from discreet.errors import DiscreetError
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.ledger.conformance import check_ledger
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.noise.law import Law
+from discreet.result import Result
 from discreet.sensitivity import Sensitivity
 from discreet.source_conformance import check_source
 from discreet.statistics.conformance import check_statistic
@@ -51,7 +53,7 @@ _REJECT = 5.0
 
 
 @dataclass(frozen=True)
-class MechanismReport:
+class MechanismReport(Result):
     """What was found of a mechanism that passed.
 
     Attributes
@@ -68,6 +70,17 @@ class MechanismReport:
     found_epsilon: float | None
     tightness: float
     draws: int
+
+    def heading(self) -> str:
+        return "Mechanism that passed"
+
+    def facts(self) -> Facts:
+        claimed, found = ("none" if one is None else number(one) for one in (self.claimed_epsilon, self.found_epsilon))
+        reached = f"{100 * self.tightness:.1f} % of the claim"
+        return [("ε claimed", claimed), ("ε found", found), ("reached", reached), ("draws", f"{self.draws:,}")]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 def check_mechanism(

@@ -290,7 +290,9 @@ def _method(
     default: StatisticName = "quadratic" if isinstance(chosen, Asymptotic) else "shrunken"
     name = statistic or default
     if name not in get_args(StatisticName):
-        raise InvalidParameter("statistic", name, f"must be one of {list(get_args(StatisticName))}", "Choose one.")
+        raise InvalidParameter(
+            "statistic", name, f"must be one of {list(get_args(StatisticName))}", "Check the spelling."
+        )
     if isinstance(chosen, Asymptotic) != (name == "quadratic"):
         raise InvalidParameter(
             "statistic", name, "quadratic goes with Asymptotic(), the others with MonteCarlo()", "Change one of them."

@@ -132,10 +132,13 @@ class MeanComparison(Result):
         lines = alt.Chart(alt.InlineData(values=rows)).mark_line().encode(
             x=alt.X(field="difference", type="quantitative"),
             y=alt.Y(field="density", type="quantitative"),
-            color=alt.Color(field="error", type="nominal"),
+            color=alt.Color(field="error", type="nominal", scale=alt.Scale(range=["#0b5cad", "#b4530a"])),
+            strokeDash=alt.StrokeDash(field="error", type="nominal"),
         )  # fmt: skip
         zero = alt.Chart(alt.InlineData(values=[{"difference": 0.0}])).mark_rule(strokeDash=[4, 4])
-        return (lines + zero.encode(x=alt.X(field="difference", type="quantitative"))).properties(title=self.heading())
+        return (lines + zero.encode(x=alt.X(field="difference", type="quantitative"))).properties(
+            title=self.heading(), description="Density of the estimate's error, with and without the privacy noise"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""

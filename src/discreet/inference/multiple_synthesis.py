@@ -168,11 +168,17 @@ class MultipleSynthesis:
         sampling = np.asarray(variances, dtype=float)
         if theta.shape != (self.m,) or sampling.shape != (self.m,):
             raise InvalidParameter(
-                "estimates", theta.shape, f"must be {self.m} numbers, with {self.m} variances", "Check m."
+                "estimates",
+                theta.shape,
+                f"must be {self.m} numbers, with {self.m} variances",
+                "Pass one estimate and one variance a set.",
             )
         if not (np.all(np.isfinite(theta)) and np.all(np.isfinite(sampling)) and np.all(sampling >= 0)):
             raise InvalidParameter(
-                "variances", "…", "estimates must be finite and variances finite and not negative", "Check them."
+                "variances",
+                "…",
+                "estimates must be finite and variances finite and not negative",
+                "Pass numbers that are.",
             )
         within, between = float(sampling.mean()), float(theta.var(ddof=1))
         df = (self.m - 1) * (1 + self.m * within / between) ** 2 if between > 0 else math.inf

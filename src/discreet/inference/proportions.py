@@ -45,7 +45,7 @@ class ProportionVectorRelease(Release):
         checked = requirements.level(level)
         categories = self._of().categories
         if category not in categories:
-            raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check it.")
+            raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check the spelling.")
         value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))
         law = ReleaseLaw(model=Binomial(n=self._of().require_n(None)), mechanism=mechanism)
         return NoiseAware().interval(law, value, checked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,6 +164,24 @@ class CellEstimates(Result):
             "standard_error": self.standard_error.tolist(),
             "confidence_interval": self.confidence_interval().to_dict(),
         }
+
+    def chart(self) -> Any:
+        """Altair chart of every cell with its 95 % interval."""
+        from discreet.report.charts import interval_chart
+
+        interval = self.confidence_interval()
+        ends = (np.ravel(part).tolist() for part in (self.estimate, interval.low, interval.high))
+        known, unknown = ("noise", "population") if self.kind == "count" else ("population", "noise")
+        readings = [
+            {
+                "label": " · ".join(map(str, cell)),
+                "estimate": value,
+                known: {"low": low, "high": high},
+                unknown: None,
+            }
+            for cell, value, low, high in zip(product(*self.labels), *ends, strict=True)
+        ]
+        return interval_chart(self.heading(), readings)
 
     def heading(self) -> str:
         return f"{self.kind.capitalize()} by {', '.join(self.columns)} (95 % intervals)"

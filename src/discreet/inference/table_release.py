@@ -74,5 +74,7 @@ class TableRelease(Release):
             if column not in known:
                 raise InvalidParameter("column", column, f"must be one of {list(known)}", "Check the spelling.")
         if not columns or len(set(columns)) != len(columns):
-            raise InvalidParameter("columns", columns, "must be different columns, at least one", "Name them.")
+            raise InvalidParameter(
+                "columns", columns, "must be different columns, at least one", "Name each column once."
+            )
         return tuple(known.index(column) for column in columns)

@@ -208,7 +208,8 @@ class Verification(Result):
         )
         return (
             f"{self.path}: intact\n"
-            f"  {self.entries} entries, {_counted(self.spends, 'release')}, spent {self.spent}, left {self.remaining}\n"
+            f"  {self.entries} entries, {_counted(self.spends, 'release')}\n"
+            f"  spent {self.spent}, left {self.remaining}\n"
             f"  head {self.head}\n{anchor}"
         )
 

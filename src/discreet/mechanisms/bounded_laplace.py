@@ -209,7 +209,9 @@ class BoundedLaplace(Mechanism):
         size = float_truth(exact.value).size
         known = exact.sensitivity.dimension or (len(self.changes) if self.changes else None)
         if isinstance(self.scale, tuple) and len(self.scale) != size:
-            raise InvalidParameter("scale", self.scale, f"does not fit a value of {size} coordinates", "Match them.")
+            raise InvalidParameter(
+                "scale", self.scale, f"does not fit a value of {size} coordinates", "Give one scale per coordinate."
+            )
         if size > 1 and exact.sensitivity.moves is None and known != size:
             raise InvalidParameter(
                 "sensitivity",
@@ -274,7 +276,12 @@ def _per_coordinate(domain: Domain, size: int) -> list[tuple[float, float]]:
 
 def _coordinate_changes(sensitivities: Any, domain: Domain) -> list[Fraction]:
     if isinstance(sensitivities, str) or not isinstance(sensitivities, Sequence) or len(sensitivities) == 0:
-        raise InvalidParameter("sensitivity", sensitivities, "must be a Sensitivity or a list of them", "Pass one.")
+        raise InvalidParameter(
+            "sensitivity",
+            sensitivities,
+            "must be a Sensitivity or a list of them",
+            "Pass Sensitivity(l1=1.0), for example.",
+        )
     for one in sensitivities:
         requirements.instance("sensitivity", one, Sensitivity, "Sensitivity(l1=1.0), for example")
     if not domain.single and len(sensitivities) != len(domain.lows):

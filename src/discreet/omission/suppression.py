@@ -95,7 +95,7 @@ def suppression(guarantee: Guarantee, algorithm: Algorithm, universe: Iterable[H
     if isinstance(guarantee, PureDP):
         return PureDP(epsilon)
     if raised >= 1:
-        raise NoConversion(f"{guarantee} gives no guarantee behind this algorithm: δ would reach 1. Lower epsilon")
+        raise NoConversion(f"{guarantee} gives no guarantee behind this algorithm: δ would reach 1. Lower epsilon.")
     return ApproxDP(epsilon, raised)
 
 
@@ -169,9 +169,13 @@ def _checked(law: Mapping[Kept, Fraction | float], size: int) -> dict[Kept, Frac
     exact = {frozenset(kept): Fraction(weight) for kept, weight in law.items() if weight > 0}
     total = sum(exact.values(), Fraction(0))
     if abs(total - 1) > Fraction(1, 10**9) or any(weight < 0 for weight in law.values()):
-        raise InvalidParameter("algorithm", float(total), "must return probabilities that add up to 1", "Check it.")
+        raise InvalidParameter(
+            "algorithm", float(total), "must return probabilities that add up to 1", "Divide by their sum."
+        )
     if any(not 0 <= position < size for kept in exact for position in kept):
-        raise InvalidParameter("algorithm", sorted(map(sorted, exact)), "keeps positions beyond the data", "Check it.")
+        raise InvalidParameter(
+            "algorithm", sorted(map(sorted, exact)), "keeps positions beyond the data", "Count from 0."
+        )
     return exact
 
 
@@ -239,4 +243,4 @@ def _steps(start: Database, goal: Database, allowed: set[Database], records: Seq
             if other in allowed and other not in seen:
                 seen.add(other)
                 queue.append((other, steps + 1))
-    raise InvalidParameter("suppressor", start, "leaves data sets that are not connected", "Check it.")
+    raise InvalidParameter("suppressor", start, "leaves data sets that are not connected", "Allow steps of one record.")

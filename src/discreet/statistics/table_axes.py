@@ -151,7 +151,7 @@ class Bins:
         if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
             raise InvalidParameter("edges", list(edges), "must be at least two, increasing", "Sort them.")
         if self.outside not in ("refuse", "clamp"):
-            raise InvalidParameter("outside", self.outside, "must be 'refuse' or 'clamp'", "Choose one.")
+            raise InvalidParameter("outside", self.outside, "must be 'refuse' or 'clamp'", "Check the spelling.")
         object.__setattr__(self, "edges", edges)
 
     def __len__(self) -> int:

@@ -141,7 +141,9 @@ class ContingencyTable(Statistic):
         for name, axis in self.columns.items():
             found = axis.codes(column_values(data, name))
             if codes and found.size != codes[0].size:
-                raise InvalidParameter("data", f"column {name!r}", "must be as long as the others", "Check it.")
+                raise InvalidParameter(
+                    "data", f"column {name!r}", "must be as long as the others", "Align the columns."
+                )
             if found.size and int(found.min()) < 0:
                 raise InvalidParameter(
                     "data",
