@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import Bounds, Categories, PureDP, Schema, Session
+from discreet import ApproxDP, Bounds, Categories, PureDP, Schema, Session, Unlisted
 from discreet.asking import Asking
 from discreet.errors import InvalidParameter, PlanFileError
 from discreet.job import Job
@@ -19,9 +19,19 @@ SCHEMA = Schema(
         "band": Categories(["young", "old"]),
         "spend": Bounds(0, 50, grid=0.5),
         "age": Bounds(10, 90, grid=1),
+        "city": Unlisted(),
     }
 )
-SOME = PureDP(1.0)
+
+
+def guarantee(name):
+    return ApproxDP(1.0, 1e-7) if name == "groups" else PureDP(1.0)
+
+
+def budget(name):
+    return ApproxDP(2.0, 2e-7) if name == "groups" else PureDP(2.0)
+
+
 ASKED = {
     "count": {"by": ["arm"]},
     "sum": {"column": "spend", "by": ["arm"]},
@@ -38,6 +48,7 @@ ASKED = {
     "independence": {"columns": ["arm", "band"], "expected_rows": 400},
     "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
+    "groups": {"column": "city"},
 }
 
 
@@ -49,6 +60,7 @@ def rows(count=400):
             "band": rng.choice(["young", "old"], count, p=[0.7, 0.3]),
             "spend": np.round(rng.exponential(8, count)),
             "age": rng.integers(15, 90, count),
+            "city": rng.choice(["Oslo", "Bergen", "Trondheim | north"], count, p=[0.6, 0.39, 0.01]),
         }
     )
 
@@ -62,30 +74,30 @@ def test_no_question_is_forgotten():
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_plan_costs_nothing_and_says_what_is_read(name):
-    session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=PureDP(2.0))
-    planned = getattr(session.plan, name)(guarantee=SOME, **ASKED[name])
+    session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=budget(name))
+    planned = getattr(session.plan, name)(guarantee=guarantee(name), **ASKED[name])
     assert isinstance(planned, PlannedRelease)
-    assert planned.guarantee.within(SOME)
+    assert planned.guarantee.within(guarantee(name))
     assert planned.expected_error > 0
-    assert planned.remaining_after == PureDP(1.0)
+    assert planned.remaining_after == guarantee(name)
     assert planned.read in str(planned)
     json.dumps(planned.to_dict(), allow_nan=False)
-    assert session.ledger.remaining() == PureDP(2.0)
+    assert session.ledger.remaining() == budget(name)
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_asked_twice_and_paid_once(name, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first = Session(rows(), SCHEMA, ledger=ledger, budget=PureDP(2.0))
-    answer = getattr(first, name)(guarantee=SOME, request="mine", **ASKED[name])
+    first = Session(rows(), SCHEMA, ledger=ledger, budget=budget(name))
+    answer = getattr(first, name)(guarantee=guarantee(name), request="mine", **ASKED[name])
     again = Session("no-such-file.parquet", SCHEMA, ledger=ledger)  # a stored answer needs no data
-    repeated = getattr(again, name)(guarantee=SOME, request="mine", **ASKED[name])
+    repeated = getattr(again, name)(guarantee=guarantee(name), request="mine", **ASKED[name])
     assert json.dumps(repeated.to_dict()) == json.dumps(answer.to_dict())
-    assert again.ledger.remaining() == PureDP(1.0)
+    assert again.ledger.remaining() == guarantee(name)
     assert str(repeated) == str(answer)
     with pytest.raises(InvalidParameter, match="different release"):
-        getattr(first, name)(guarantee=PureDP(0.5), request="mine", **ASKED[name])
-    assert again.ledger.remaining() == PureDP(1.0)
+        getattr(first, name)(guarantee=guarantee(name).split(2)[0], request="mine", **ASKED[name])
+    assert again.ledger.remaining() == guarantee(name)
 
 
 def toml(value):
@@ -121,6 +133,7 @@ MEDIANS = {"ask": "clusters", "columns": ["spend", "age"], "n_clusters": 2, "uni
 
 
 def plan_of(asked, folder):
+    asked = {name: settings for name, settings in asked.items() if name != "groups"}  # its budget has a δ
     releases = [{"name": name, "ask": name, **settings} for name, settings in asked.items()]
     releases.append({"name": "medians", **MEDIANS})
     lines = [line for one in releases for line in ("[[release]]", *(f"{k} = {toml(v)}" for k, v in one.items()), "")]
@@ -132,16 +145,17 @@ def plan_of(asked, folder):
 def test_a_plan_file_asks_everything(tmp_path):
     path = plan_of(ASKED, tmp_path)
     planned = Job(path).plan()
-    assert [name for name, _ in planned.releases] == [*ASKED, "medians"]
+    asked = [name for name in ASKED if name != "groups"]
+    assert [name for name, _ in planned.releases] == [*asked, "medians"]
     text = str(planned)
     assert max(map(len, text.splitlines())) <= 80
-    assert all(name[:10] in text for name in ASKED)
+    assert all(name[:10] in text for name in asked)
     shown = dict(planned.releases)
     assert all(shown[name].smallest_effect > 0 for name in ("compare_means", "independence", "goodness_of_fit"))
     result = Job(path).run()
-    assert (result.drawn, result.reused) == (len(ASKED) + 1, 0)
+    assert (result.drawn, result.reused) == (len(asked) + 1, 0)
     kept = json.loads(result.results.read_text())
-    assert list(kept["releases"]) == [*ASKED, "medians"]
+    assert list(kept["releases"]) == [*asked, "medians"]
     page = result.markdown.read_text()
     assert "Test of equal means" in page
     assert "centre 2 · age" in page
@@ -180,3 +194,25 @@ def test_errors_point_at_the_setting(tmp_path, name, old, new, says):
     with pytest.raises(PlanFileError, match=says) as refusal:
         Job(path).plan()
     assert str(refusal.value).startswith(f"{path}:{line}:"), refusal.value
+
+
+def test_a_plan_file_asks_for_groups(tmp_path):
+    pq.write_table(rows(), tmp_path / "rows.parquet")
+    head = PLAN.replace("epsilon = 30.0", "epsilon = 2.0\ndelta = 2e-7")
+    text = (
+        head
+        + '\n[schema.columns.city]\nunlisted = true\n\n[[release]]\nname = "cities"\nask = "groups"\ncolumn = "city"\n'
+    )
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    assert "hidden units" in str(Job(path).plan())
+    result = Job(path).run()
+    assert json.loads(result.results.read_text())["releases"]["cities"]["labels"] == ["Bergen", "Oslo"]
+    assert "| Bergen | shown |" in result.markdown.read_text()
+    assert Job(path).run().reused == 1
+    path.write_text(text.replace("unlisted = true", "unlisted = 1"))
+    with pytest.raises(PlanFileError, match="unlisted"):
+        Job(path).plan()
+    path.write_text(text.replace("\ndelta = 2e-7", ""))
+    with pytest.raises(PlanFileError, match="δ"):
+        Job(path).plan()

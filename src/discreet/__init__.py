@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.covariance import BoundedCovariance as BoundedCovariance
     from discreet.mechanisms.exponential_mechanism import ExponentialMechanism as ExponentialMechanism
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
+    from discreet.mechanisms.gaussian_threshold import GaussianThreshold as GaussianThreshold
+    from discreet.mechanisms.group_selection import OptimalSelection as OptimalSelection
     from discreet.mechanisms.james_stein import JamesSteinGaussian as JamesSteinGaussian
     from discreet.mechanisms.laplace import Laplace as Laplace
     from discreet.mechanisms.noisy_max import ReportNoisyMax as ReportNoisyMax
@@ -57,6 +59,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.schema import Contribution as Contribution
     from discreet.schema import PrivacyUnit as PrivacyUnit
     from discreet.schema import Schema as Schema
+    from discreet.schema import Unlisted as Unlisted
     from discreet.sensitivity import Neighbours as Neighbours
     from discreet.sensitivity import Sensitivity as Sensitivity
     from discreet.session import Session as Session
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.statistics.covariance_matrix import CovarianceMatrix as CovarianceMatrix
     from discreet.statistics.mean import Mean as Mean
     from discreet.statistics.mean import Proportion as Proportion
+    from discreet.statistics.means_and_covariances import MeansAndCovariances as MeansAndCovariances
     from discreet.statistics.modes import Mode as Mode
     from discreet.statistics.noisy_average import NoisyAverage as NoisyAverage
     from discreet.statistics.pooled import PooledCovariance as PooledCovariance
@@ -94,6 +98,8 @@ _PUBLIC = {
     # mechanisms
     "Laplace": "mechanisms.laplace",
     "Gaussian": "mechanisms.gaussian",
+    "GaussianThreshold": "mechanisms.gaussian_threshold",
+    "OptimalSelection": "mechanisms.group_selection",
     "BoundedLaplace": "mechanisms.bounded_laplace",
     "bounded_laplace_scales": "profiles.bounded_scale",
     "BoundaryInflatedLaplace": "mechanisms.boundary_inflated",
@@ -105,6 +111,7 @@ _PUBLIC = {
     "ReportNoisyMax": "mechanisms.noisy_max",
     "Mode": "statistics.modes",
     "NoisyAverage": "statistics.noisy_average",
+    "MeansAndCovariances": "statistics.means_and_covariances",
     "PoissonSample": "omission",
     "OutlierSuppression": "omission",
     "RankDeficientGaussian": "mechanisms.rank_deficient",
@@ -141,6 +148,7 @@ _PUBLIC = {
     "plan_comparison": "comparing.planning",
     # data
     "Bounds": "schema",
+    "Unlisted": "schema",
     "Categories": "schema",
     "Contribution": "schema",
     "PrivacyUnit": "schema",

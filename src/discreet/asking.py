@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.display import Facts
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.questions import Expected, Question, Questions, Selection
 from discreet.releases import Release
+from discreet.result import Result
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours
 from discreet.statistics.tables import ContingencyTable
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
     from discreet.comparing.methods import Method
     from discreet.inference.chi_square import ChiSquareResult
     from discreet.inference.monte_carlo import MonteCarlo
+    from discreet.questions.groups import GroupQuestion
 
 __all__ = ["Asking", "TestedRelease"]
 
 
 @dataclass(frozen=True)
-class TestedRelease:
+class TestedRelease(Result):
     """A test with the release it was computed from; the test is post-processing and costs nothing more."""
 
     __test__ = False  # not a test case
@@ -51,11 +54,14 @@ class TestedRelease:
         """Both as JSON-ready data."""
         return {"result": self.result.to_dict(), "release": self.release.to_dict()}
 
+    def heading(self) -> str:
+        return self.result.heading()
+
+    def facts(self) -> Facts:
+        return [*self.result.facts(), *self.release.facts()]
+
     def __str__(self) -> str:
         return f"{self.result}\n{self.release}"
-
-    def _repr_html_(self) -> str:
-        return self.result._repr_html_() + self.release._repr_html_()
 
 
 class Asking(ABC):
@@ -74,6 +80,10 @@ class Asking(ABC):
     @abstractmethod
     def _compared(self, comparison: ColumnComparison, request: str | None) -> Any:
         """What is done with a comparison of two arms."""
+
+    @abstractmethod
+    def _selected(self, question: GroupQuestion, request: str | None) -> Any:
+        """What is done with a question of groups."""
 
     @abstractmethod
     def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> Any:
@@ -259,6 +269,28 @@ class Asking(ABC):
         chosen = Selection(contribution=contribution)
         return self._answer(self._questions.mode(column, guarantee, chosen), request)
 
+    def groups(
+        self,
+        column: str,
+        guarantee: Guarantee,
+        *,
+        contribution: Contribution | None = None,
+        method: str = "best",
+        request: str | None = None,
+    ) -> Any:
+        """Which labels of an unlisted column are common enough to be shown, at (ε, δ).
+
+        A unit counts once for each of its labels that it keeps. A label that only one unit holds is shown with
+        probability δ at most; the plan says from which size on groups are shown. Declare the found list with
+        `Session.declaring` to release anything by it.
+        """
+        from discreet.questions.groups import GroupQuestion
+
+        question = GroupQuestion(
+            schema=self.schema, column=column, guarantee=guarantee, contribution=contribution, method=method
+        )
+        return self._selected(question, request)
+
     def goodness_of_fit(
         self,
         column: str,
@@ -401,7 +433,10 @@ class Asking(ABC):
             model = KMedian(n_clusters, guarantee=guarantee, universe=universe, swaps=iterations)
             if model.universe.shape[1] != len(names):
                 raise InvalidParameter(
-                    "universe", model.universe.shape, f"must have {len(names)} numbers a position", "One per column."
+                    "universe",
+                    model.universe.shape,
+                    f"must have {len(names)} numbers a position",
+                    "Give one number per column.",
                 )
         return self._clustered(model, names, request)
 

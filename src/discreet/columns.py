@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from discreet import requirements
 from discreet.errors import InvalidParameter, WrongType
 from discreet.rounding import decimal
 
-__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "one_of"]
+__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted", "one_of"]
 
 LARGEST_INDEX = 2**40
 """Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
@@ -203,4 +203,24 @@ class Categories:
         return {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
 
 
-Column = Bounds | Categories
+@dataclass(frozen=True)
+class Unlisted:
+    """A column of labels (text or whole numbers) whose list is not public, such as place names or search words.
+
+    Nothing can be released by it, except which of its labels are common: `Session.groups`. The released list then
+    declares the column. Rows without a label count nowhere.
+
+    Examples
+    --------
+    >>> Unlisted().to_dict()
+    {'unlisted': True}
+    """
+
+    keeps_every_row: ClassVar[bool] = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"unlisted": True}
+
+
+Column = Bounds | Categories | Unlisted

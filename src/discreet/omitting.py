@@ -71,6 +71,10 @@ class _Refusing(Asking):
         """Refused: nothing is proved for partitions of omitted rows."""
         raise InvalidParameter("step", self.step, "is not proved for comparisons of means", "Compare without omitting.")
 
+    def _selected(self, question: Any, request: str | None) -> Any:
+        """Refused: the counts of kept rows would show other groups each time."""
+        raise InvalidParameter("step", self.step, "is not offered for lists of groups", "Ask without omitting.")
+
     def _clustered(self, model: Any, columns: tuple[str, ...], request: str | None) -> Any:
         """Refused: the iterations would share one choice of rows, which adds up differently."""
         raise InvalidParameter("step", self.step, "is not proved for several iterations", "Cluster without omitting.")

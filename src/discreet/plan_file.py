@@ -421,7 +421,11 @@ def _column_lines(kind: str) -> list[str]:
         return _LIMITS
     if kind.lstrip("!").startswith("bool"):
         return ["# categories = [true, false]"]
-    return ['# categories = ["…"]  # every label that can occur; or, if it holds numbers:', *_LIMITS]
+    return [
+        '# categories = ["…"]  # every label that can occur; or, if that is not public:',
+        '# unlisted = true     # only ask = "groups" can use it; or, if it holds numbers:',
+        *_LIMITS,
+    ]
 
 
 def _quoted(text: str) -> str:

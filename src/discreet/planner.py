@@ -19,6 +19,7 @@ from discreet.schema import Schema
 if TYPE_CHECKING:
     from discreet.clustering.model import ClusterModel
     from discreet.comparing.column import ColumnComparison
+    from discreet.questions.groups import GroupQuestion
 
 __all__ = ["PlannedRelease", "Planner"]
 
@@ -152,6 +153,28 @@ class Planner(Asking):
             remaining_after=after,
             notes=notes if planned is None else (*notes, *planned.notes),
             details={"statistic": comparison.statistic.to_dict()},
+        )
+
+    def _selected(self, question: GroupQuestion, request: str | None) -> PlannedRelease:
+        remaining, after = affordable(self.ledger, question.claim)
+        rule = question.mechanism
+        alone = float(rule.chance([1])[0])
+        return PlannedRelease(
+            statistic="groups",
+            mechanism=rule.name,
+            scale=getattr(rule, "scale", None),
+            guarantee=question.claim,
+            read="hidden units",
+            expected_error=float(rule.size_shown()),
+            standard_error=None,
+            smallest_effect=None,
+            remaining=remaining,
+            remaining_after=after,
+            notes=(
+                f"groups of {rule.size_shown()} are shown with probability 95 %, of "
+                f"{rule.size_shown(0.5)} with 50 %, of one with {alone:.2g}",
+            ),
+            details={"mechanism": rule.to_dict(), "sensitivity": question.sensitivity.to_dict()},
         )
 
     def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> PlannedRelease:

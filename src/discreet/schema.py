@@ -8,15 +8,15 @@ be released.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from discreet import requirements
-from discreet.columns import MOST_CELLS, Bounds, Categories, Column, Label, Policy, one_of
+from discreet.columns import MOST_CELLS, Bounds, Categories, Column, Label, Policy, Unlisted, one_of
 from discreet.errors import InvalidParameter, WrongType
 from discreet.sensitivity import Neighbours
 
-__all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema"]
+__all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema", "Unlisted"]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Schema:
     Parameters
     ----------
     columns
-        Name of each column that may be used, with its `Bounds` or `Categories`.
+        Name of each column that may be used, with its `Bounds` or `Categories`, or as `Unlisted`.
     unit
         Whose presence is protected; a single row by default.
     neighbours
@@ -159,7 +159,8 @@ class Schema:
         requirements.instance("columns", self.columns, Mapping, '{"age": Bounds(0, 120, grid=1)}')
         for name, column in self.columns.items():
             requirements.instance("column", name, str, "its name as text")
-            requirements.instance(f"columns[{name!r}]", column, (Bounds, Categories), "Bounds(0, 1, grid=0.01)")
+            kinds = (Bounds, Categories, Unlisted)
+            requirements.instance(f"columns[{name!r}]", column, kinds, "Bounds(0, 1, grid=0.01)")
         if self.unit.column in self.columns:
             raise InvalidParameter(
                 "unit", self.unit.column, "the id column cannot be released", "Remove it from the columns."
@@ -199,15 +200,42 @@ class Schema:
         """Declaration of a numeric column."""
         column = self.column(name)
         if not isinstance(column, Bounds):
-            raise WrongType("column", name, "is a list of categories, not a number", "Use a column with bounds.")
+            raise WrongType("column", name, "is a column of labels, not a number", "Use a column with bounds.")
         return column
 
     def categories(self, name: str) -> Categories:
         """Declaration of a column of labels."""
         column = self.column(name)
+        if isinstance(column, Unlisted):
+            raise WrongType(
+                "column",
+                name,
+                "has no public list of labels",
+                "List them as categories, or release them first: ask for groups, then declare what was found.",
+            )
         if not isinstance(column, Categories):
             raise WrongType("column", name, "is a number, not a list of categories", "Use a column with categories.")
         return column
+
+    def unlisted(self, name: str) -> Unlisted:
+        """Declaration of a column whose labels are not public."""
+        column = self.column(name)
+        if not isinstance(column, Unlisted):
+            raise WrongType("column", name, "is declared with its values already", "Declare it as Unlisted().")
+        return column
+
+    def declaring(self, **columns: Column) -> Schema:
+        """The same facts, with columns declared anew.
+
+        Examples
+        --------
+        >>> schema = Schema(columns={"city": Unlisted()}).declaring(city=Categories(["Bergen", "Oslo"]))
+        >>> schema.categories("city").cells
+        2
+        """
+        for name in columns:
+            self.column(name)
+        return replace(self, columns={**self.columns, **columns})
 
     def cells(self, names: Sequence[str]) -> int:
         """Number of cells of the table over some columns of labels."""
@@ -215,7 +243,9 @@ class Schema:
         for name in names:
             product *= self.categories(name).cells
         if product > MOST_CELLS:
-            raise InvalidParameter("by", names, f"makes {product:,} cells, more than {MOST_CELLS:,}", "Use fewer.")
+            raise InvalidParameter(
+                "by", names, f"makes {product:,} cells, more than {MOST_CELLS:,}", "Use fewer columns, or merge labels."
+            )
         return product
 
     def contribution(self, override: Contribution | None = None) -> Contribution:
@@ -291,11 +321,18 @@ def _column(name: str, data: Any) -> Column:
         fields = _known(name, table, {"categories", "nulls", "unknown"})
         labels = fields.pop("categories")
         return Categories(_labels(name, labels), **fields)
+    if "unlisted" in table:
+        if _known(name, table, {"unlisted"})["unlisted"] is not True:
+            raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
+        return Unlisted()
     fields = _known(name, table, {"low", "high", "grid", "nulls"})
     for key in ("low", "high", "grid"):
         if key not in fields:
             raise InvalidParameter(
-                f"{name}.{key}", None, "is missing", "Give low, high and grid for a number, or categories for labels."
+                f"{name}.{key}",
+                None,
+                "is missing",
+                "Give low, high and grid for a number; categories, or unlisted = true, for labels.",
             )
     return Bounds(**fields)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from discreet.ledger import Ledger
 from discreet.planner import PlannedRelease, Planner
 from discreet.planning import affordable, plan
 from discreet.questions import Question
-from discreet.releases import Exact, Release, release
+from discreet.releases import Exact, Release, claimed, release
 from discreet.schema import Contribution, Schema
 from discreet.sensitivity import Neighbours
 from discreet.sources import Dataset, open_source
@@ -23,8 +24,12 @@ from discreet.sources import Dataset, open_source
 if TYPE_CHECKING:
     from discreet.clustering.model import ClusterModel
     from discreet.comparing.column import ColumnComparison
+    from discreet.inference.groups import ReleasedGroups
     from discreet.inference.mean_difference import MeanComparison
+    from discreet.ledger import Reservation
     from discreet.omission import Omission
+    from discreet.questions.groups import GroupQuestion
+    from discreet.schema import Column
 
 __all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
 
@@ -184,6 +189,62 @@ class Session(Asking):
             affordable(self.ledger, comparison.guarantee)
         assert self._checked_size
         return compare_column(self._bounded(**comparison.selection()), comparison, self.ledger, request=request)
+
+    def _selected(self, question: GroupQuestion, request: str | None) -> ReleasedGroups:
+        from discreet.bounding.unlisted import unit_counts
+        from discreet.inference.groups import ReleasedGroups
+
+        def reserve() -> Reservation:
+            return self.ledger.reserve(question.claim, request=request, **question.described())
+
+        if request is not None and self.ledger.requested(request) is not None:
+            earlier = reserve()
+            if earlier.answered:
+                return ReleasedGroups.from_dict(earlier.answer)
+        else:
+            claimed(question.mechanism, question.sensitivity, self.ledger, question.claim)
+            affordable(self.ledger, question.claim)
+        assert self._checked_size
+        labels, counts = unit_counts(
+            self._rows(), self.schema, question.column, groups=question.groups, salt=self.ledger.salt.hex()
+        )
+        reservation = reserve()
+        if reservation.answered:
+            return ReleasedGroups.from_dict(reservation.answer)
+        shown = question.mechanism.shown(counts)
+        found = ReleasedGroups(
+            column=question.column,
+            labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
+            mechanism=question.mechanism,
+            sensitivity=question.sensitivity,
+            guarantee=question.claim,
+            neighbours=self.schema.neighbours,
+            unit=self.schema.unit.name,
+            release_id=reservation.release_id,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        if request is None:
+            return found
+        return ReleasedGroups.from_dict(self.ledger.record_answer(reservation, found.to_dict()))
+
+    def declaring(self, **columns: Column) -> Session:
+        """The same data and ledger, with columns declared anew; for groups that were released.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import ApproxDP, Schema, Session, Unlisted
+        >>> rows = pyarrow.table({"city": ["Oslo"] * 600 + ["Bergen"] * 400 + ["a hamlet"]})
+        >>> schema = Schema(columns={"city": Unlisted()})
+        >>> session = Session(rows, schema, ledger=":memory:", budget=ApproxDP(2.0, 1e-6))
+        >>> found = session.groups("city", ApproxDP(1.0, 5e-7))
+        >>> found.labels, found.size_shown()
+        (('Bergen', 'Oslo'), 17)
+        >>> counts = session.declaring(city=found.categories()).count(ApproxDP(1.0, 5e-7), by="city")
+        >>> bool(abs(counts.value[1] - 600) < 60)
+        True
+        """
+        return Session(self._source, self.schema.declaring(**columns), ledger=self.ledger, **self._options)
 
     def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> ClusterModel:
         stored = None if request is None else model.recall(self.ledger, request)

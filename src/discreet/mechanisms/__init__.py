@@ -7,6 +7,8 @@ from discreet.mechanisms.clipped import Clipped
 from discreet.mechanisms.covariance import BoundedCovariance
 from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian_threshold import GaussianThreshold
+from discreet.mechanisms.group_selection import OptimalSelection
 from discreet.mechanisms.james_stein import JamesSteinGaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
@@ -29,8 +31,10 @@ __all__ = [
     "RankDeficientGaussian",
     "ExponentialMechanism",
     "Gaussian",
+    "GaussianThreshold",
     "Laplace",
     "Mechanism",
+    "OptimalSelection",
     "PermuteAndFlip",
     "QuantileChoice",
     "ReportNoisyMax",

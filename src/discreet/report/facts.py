@@ -13,7 +13,7 @@ from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.mean_difference import MeanComparison
 from discreet.ledger import Ledger
 from discreet.report.readings import Answered, readings
-from discreet.schema import Bounds, Schema
+from discreet.schema import Bounds, Schema, Unlisted
 from discreet.sensitivity import Neighbours
 
 __all__ = ["Answer", "report_facts"]
@@ -37,6 +37,7 @@ _MEANING = {
     "mode": "The most frequent label.",
     "compare_means": "Whether the means of the two arms differ, and by how much.",
     "clusters": "Centres around which rows lie.",
+    "groups": "Labels that are common enough to be shown; those that are missing may be rare.",
 }
 
 
@@ -110,6 +111,8 @@ def _assumptions(schema: Schema) -> list[str]:
                 f"{name}: clipped to {column.low:g} … {column.high:g}, rounded to {column.grid:g}; missing: "
                 f"{_policy(column.nulls)}."
             )
+        elif isinstance(column, Unlisted):
+            said.append(f"{name}: labels that are not public; only common ones may be shown.")
         else:
             said.append(
                 f"{name}: {column.cells} public categories; missing: {_policy(column.nulls)}; "

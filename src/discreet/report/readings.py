@@ -13,6 +13,7 @@ from discreet.clustering.model import ClusterModel
 from discreet.errors import DiscreetError
 from discreet.inference.choice import ModeRelease
 from discreet.inference.grouped import GroupedRelease
+from discreet.inference.groups import ReleasedGroups
 from discreet.inference.mean_and_variance import MeanAndVarianceRelease
 from discreet.inference.mean_difference import MeanComparison
 from discreet.inference.means_and_covariances import MeansAndCovariancesRelease
@@ -59,7 +60,7 @@ class Reading:
         }
 
 
-Answered = Release | MeanComparison | ClusterModel
+Answered = Release | MeanComparison | ClusterModel | ReleasedGroups
 """What a question can be answered with."""
 
 
@@ -74,6 +75,8 @@ def readings(release: Answered, columns: Sequence[str] = ()) -> list[Reading]:
             for i, centre in enumerate(release.cluster_centers_)
             for j, value in enumerate(centre)
         ]
+    if isinstance(release, ReleasedGroups):
+        return [Reading(str(label), "shown", None) for label in release.labels]
     if isinstance(release, ModeRelease):
         return [Reading("", str(release.mode), None)]
     if isinstance(release, MeansAndCovariancesRelease):

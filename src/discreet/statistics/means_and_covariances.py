@@ -29,7 +29,7 @@ class MeansAndCovariances(Statistic):
     """Means and covariance matrix of columns in public bounds, from noisy totals.
 
     The value is (Σzⱼ for every column, Σzⱼzₖ in the order of `pairs`, number of rows), with
-    zⱼ = (xⱼ − middleⱼ)/half-widthⱼ. The release knows the means, the covariance matrix (divisor n) and the correlations.
+    zⱼ = (xⱼ − middleⱼ)/half-widthⱼ. The release knows means, covariances (divisor n) and correlations.
 
     Guarantee
     ---------
