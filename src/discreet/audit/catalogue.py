@@ -21,6 +21,7 @@ from discreet.audit.exact import (
     audit_exactly,
     audit_laws,
 )
+from discreet.audit.group_cases import group_cases
 from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.mechanisms import (
@@ -51,6 +52,7 @@ def cases() -> list[Case]:
         *_tables(),
         *_structured(),
         *choice_cases(),
+        *group_cases(),
         *quantile_cases(),
         *omission_cases(),
         pipeline_case(),
