@@ -1,7 +1,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# Also possible, at up to 1 GB each: tumult tumult-analytics pipelinedp
+# Also possible, at up to 1 GB each: opendp-polars tumult tumult-analytics pipelinedp
 PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 

@@ -1,7 +1,7 @@
 """What a user meets first, beside other libraries: size, time to import, time to a first count, time of a draw.
 
 Prints the table of the README and of the comparison page, and keeps the figures in `results/compare.json`. A peer that
-is not installed is left out; `make bench PEERS="opendp diffprivlib pipelinedp tumult-analytics tumult"` installs all.
+is not installed is left out; the comparison page has the command that installs all.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 import footprint
+import peer
 from discreet import __version__
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"
-RESULTS = HERE / "results"
 ROUNDS = 5
 # Name, environment, module to import, environment whose sampler is timed
 PEERS = (
@@ -46,6 +46,7 @@ FACTS = {
     "import": "import (s)",
     "first count": "first count, from process start (s)",
     "draw": "one Laplace draw in a vector or loop (ns)",
+    "grouped count": "a million rows counted in 100 groups (s)",
 }
 
 
@@ -98,11 +99,19 @@ class Library:
         }
 
 
+def grouped_count(name: str) -> float:
+    """Seconds of a count by group, the best of two; not in every round, as some take a minute."""
+    python = peer.interpreter(name)
+    script = HERE / "peers" / f"grouped_count_{name.lower().replace(' ', '_')}.py"
+    return min(float(run([str(python), str(script), "1000000"])[1].split()[-1]) for _ in range(2))
+
+
 def libraries() -> dict[str, Library]:
     """discreet and the peers that are installed."""
     found = {"discreet": Library(None, "discreet", None)}
     for name, environment, module, sampler in PEERS:
-        if all((ENVIRONMENTS / one / ".installed").exists() for one in (environment, sampler)):
+        needed = {environment, sampler, peer.ENVIRONMENTS[name]}
+        if all((ENVIRONMENTS / one / ".installed").exists() for one in needed):
             found[name] = Library(environment, module, sampler)
         else:
             print(f"{name} is not installed and left out", file=sys.stderr)
@@ -117,6 +126,7 @@ def measure() -> dict[str, dict[str, float]]:
         name: {
             "megabytes": library.megabytes,
             **{fact: min(one[name][fact] for one in rounds) for fact in rounds[0][name]},
+            "grouped count": grouped_count(name),
         }
         for name, library in subjects.items()
     }
@@ -126,6 +136,8 @@ def table(figures: dict[str, dict[str, float]]) -> str:
     """The figures as markdown."""
     lines = ["| | " + " | ".join(figures) + " |", "|---|" + "---:|" * len(figures)]
     for key, words in FACTS.items():
+        if any(key not in one for one in figures.values()):
+            continue  # the figures are older than this fact
         shown = [_number(one[key]) for one in figures.values()]
         lines.append(f"| {words} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
@@ -139,9 +151,7 @@ def main() -> None:
     """Measure, print and keep the figures."""
     figures = measure()
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    RESULTS.mkdir(exist_ok=True)
-    record = {"machine": machine, "version": __version__, "figures": figures}
-    (RESULTS / "compare.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    peer.keep("compare", {"machine": machine, "version": __version__, "figures": figures})
     print(f"{table(figures)}\n\n{machine}")
 
 

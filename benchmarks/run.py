@@ -16,7 +16,19 @@ import noise
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-SCRIPTS = ("noise", "compare", "ledger", "bounded", "tables", "omission", "rows", "ab_tests", "rounding_check")
+SCRIPTS = (
+    "noise",
+    "compare",
+    "features",
+    "accuracy",
+    "ledger",
+    "bounded",
+    "tables",
+    "omission",
+    "rows",
+    "ab_tests",
+    "rounding_check",
+)
 
 
 def noise_and_footprint() -> None:

@@ -1,0 +1,141 @@
+"""The error of the same statistics at the same guarantee, beside other libraries.
+
+Every library releases each statistic many times with the call that its documentation recommends, for the same made-up
+people, the same public facts and the same guarantee. Prints the table of the comparison page: root mean squared errors,
+and how many times discreet's each of them is; figures are kept in `results/accuracy.json`. A peer that is not installed
+is left out; `python benchmarks/accuracy.py OpenDP` measures one library again and keeps the figures of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+import peer
+from discreet import ZeroConcentratedDP
+
+REPEATS = 500
+LOW, HIGH = 18, 100
+RICHEST, STEP = 200_000, 100
+SIDES = (4, 5)
+SCRIPTS = {
+    "discreet": "accuracy_discreet",
+    "OpenDP": "accuracy_opendp",
+    "Tumult Analytics": "accuracy_tumult_analytics",
+    "diffprivlib": "accuracy_diffprivlib",
+    "PipelineDP": "accuracy_pipelinedp",
+}
+
+
+GRIDS = {"median": STEP}
+"""Public grids of the columns that quantiles are about; libraries that have no grids are rounded to them."""
+TASKS = {
+    "count": "count",
+    "sum": "sum",
+    "mean": "mean",
+    "variance": "variance",
+    "median": "median income, in hundreds",
+    "histogram": "histogram of 20 bins, a bin",
+    "table": "table of 4 × 5, a cell",
+    "answers": "20 yes/no answers each, a total, at (1, 10⁻⁶)",
+    "public mean": "mean, public number of people",
+    "public variance": "variance, public number of people",
+}
+
+
+def people(size: int = 1000) -> dict[str, Any]:
+    """Made-up people, without any chance in them: ages, incomes, two columns of labels and 20 answers each."""
+    law, purse = NormalDist(45, 16), NormalDist(10.309, 0.6)
+    ages = [min(max(round(law.inv_cdf((i + 0.5) / size)), LOW), HIGH) for i in range(size)]
+    return {
+        "bounds": [LOW, HIGH],
+        "ages": ages,
+        "incomes": [STEP * round(math.exp(purse.inv_cdf((i + 0.5) / size)) / STEP) for i in range(size)],
+        "richest": RICHEST,
+        "step": STEP,
+        "edges": [LOW + 4.1 * i for i in range(20)] + [HIGH],
+        "rows": [i % SIDES[0] for i in range(size)],
+        "columns": [(i * i + i // 7) % SIDES[1] for i in range(size)],
+        "answers": [[int((i * (question + 3)) % (question + 2) == 0) for question in range(20)] for i in range(size)],
+        "rho": rho(),
+        "repeats": REPEATS,
+    }
+
+
+def rho() -> float:
+    """The largest ρ that gives (1, 10⁻⁶), for libraries that have Gaussian noise under ρ only."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if ZeroConcentratedDP(middle).epsilon_at(1e-6) <= 1 else (low, middle)
+    return low
+
+
+def truths(data: dict[str, Any]) -> dict[str, Any]:
+    """What an exact release would say."""
+    ages = np.array(data["ages"])
+    table = np.zeros(SIDES)
+    np.add.at(table, (data["rows"], data["columns"]), 1)
+    return {
+        "count": int((ages >= 65).sum()),
+        "sum": int(ages.sum()),
+        "mean": float(ages.mean()),
+        "variance": float(ages.var()),
+        "median": float(np.median(data["incomes"])),
+        "histogram": np.histogram(ages, data["edges"])[0],
+        "table": table.ravel(),
+        "answers": np.array(data["answers"]).sum(axis=0),
+        "public mean": float(ages.mean()),
+        "public variance": float(ages.var(ddof=1)),
+    }
+
+
+def measure() -> dict[str, dict[str, Any]]:
+    """For each installed library its version and, for each task, the call and its error."""
+    data = people()
+    exact = truths(data)
+    asked = {name: peer.ask(name, SCRIPTS[name], data) for name in peer.wanted(SCRIPTS)}
+    found = peer.stored("accuracy")
+    for name, told in asked.items():
+        if told is not None:
+            tasks = {key: figure(answer, exact[key], GRIDS.get(key)) for key, answer in told["answers"].items()}
+            found[name] = {"version": told["version"], "tasks": tasks}
+    return {name: found[name] for name in SCRIPTS if name in found}
+
+
+def figure(answer: dict[str, Any], exact: Any, grid: float | None) -> dict[str, Any]:
+    """The call, the root mean squared error, and from how many values it is; rounded to a grid where one is public."""
+    values = np.asarray(answer["values"], dtype=float)
+    errors = (values if grid is None else grid * np.round(values / grid)) - np.asarray(exact, dtype=float)
+    return {"call": answer["call"], "rmse": float(np.sqrt(np.mean(errors**2))), "values": int(errors.size)}
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """Errors, and in brackets how many times discreet's they are."""
+    lines = ["| | " + " | ".join(found) + " |", "|---|" + "---:|" * len(found)]
+    for key, words in TASKS.items():
+        own = found["discreet"]["tasks"][key]["rmse"] if "discreet" in found else math.nan
+        cells = [_cell(one["tasks"].get(key), own, name) for name, one in found.items()]
+        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(figure: dict[str, Any] | None, own: float, name: str) -> str:
+    if figure is None:
+        return "–"
+    shown = f"{figure['rmse']:.3g}"
+    return shown if name == "discreet" else f"{shown} ({figure['rmse'] / own:.2f}×)"
+
+
+def main() -> None:
+    """Measure, print and keep the figures."""
+    found = measure()
+    peer.keep("accuracy", found)
+    print(table(found) + "\n\n" + ", ".join(f"{name} {one['version']}" for name, one in found.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Many releases of the same statistics with discreet's session."""
+
+import json
+import sys
+
+import pyarrow
+
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Contribution,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+    __version__,
+)
+
+data = json.load(sys.stdin)
+low, high = data["bounds"]
+size, repeats = len(data["ages"]), data["repeats"]
+one = PureDP(1.0)
+columns = {
+    "age": Bounds(low, high, grid=1, nulls=(low + high) // 2),
+    "income": Bounds(0, data["richest"], grid=data["step"]),
+    "old": Categories(["no", "yes"]),
+    "row": Categories(range(4)),
+    "column": Categories(range(5)),
+}
+rows = pyarrow.table(
+    {
+        "age": data["ages"],
+        "income": data["incomes"],
+        "old": ["yes" if age >= 65 else "no" for age in data["ages"]],
+        "row": data["rows"],
+        "column": data["columns"],
+    }
+)
+known = {"neighbours": Neighbours.REPLACE_ONE, "size": size}
+# one row for each yes
+said = [
+    (person, question) for person, answers in enumerate(data["answers"]) for question, yes in enumerate(answers) if yes
+]
+replies = pyarrow.table({"person": [str(person) for person, _ in said], "question": [question for _, question in said]})
+asked = Schema(
+    columns={"question": Categories(range(20))},
+    unit=PrivacyUnit("person", Contribution(groups=20, rows=1)),
+)
+
+
+def told(call, ask, times=repeats, **public):
+    """The call and what it answered, from a ledger with enough for all of them."""
+    session = Session(rows, Schema(columns=columns, **public), ledger=":memory:", budget=PureDP(float(times)))
+    return {"call": call, "values": [ask(session) for _ in range(times)]}
+
+
+def answers(times):
+    """Totals of twenty answers of each person."""
+    each = ApproxDP(1.0, 1e-6)
+    session = Session(replies, asked, ledger=":memory:", budget=ApproxDP(float(times), 2e-6 * times))
+    return {"call": "session.count(by=…)", "values": [flat(session.count(each, by="question")) for _ in range(times)]}
+
+
+def flat(release):
+    """The cells of a table."""
+    return [float(cell) for cell in release.value.ravel()]
+
+
+found = {
+    "count": told("session.count(by=…)", lambda session: float(session.count(one, by="old").value[1])),
+    "sum": told("session.sum", lambda session: float(session.sum("age", one).value)),
+    "mean": told("session.mean", lambda session: session.mean("age", one).mean),
+    "variance": told("session.variance", lambda session: session.variance("age", one).variance),
+    "median": told("session.quantile", lambda session: float(session.quantile("income", 0.5, one).value)),
+    "histogram": told(
+        "session.histogram", lambda session: flat(session.histogram("age", one, edges=data["edges"])), repeats // 5
+    ),
+    "table": told("session.table", lambda session: flat(session.table(["row", "column"], one)), repeats // 5),
+    "answers": answers(repeats // 5),
+    "public mean": told("session.mean", lambda session: float(session.mean("age", one).value), **known),
+    "public variance": told("session.variance", lambda session: float(session.variance("age", one).value), **known),
+}
+print(json.dumps({"version": __version__, "answers": found}))

@@ -1,0 +1,83 @@
+"""Many releases of the same statistics with OpenDP: its polars queries, and vectors where those have no call."""
+
+import json
+import math
+import sys
+import warnings
+from importlib.metadata import version
+
+import opendp.prelude as dp
+import polars as pl
+
+warnings.simplefilter("ignore", FutureWarning)
+dp.enable_features("contrib")
+data = json.load(sys.stdin)
+low, high = data["bounds"]
+repeats, ages = data["repeats"], data["ages"]
+size = len(ages)
+age = pl.col.x.cast(int).fill_null((low + high) // 2)
+income = pl.col.x.cast(int).fill_null(0)
+candidates = list(range(0, data["richest"] + 1, data["step"]))
+
+
+def each(people, expression):
+    """A statistic of the same people once for each repeat; every repeat is a group with its own people."""
+    frame = pl.LazyFrame(
+        {"copy": [copy for copy in range(repeats) for _ in people], "x": people * repeats},
+        schema={"copy": pl.Int64, "x": pl.Int64},
+    )
+    context = dp.Context.compositor(
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=1.0),
+        split_evenly_over=1,
+        margins=[dp.polars.Margin(by=["copy"], max_length=2 * size, invariant="keys")],
+    )
+    released = context.query().group_by("copy").agg(expression).release().collect()
+    return [float(value) for value in released.sort("copy")[released.columns[-1]]]
+
+
+def cells(labels, times):
+    """The counts of twenty cells, several times over."""
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    counts = space >> dp.t.then_count_by_categories(list(range(20)), null_category=False)
+    noisy = dp.binary_search_chain(lambda scale: counts >> dp.m.then_laplace(scale), d_in=1, d_out=1.0)
+    return [[float(count) for count in noisy(labels)] for _ in range(times)]
+
+
+def answers(times):
+    """Totals of twenty answers of each person: Gaussian noise, and the conversion from ρ to (ε, δ)."""
+    space = dp.vector_domain(dp.atom_domain(T=int), size=20), dp.l2_distance(T=float)
+
+    def guaranteed(scale):
+        return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(space >> dp.m.then_gaussian(scale)), delta=1e-6)
+
+    scale = dp.binary_search_param(guaranteed, d_in=math.nextafter(math.sqrt(20), 5), d_out=(1.0, 1e-6))
+    noisy = guaranteed(scale)
+    totals = [sum(column) for column in zip(*data["answers"], strict=True)]
+    return [[float(total) for total in noisy(totals)] for _ in range(times)]
+
+
+def sized(statistic):
+    """A statistic of a public number of people; replacing one is a symmetric distance of two."""
+    domain = dp.vector_domain(dp.atom_domain(bounds=(float(low), float(high))), size=size)
+    exact = (domain, dp.symmetric_distance()) >> statistic
+    noisy = dp.binary_search_chain(lambda scale: exact >> dp.m.then_laplace(scale), d_in=2, d_out=1.0)
+    return [noisy([float(age) for age in ages]) for _ in range(repeats)]
+
+
+edges = data["edges"]
+bins = [max(place for place in range(20) if edges[place] <= age) for age in ages]
+crossed = [5 * row + column for row, column in zip(data["rows"], data["columns"], strict=True)]
+found = {
+    "count": {"call": "dp.len", "values": each([age for age in ages if age >= 65], dp.len())},
+    "sum": {"call": "dp.sum", "values": each(ages, age.dp.sum((low, high)))},
+    "mean": {"call": "dp.mean", "values": each(ages, age.dp.mean((low, high)))},
+    "median": {"call": "dp.median", "values": each(data["incomes"], income.dp.median(candidates=candidates))},
+    "histogram": {"call": "make_count_by_categories, make_laplace", "values": cells(bins, repeats // 5)},
+    "table": {"call": "make_count_by_categories, make_laplace", "values": cells(crossed, repeats // 5)},
+    "answers": {"call": "make_gaussian, make_zCDP_to_approxDP", "values": answers(repeats // 5)},
+    "public mean": {"call": "make_mean, make_laplace", "values": sized(dp.t.then_mean())},
+    "public variance": {"call": "make_variance, make_laplace", "values": sized(dp.t.then_variance())},
+}
+print(json.dumps({"version": version("opendp"), "answers": found}))

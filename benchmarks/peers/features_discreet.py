@@ -1,0 +1,279 @@
+"""What discreet does, by running it."""
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+
+import probing
+from discreet import (
+    ApproxDP,
+    BoundedLaplace,
+    Bounds,
+    Categories,
+    Contribution,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    Ledger,
+    Neighbours,
+    PermuteAndFlip,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Sensitivity,
+    Session,
+    ZeroConcentratedDP,
+    __version__,
+    compare_means,
+    compose,
+)
+from discreet.clustering import DPLloyd
+from discreet.estimators import GaussianNaiveBayes
+from probing import absent, no, number, refused, yes
+
+one = PureDP(1.0)
+move = Sensitivity(moves=(1,))
+people = pyarrow.table(
+    {
+        "age": [18 + i % 83 for i in range(3000)],
+        "place": [f"place {i % 3}" for i in range(3000)],
+        "old": [["no", "yes"][i % 2] for i in range(3000)],
+        "person": [str(i // 3) for i in range(3000)],
+    }
+)
+COLUMNS = {
+    "age": Bounds(18, 100, grid=1, nulls=59),
+    "place": Categories([f"place {i}" for i in range(3)]),
+    "old": Categories(["no", "yes"]),
+}
+
+
+def session(data=people, *, budget=one, low=18, high=100, **facts):
+    """A session about some rows."""
+    columns = COLUMNS | {"age": Bounds(low, high, grid=1, nulls=59)}
+    return Session(data, Schema(columns=columns, **facts), ledger=":memory:", budget=budget)
+
+
+def mean(data=people, *, guarantee=one, **facts):
+    """The mean of everybody."""
+    return session(data, **facts).mean("age", guarantee).mean
+
+
+def missing(pattern):
+    """Nothing public has such a name."""
+    return lambda: absent("discreet", pattern, "Laplace")
+
+
+def quantiles():
+    """A median with an interval."""
+    assert session().quantile("age", 0.5, one, interval=0.95).value is not None
+    return yes("with intervals")
+
+
+def variance():
+    """A variance, with a private count behind it."""
+    assert session().variance("age", one).variance >= 0
+    return yes()
+
+
+def covariance():
+    """A matrix of two columns."""
+    rows = pyarrow.table({"a": list(range(100)), "b": list(range(100))})
+    bounds = Bounds(0, 100, grid=1, nulls=0)
+    schema = Schema(columns={"a": bounds, "b": bounds}, neighbours=Neighbours.REPLACE_ONE, size=100)
+    asked = Session(rows, schema, ledger=":memory:", budget=one)
+    assert asked.covariance_matrix(["a", "b"], one).value.size >= 3
+    return yes("public number")
+
+
+def choice():
+    """Permute-and-flip."""
+    assert PermuteAndFlip.calibrate(PureDP(50.0), move).choose([1, 99]) == 1
+    return yes()
+
+
+def bounded():
+    """Noise conditioned on its domain."""
+    mechanism = BoundedLaplace.calibrate(one, Sensitivity(moves=(1.0,)), bounds=(0.0, 1.0))
+    assert 0 <= min(mechanism.draw(0.9) for _ in range(50)) <= max(mechanism.draw(0.9) for _ in range(50)) <= 1
+    return yes("conditioned law, or clamped")
+
+
+def models():
+    """Naive Bayes and clusters."""
+    assert GaussianNaiveBayes
+    assert DPLloyd
+    return yes("naive Bayes, clusters")
+
+
+def many_rows():
+    """Two of each person's three rows."""
+    unit = PrivacyUnit("person", contribution=Contribution(rows=2))
+    assert abs(session(unit=unit).count(one).value - 2000) < 100
+    return yes()
+
+
+def groups():
+    """A group that was not declared is not shown."""
+    shown = session().count(one, by="place")
+    assert np.shape(shown.value) == (3,)
+    return absent("discreet", "partition_?selection|private_?groups|unknown_?groups", "Laplace")
+
+
+def planned():
+    """The error of a mean, without any data."""
+    nothing = Session(None, Schema(columns=COLUMNS), ledger=":memory:", budget=one)
+    assert nothing.plan.mean("age", one, expected_rows=3000).expected_error > 0
+    return yes("every release")
+
+
+def noise_interval():
+    """An interval from the release itself."""
+    assert session().mean("age", one).confidence_interval(0.95).contains(59.5) in (True, False)
+    return yes("all but choices")
+
+
+def population():
+    """Noise and sampling together."""
+    found = session().mean("age", one, spread=True)
+    assert found.population_interval(0.95).low < found.population_interval(0.95).high
+    return yes("means, shares, tables, quantiles")
+
+
+def tests():
+    """Fit, homogeneity and independence."""
+    asked = session(budget=PureDP(3.0))
+    found = [
+        asked.goodness_of_fit("old", [0.5, 0.5], one),
+        asked.homogeneity("old", "place", one),
+        asked.independence(["old", "place"], one),
+    ]
+    assert all(0 <= result.pvalue <= 1 for result in found)
+    return yes("three")
+
+
+def experiments():
+    """Two arms."""
+    found = compare_means(
+        np.ones(500), np.zeros(500), bounds=(0, 1), guarantee=one, ledger=Ledger(":memory:", budget=one)
+    )
+    assert 0 <= found.pvalue <= 1
+    return yes("with planning")
+
+
+def guarantees():
+    """Noise for each kind."""
+    for kind in (one, ApproxDP(1.0, 1e-6), ZeroConcentratedDP(0.5), GaussianDP(1.0)):
+        mechanism = (Laplace if kind is one else Gaussian).calibrate(kind, Sensitivity(moves=(1.0,)))
+        mechanism.draw(0.0)
+    return "ε, (ε, δ), ρ, μ", ""
+
+
+def composed():
+    """Exact composition of Gaussian releases."""
+    each = Gaussian(scale=10.0).guarantee(Sensitivity(moves=(1.0,)))
+    return number(compose(*[each] * 100).epsilon_at(1e-6))
+
+
+def bounded_scale():
+    """The smallest scale."""
+    return number(BoundedLaplace.calibrate(ApproxDP(1.0, 0.01), Sensitivity(moves=(0.1,)), bounds=(0.0, 1.0)).scale)
+
+
+def impossible():
+    """Laplace noise on a float, all draws at once."""
+    draws = {truth: iter(Laplace(scale=1.0).law(np.full(20_000, truth)).sample().tolist()) for truth in (0.0, 1.0)}
+    return probing.impossible(lambda truth: next(draws[truth]))
+
+
+def awkward():
+    """A mean of awkward inputs."""
+    nobody = people.slice(0, 0)
+    gap = pyarrow.table({"age": [18.0, math.nan, 50.0] * 100})
+    return probing.awkward(
+        [
+            lambda: Session(people, Schema(columns={}), ledger=":memory:", budget=one).mean("age", one).mean,
+            lambda: mean(low=100, high=18),
+            lambda: mean(nobody),
+            lambda: mean(gap),
+            lambda: mean(guarantee=PureDP(0.0)),
+            lambda: mean(guarantee=PureDP(-1.0)),
+            lambda: mean(guarantee=PureDP(math.nan)),
+        ],
+        fine=("no rows", "a missing value"),
+    )
+
+
+def overspending():
+    """A third release of 0.4 under a budget of 1."""
+    asked = session()
+    for _ in range(2):
+        asked.count(PureDP(0.4))
+    assert refused(lambda: asked.count(PureDP(0.4))) == "InsufficientBudget"
+    return yes()
+
+
+def outliving():
+    """A process spends half and is killed; another finds the other half."""
+    program = """
+import os, signal, sys
+from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+one = Sensitivity(l1=1.0)
+ledger = Ledger(sys.argv[1], budget=PureDP(1.0))
+release(Exact(1000, one), Laplace.calibrate(PureDP(0.5), one), ledger=ledger)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.sqlite"
+        done = subprocess.run([sys.executable, "-c", program, path], env=os.environ, check=False)
+        assert done.returncode != 0
+        assert Ledger(path).remaining() == PureDP(0.5)
+    return yes("on disk before the draw")
+
+
+def audit():
+    """A command that attacks the installation."""
+    import discreet.audit
+
+    assert discreet.audit.__all__
+    return yes("`discreet audit`")
+
+
+probing.tell(
+    __version__,
+    {
+        "quantiles": quantiles,
+        "variance": variance,
+        "covariance": covariance,
+        "distinct": missing("distinct|unique"),
+        "choice": choice,
+        "bounded": bounded,
+        "responses": missing("randomi[sz]ed_?response"),
+        "models": models,
+        "synthetic": missing("synthetic_?(data|rows|table)|synthesi[sz]er"),
+        "many rows": many_rows,
+        "groups": groups,
+        "bounds": missing("(get|find|private|calculate)_?bounds"),
+        "joins": missing("join_|_join$"),
+        "engines": lambda: ("DuckDB, Spark, others through ibis", "") if mean() else no(),
+        "planning": planned,
+        "noise interval": noise_interval,
+        "population interval": population,
+        "tests": tests,
+        "experiments": experiments,
+        "guarantees": guarantees,
+        "composition": composed,
+        "bounded scale": bounded_scale,
+        "impossible": impossible,
+        "awkward": awkward,
+        "overspending": overspending,
+        "ledger": outliving,
+        "audit": audit,
+    },
+)
