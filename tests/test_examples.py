@@ -72,3 +72,23 @@ def test_the_readme_path_from_a_csv_to_a_checked_ledger(tmp_path, monkeypatch, c
     assert "PureDP(ε=1) in 3 releases" in capsys.readouterr().out
     main(["ledger", "verify", "survey.ledger.sqlite"])
     assert "intact" in capsys.readouterr().out
+
+
+def test_the_page_on_a_first_csv_works_as_written(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "howto" / "first_csv.md").read_text(encoding="utf-8")
+    [plan] = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i % 700},{('north', 'West')[i % 2]},{('employed', '')[i % 3 == 0]},{i * 20}" for i in range(1500)]
+    Path("people.csv").write_text("\n".join(["person,region,status,income", *rows]), encoding="utf-8")
+    main(["describe", "people.csv", "--out", "people.toml"])
+    main(["plan", "people.toml"])
+    capsys.readouterr()
+    Path("people.toml").write_text(plan, encoding="utf-8")
+    main(["plan", "people.toml"])
+    assert capsys.readouterr().out in page
+    main(["run", "people.toml"])
+    told = capsys.readouterr()
+    assert told.out in page
+    assert told.err in page
+    main(["ledger", "verify", "people.ledger.sqlite"])
+    assert "\n".join(capsys.readouterr().out.splitlines()[1:3]) in page

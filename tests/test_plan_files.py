@@ -20,8 +20,9 @@ from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.guarantees import PureDP
 from discreet.job import Job
 from discreet.ledger import Ledger
-from discreet.plan_file import PlanFile, skeleton
+from discreet.plan_file import PlanFile
 from discreet.releases import Release
+from discreet.skeleton import skeleton
 
 PLAN = """\
 title = "Visits <b>&</b> spend"

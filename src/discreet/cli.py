@@ -102,7 +102,7 @@ def _describe(file: str, /, *, out: Path | None = None) -> None:
     out
         Where to write it; the terminal by default.
     """
-    from discreet.plan_file import skeleton
+    from discreet.skeleton import skeleton
     from discreet.sources import open_source
 
     text = skeleton(file, open_source(file).types())

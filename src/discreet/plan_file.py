@@ -12,17 +12,16 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from discreet.asking import Asking
-from discreet.errors import DiscreetError, InvalidParameter, PlanFileError, WrongType
+from discreet.errors import DiscreetError, PlanFileError
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.rounding import decimal, down
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.settings import complaint
 
-__all__ = ["PlanFile", "PlannedQuestion", "skeleton"]
+__all__ = ["SETTINGS", "PlanFile", "PlannedQuestion"]
 
 _GIVEN = ("self", "guarantee", "request", "contribution")
 """Parameters of questions that are no settings: the plan gives them in its own way."""
@@ -34,7 +33,7 @@ def _parameters(ask: str) -> dict[str, bool]:
     return {one.name: one.default is inspect.Parameter.empty for one in found if one.name not in _GIVEN}
 
 
-_SETTINGS = {
+SETTINGS = {
     name: _parameters(name) for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})
 }
 """What can be asked, with the settings of each: whatever a session can be asked."""
@@ -250,9 +249,9 @@ class _Reader:
         for position, (entry, guarantee) in enumerate(zip(entries, guarantees, strict=True)):
             where = f"release.{position}"
             ask = entry.get("ask")
-            if ask not in _SETTINGS:
-                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(_SETTINGS)}.")
-            allowed = _SETTINGS[ask]
+            if ask not in SETTINGS:
+                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(SETTINGS)}.")
+            allowed = SETTINGS[ask]
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():
                 if required and key not in entry:
@@ -368,68 +367,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Bounds | Contribution):
         return value.to_dict()
     return list(value) if isinstance(value, list | tuple) else value
-
-
-_NUMBERS = ("int", "float", "decimal", "uint")
-
-
-def skeleton(source: str, types: Mapping[str, str]) -> str:
-    """A plan file to fill in, from column names and types alone."""
-    if not types:
-        raise InvalidParameter("source", source, "has no columns", "Check the file.")
-    lines = [
-        f'title = "Releases from {_quoted(Path(source).name)}"',
-        "",
-        "[source]",
-        f'path = "{_quoted(source)}"',
-        "",
-        "[budget]",
-        "epsilon = 1.0",
-        "",
-        "[schema]",
-        'neighbours = "add_remove"  # or "replace_one" with size = the public number of units',
-        "",
-        "# Whose presence is protected; remove this table if every row is another person.",
-        "# [schema.unit]",
-        '# column = "…"',
-        "# groups = 1  # at most this many groups of one unit",
-        "# rows = 1    # at most this many rows of one unit in a group",
-        "",
-        "# Only names and types were read. Bounds and categories are public facts that you know; never take them from",
-        "# the data. Uncomment the columns that you will use.",
-    ]
-    for name, kind in types.items():
-        lines += ["", f'# [schema.columns."{_quoted(name)}"]  # {kind}', *_column_lines(kind)]
-    lines += [
-        "",
-        "# Shares of the budget; ask is one of:",
-        *(f"# {line}" for line in wrap(", ".join(_SETTINGS), 100)),
-    ]
-    lines += ["[[release]]", 'name = "rows"', 'ask = "count"', "share = 1.0", ""]
-    return "\n".join(lines)
-
-
-_LIMITS = [
-    "# low = …   # public limits; values outside are moved to the nearer one",
-    "# high = …",
-    "# grid = …  # resolution",
-]
-
-
-def _column_lines(kind: str) -> list[str]:
-    if kind.lstrip("!").startswith(_NUMBERS):
-        return _LIMITS
-    if kind.lstrip("!").startswith("bool"):
-        return ["# categories = [true, false]"]
-    return [
-        '# categories = ["…"]  # every label that can occur; or, if that is not public:',
-        '# unlisted = true     # only ask = "groups" can use it; or, if it holds numbers:',
-        *_LIMITS,
-    ]
-
-
-def _quoted(text: str) -> str:
-    if not isinstance(text, str):
-        raise WrongType("name", text, "must be text", "Rename the column.")
-    escaped = json.dumps(text, ensure_ascii=False)
-    return escaped[1:-1]
