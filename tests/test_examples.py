@@ -34,6 +34,31 @@ def test_ab_test():
     assert "p-value" in output("ab_test.py")
 
 
+def test_bounds_and_epsilon_are_chosen_without_data():
+    printed = output("choose_bounds_and_epsilon.py")
+    assert "up to 250,000" in printed
+    assert "Use all records" in printed
+
+
+def test_a_budget_is_kept():
+    printed = output("keep_a_budget.py")
+    assert "answered alike: True" in printed
+    assert "refused: the release costs PureDP(ε=0.5)" in printed
+    assert "The anchor is part of this history" in printed
+
+
+def test_other_libraries_are_audited_where_they_are_installed():
+    assert output("audit_other_libraries.py").count("Laplace") >= 3
+
+
+def test_every_example_is_listed_and_run():
+    here = Path(__file__).read_text(encoding="utf-8")
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for script in EXAMPLES.glob("*.py"):
+        assert f'"{script.name}"' in here, script
+        assert f"({script.name})" in page, script
+
+
 def test_own_mechanism_is_found_out():
     """A mechanism that claims half of its loss does not pass the conformance kit."""
     assert "found out: Careless" in output("own_mechanism.py")
