@@ -14,13 +14,21 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeVar, cast, overload
 
 import numpy as np
-from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
-from discreet.curves import Curve, gaussian_delta, gaussian_epsilon, order_root, order_slack, plain, pointwise, type_one
+from discreet.conversion import (
+    concentrated_delta,
+    concentrated_epsilon,
+    normal_delta,
+    normal_epsilon,
+    response_delta,
+    response_epsilon,
+    tightest_mu,
+)
+from discreet.curves import Curve, plain, pointwise, type_one
 from discreet.errors import InvalidParameter, NoConversion, WrongType
-from discreet.rounding import ball, decimal, down, greatest, least, normal_cdf, precisely, thin, up
+from discreet.rounding import ball, decimal, down, greatest, precisely, up
 
 __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]
 
@@ -210,21 +218,10 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", requirements.probability("delta", self.delta))
 
     def _delta(self, epsilon: float) -> float:
-        # kairouz2015: the worst (ε, δ) pair is randomised response that fails with probability δ.
-        if epsilon >= self.epsilon:
-            return self.delta
-        with precisely():
-            top, wanted = ball(decimal(self.epsilon)).exp(), ball(decimal(epsilon)).exp()
-            own = ball(decimal(self.delta))
-            return min(up(own + (1 - own) * (top - wanted) / (1 + top)), 1.0)
+        return response_delta(self.epsilon, self.delta, epsilon)
 
     def _epsilon(self, delta: float) -> float:
-        if delta < self.delta:
-            return math.inf
-        with precisely():
-            top, own = ball(decimal(self.epsilon)).exp(), ball(decimal(self.delta))
-            inner = top - (ball(decimal(delta)) - own) / (1 - own) * (1 + top)
-            return 0.0 if inner <= 1 else max(0.0, min(up(inner.log()), self.epsilon))
+        return response_epsilon(self.epsilon, self.delta, delta)
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if self.delta > 0:
@@ -274,10 +271,10 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", _parameter("epsilon", self.epsilon))
 
     def _delta(self, epsilon: float) -> float:
-        return ApproxDP(self.epsilon, 0.0)._delta(epsilon)
+        return response_delta(self.epsilon, 0.0, epsilon)
 
     def _epsilon(self, delta: float) -> float:
-        return ApproxDP(self.epsilon, 0.0)._epsilon(delta)
+        return response_epsilon(self.epsilon, 0.0, delta)
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if self.epsilon == 0:
@@ -288,19 +285,8 @@ class PureDP(Guarantee):
                 # Randomised response is the worst ε-DP pair; its tight ρ is its KL divergence (≤ ε²/2).
                 return ZeroConcentratedDP(up(epsilon * (epsilon / 2).tanh()))
             if kind is GaussianDP:
-                return GaussianDP(self._tightest_mu(epsilon))
+                return GaussianDP(tightest_mu(epsilon))
         return None
-
-    @staticmethod
-    def _tightest_mu(epsilon: arb) -> float:
-        # lee2022 (12) inverted: both trade-off curves pass through the fixed point α = 1/(1 + e^ε) = Φ(−μ/2).
-        target = 1 / (1 + epsilon.exp())
-        guess = float((2 * target).erfcinv() * arb(8).sqrt())
-
-        def covers(mu: float) -> bool:
-            return bool(normal_cdf(-ball(decimal(mu)) / 2) <= target)
-
-        return least(covers, guess)
 
     def split(self, parts: int | Sequence[float]) -> tuple[PureDP, ...]:
         """ε adds."""
@@ -313,7 +299,7 @@ class PureDP(Guarantee):
 
     def sentence(self) -> str:
         """The guarantee in words."""
-        factor = math.exp(self.epsilon)
+        factor = math.exp(min(self.epsilon, 700.0))
         return f"no outcome becomes more than {factor:.3g} times as likely by one unit's data"
 
     def parameters(self) -> dict[str, float]:
@@ -341,24 +327,10 @@ class ZeroConcentratedDP(Guarantee):
         object.__setattr__(self, "rho", _parameter("rho", self.rho, HUGE_EPSILON**2 / 2))
 
     def _delta(self, epsilon: float) -> float:
-        if self.rho == 0:
-            return 0.0
-        # The exponent is convex in s = a − 1, and least where ρ(1 + 2s) = ε + log(1 + 1/s).
-        s = order_root(lambda t: self.rho * (1 + 2 * math.exp(t)) - epsilon - math.log1p(math.exp(-t)))
-        with precisely():
-            order, rho = ball(s), ball(decimal(self.rho))
-            return min(up((order * ((1 + order) * rho - ball(decimal(epsilon))) + order_slack(order)).exp()), 1.0)
+        return concentrated_delta(self.rho, epsilon)
 
     def _epsilon(self, delta: float) -> float:
-        if self.rho == 0:
-            return 0.0
-        if delta == 0:
-            return math.inf
-        # The bound on ε is least where ρs² + log(1 + s) = log 1/δ.
-        s = order_root(lambda t: self.rho * math.exp(2 * t) + math.log1p(math.exp(t)) + math.log(delta))
-        with precisely():
-            order, rho = ball(s), ball(decimal(self.rho))
-            return max(0.0, up((1 + order) * rho + (order_slack(order) - ball(decimal(delta)).log()) / order))
+        return concentrated_epsilon(self.rho, delta)
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         return _nothing_spent(kind) if self.rho == 0 else None
@@ -405,18 +377,10 @@ class GaussianDP(Guarantee):
         object.__setattr__(self, "mu", _parameter("mu", self.mu))
 
     def _delta(self, epsilon: float) -> float:
-        if self.mu == 0:
-            return 0.0
-        if epsilon > 1e6 * max(1.0, self.mu) ** 2:
-            return math.ulp(0.0)  # δ ≤ Φ(μ/2 − ε/μ) is far below the smallest float
-        return min(up(thin(lambda: gaussian_delta(ball(decimal(self.mu)), decimal(epsilon)))), 1.0)
+        return normal_delta(self.mu, epsilon)
 
     def _epsilon(self, delta: float) -> float:
-        if self.mu == 0 or self._delta(0.0) <= delta:
-            return 0.0
-        if delta == 0:
-            return math.inf
-        return least(lambda epsilon: self._delta(epsilon) <= delta, gaussian_epsilon(self.mu, delta))
+        return normal_epsilon(self.mu, delta)
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if kind is ZeroConcentratedDP:
