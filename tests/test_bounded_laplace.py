@@ -395,6 +395,61 @@ def test_vectors_are_split_by_coordinate(guarantee):
     assert made.scale == pytest.approx(alone)
 
 
+def test_the_largest_loss_of_a_vector_is_attained():
+    """The densities' ratio at the lower ends reaches the claim, for known changes and for a spread change."""
+    with precisely():
+        changes, coordinates = (Fraction(1, 10), Fraction(2, 5)), [Coordinate(Fraction(1), Fraction(3))] * 2
+        spread = float(spread_loss(coordinates, Fraction(1, 2)))
+    assert spread == pytest.approx(2 * _log_ratio_at_the_end(0.25, 3.0), rel=1e-14)
+    profile = BoundedLaplaceProfile([one.move(change) for one, change in zip(coordinates, changes, strict=True)])
+    attained = sum(_log_ratio_at_the_end(float(change), 3.0) for change in changes)
+    assert profile.pure().epsilon == pytest.approx(attained, rel=1e-14)
+
+
+def _log_ratio_at_the_end(change, width):
+    here, there = _density(mpmath.mpf(0), width), _density(mpmath.mpf(change), width)
+    return float(mpmath.log(here(0) / there(0)))
+
+
+@pytest.mark.parametrize(
+    ("scales", "widths", "changes"), [((0.93, 0.82), (1, 2), (0.1, 0.4)), ((0.2, 0.2), (1, 1), (0.1, 0.1))]
+)
+def test_convolved_curve_covers_every_pair_of_neighbours(scales, widths, changes):
+    """Both coordinates' pairs on a mesh of positions, both ways round: below the claim, and within 15 % of it."""
+    moves = [
+        Coordinate(Fraction(b), Fraction(w)).move(Fraction(c)) for b, w, c in zip(scales, widths, changes, strict=True)
+    ]
+    profile = BoundedLaplaceProfile(moves)
+    epsilons = np.array([0.0, 0.3, 0.6]) * profile.pure().epsilon
+    found = np.zeros(epsilons.size)
+    for first in _pairs(moves[0]):
+        for second in _pairs(moves[1]):
+            p, q = (np.outer(a, b).ravel() for a, b in zip(first, second, strict=True))
+            found = np.maximum(found, [np.maximum(p - math.exp(e) * q, 0).sum() for e in epsilons])
+    claimed = profile.delta_at(epsilons)
+    assert np.all(found <= claimed)
+    assert np.all(found >= 0.85 * claimed)
+
+
+def _pairs(move):
+    """Cell probabilities of the pairs at some positions, both laws; the loss is constant outside [t, t + shift]."""
+    shift, width = (float(length) for length in move)
+    rest = width - shift
+    for share in (0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.5, 0.8, 1.0):
+        edges = np.concatenate([[0.0], np.linspace(share * rest, share * rest + shift, 80), [width]])
+        laws = BoundedLaplace(scale=1.0, bounds=(0, width))
+        yield tuple(np.diff(laws.law(share * rest + at).cdf(edges)) for at in (0.0, shift))
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 0.99), (20, 0.55)])
+def test_vector_scales_are_below_those_of_basic_composition(count, most):
+    guarantee, sensitivity = ApproxDP(1.0, 1e-6), Sensitivity(moves=(0.1,) * count)
+    made = BoundedLaplace.calibrate(guarantee, sensitivity, bounds=(0, 1))
+    assert made.profile(sensitivity).within(guarantee)
+    assert made.scale <= most * bounded_laplace_scale(guarantee.split(count)[0], Fraction(0.1), Fraction(1))
+    assert not BoundedLaplace(scale=made.scale * 0.998, bounds=(0, 1)).profile(sensitivity).within(guarantee)
+
+
 def test_default_shares_are_proportional_to_the_sensitivities():
     """liu2019 (8) as published: then all coordinates have one scale, δ₁/ε."""
     sensitivities = [Sensitivity(l1=0.1), Sensitivity(l1=0.3)]

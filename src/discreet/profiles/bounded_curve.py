@@ -274,6 +274,12 @@ class BoundedCurve:
         rest = math.inf if self.rest is None else float(self.rest)
         return np.asarray(float(self.shift)), np.asarray(rest)
 
+    def bounds(self, epsilons: Array) -> Array:
+        """Upper bounds of δ at many ε, in floats: both lengths are rounded up, for δ grows in each of them."""
+        shift, rest = self._floats()
+        bound = divergence_bound(epsilons, shift * (1 + 2.0**-50), rest * (1 + 2.0**-50))
+        return np.where(epsilons < float(self.total) * (1 + 2.0**-50), np.minimum(bound, 1.0), 0.0)
+
     def _rise_to_end(self, distance: Fraction) -> arb:
         """E of the distance from the upper end of a pair's rest; 1 on a half-line."""
         return arb(1) if self.rest is None else _rise_ball(ball(self.rest - distance))

@@ -27,7 +27,9 @@ __all__ = [
     "PrivacyLoss",
     "curve_loss",
     "gaussian_loss",
+    "knotted_loss",
     "laplace_loss",
+    "loss_knots",
     "response_loss",
 ]
 
@@ -128,8 +130,19 @@ def curve_loss(delta: Callable[[float], float], reach: float) -> PrivacyLoss:
     δ is convex in x = e^ε, so the lower convex hull of upper bounds at knots lies above it; its kinks are the
     atoms (doroshenko2022). The other half of the atoms follows from symmetry.
     """
-    knots = [Fraction(float(x)) for x in np.exp(np.linspace(0.0, min(reach, 300.0), 513))]
-    points = [(x, Fraction(delta(max(0.0, math.log(x) * (1 - 1e-15) - 1e-300)))) for x in knots]
+    ratios, epsilons = loss_knots(reach)
+    return knotted_loss(ratios, np.array([delta(epsilon) for epsilon in epsilons.tolist()]))
+
+
+def loss_knots(reach: float) -> tuple[Array, Array]:
+    """Values of e^ε from 1 to e^``reach``, and values of ε that are certainly not above their logarithms."""
+    ratios = np.exp(np.linspace(0.0, min(reach, 300.0), 513))
+    return ratios, np.maximum(np.log(ratios) * (1 - 1e-15) - 1e-300, 0.0)
+
+
+def knotted_loss(ratios: Array, deltas: Array) -> PrivacyLoss:
+    """As `curve_loss`, from upper bounds of δ at given values of e^ε."""
+    points = [(Fraction(x), Fraction(delta)) for x, delta in zip(ratios.tolist(), deltas.tolist(), strict=True)]
     hull: list[tuple[Fraction, Fraction]] = []
     for point in points:
         while len(hull) > 1 and _slope(hull[-2], point) <= _slope(hull[-2], hull[-1]):
