@@ -22,6 +22,7 @@ SCRIPTS = (
     "features",
     "accuracy",
     "ledger",
+    "session_requests",
     "bounded",
     "tables",
     "omission",

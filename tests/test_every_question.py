@@ -213,6 +213,7 @@ def test_a_plan_file_asks_for_groups(tmp_path):
     path.write_text(text.replace("unlisted = true", "unlisted = 1"))
     with pytest.raises(PlanFileError, match="unlisted"):
         Job(path).plan()
-    path.write_text(text.replace("\ndelta = 2e-7", ""))
+    pure = tmp_path / "pure.toml"
+    pure.write_text(text.replace("\ndelta = 2e-7", ""))
     with pytest.raises(PlanFileError, match="δ"):
-        Job(path).plan()
+        Job(pure).plan()
