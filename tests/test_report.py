@@ -62,6 +62,8 @@ def test_facts_are_plain_data_and_complete(facts):
         assert one["estimate"] <= one["noise"]["high"] <= one["population"]["high"]
     assert facts["privacy"]["spent"]["epsilon"] == 7.0
     assert any("user" in said for said in facts["assumptions"])
+    assert re.fullmatch(rf"A [\d.,]+; {re.escape(EVIL)} [\d.,]+", facts["releases"][2]["spread"])
+    assert [one["spread"] for one in facts["releases"] if one["name"] != "spend"] == [None] * 6
 
 
 class _Checker(HTMLParser):
@@ -94,6 +96,36 @@ def test_the_page_is_self_contained_escaped_and_labelled(facts):
     assert outside == []
     for release in facts["releases"]:
         assert reading_words(release["readings"][0])[0] in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted", "meaning"),
+    [
+        ({"ask": "count"}, "at most 3 rows of each user; others", "How many rows there are"),
+        ({"ask": "count", "by": ["arm"]}, "at most 3 rows of each user in a group, in at most 1 group; others", "rows"),
+        (
+            {"ask": "table", "columns": ["arm"]},
+            "at most 3 rows of each user in a cell, in at most 1 cell; others",
+            "cell",
+        ),
+        (
+            {"ask": "count", "contribution": {"total": 1}},
+            "at most 1 row of each user; others",
+            "each user counted once",
+        ),
+        ({"ask": "table", "columns": ["arm"], "contribution": {"total": 2}}, "at most 2 rows of each user; others", ""),
+    ],
+)
+def test_what_counts_of_a_unit_is_said(asked, counted, meaning):
+    unit = PrivacyUnit("user", contribution=Contribution(groups=1, rows=3))
+    schema = Schema(columns={"arm": Categories(["A", "B"])}, unit=unit)
+    session = Session(pa.table({"user": [1], "arm": ["A"]}), schema, ledger=":memory:", budget=PureDP(1.0))
+    question = {"name": "x", "title": "x", **asked}
+    answers = [(question, session.count(PureDP(1.0)), None)]
+    facts = report_facts(title="x", plan="", schema=schema, ledger=session.ledger, answers=answers)
+    [release] = facts["releases"]
+    assert release["counted"].startswith(counted)
+    assert meaning in release["meaning"]
 
 
 def test_markdown_says_the_same(facts):

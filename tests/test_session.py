@@ -353,3 +353,14 @@ def test_bad_questions_are_refused_before_anything_is_spent(ask):
     with pytest.raises(DiscreetError):
         ask(asked)
     assert asked.ledger.remaining() == PureDP(1000.0)
+
+
+def test_tables_and_groups_show_their_labels():
+    asked = session(make_rows(), by_row())
+    table, means = asked.table(["arm", "band"], PureDP(10.0)), asked.mean("spend", PureDP(10.0), by="arm")
+    for shown, labels in ((str(table), ["A, young", "B, old"]), (str(means), ["by arm", "  A ", "  B "])):
+        assert all(label in shown for label in [*labels, "95 %, for the noise"])
+        assert max(map(len, shown.splitlines())) <= 80
+    assert (
+        "probabilities" not in str(asked.quantile("age", [0.25, 0.5], PureDP(10.0), interval=0.9)).split("mechanism")[1]
+    )

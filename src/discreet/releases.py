@@ -191,7 +191,9 @@ class Release(Result):
 
 
 def _parameters(mechanism: Mechanism) -> str:
-    shown = {name: value for name, value in mechanism.parameters().items() if value is not None}
+    """The numbers of a mechanism; lists and what is not so are left to `to_dict`."""
+    told = mechanism.parameters().items()
+    shown = {name: value for name, value in told if value is not None and value is not False and np.ndim(value) == 0}
     return ", ".join(f"{name} {number(v) if isinstance(v, int | float) else v}" for name, v in shown.items())
 
 

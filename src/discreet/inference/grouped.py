@@ -55,4 +55,7 @@ class GroupedRelease(Release):
             interval = part.confidence_interval()
             lines.append((str(label), f"{number(shown)} ({number(interval.low)} to {number(interval.high)})"))
         common = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
-        return [*lines, *common]
+        return [*lines, ("intervals", "95 %, for the noise"), *common]
+
+    def heading(self) -> str:
+        return f"Release of {self.grouping.of.name} by {', '.join(self.grouping.by)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.display import Facts
 from discreet.errors import InvalidParameter
 from discreet.releases import Release
 from discreet.statistics.tables import ContingencyTable
@@ -39,6 +40,19 @@ class TableRelease(Release):
 
         measured = measured_table(self)
         return float(measured.n) if measured.n is not None else float(measured.cells.sum())
+
+    def facts(self) -> Facts:
+        """What to show: one line a cell, where the law of its noise is known."""
+        facts = super().facts()
+        try:
+            cells = self.counts().facts()
+        except InvalidParameter:
+            return facts
+        common = [fact for fact in facts if fact[0] not in ("value", "95 % interval")]
+        return [*cells, ("intervals", "95 %, for the noise"), *common]
+
+    def heading(self) -> str:
+        return f"{super().heading()} by {', '.join(self.table.axes)}"
 
     def counts(self) -> CellEstimates:
         """Every cell, with intervals for the true counts (noise) and for shares of the population."""

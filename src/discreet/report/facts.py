@@ -10,6 +10,8 @@ import discreet
 from discreet.clustering.model import ClusterModel
 from discreet.guarantees import Guarantee
 from discreet.inference.chi_square import ChiSquareResult
+from discreet.inference.grouped import GroupedRelease
+from discreet.inference.mean_and_variance import MeanAndVarianceRelease
 from discreet.inference.mean_difference import MeanComparison
 from discreet.ledger import Ledger
 from discreet.report.readings import Answered, readings
@@ -133,16 +135,49 @@ def _policy(policy: Any) -> str:
     return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
 
 
+def _own_limits(question: Mapping[str, Any], schema: Schema) -> Mapping[str, int]:
+    """What may count of one unit: the question's own limits, else the schema's."""
+    limits = schema.unit.contribution
+    return question.get("contribution") or (limits.to_dict() if limits else {})
+
+
 def _counted(question: Mapping[str, Any], schema: Schema) -> str | None:
     """What one unit can count for, where units are not rows."""
     unit = schema.unit
     if unit.column is None:
         return None
-    own = question.get("contribution") or (unit.contribution.to_dict() if unit.contribution else {})
     if question.get("unit_sum"):
         bounds = question["unit_sum"]
         return f"the total of each {unit.name}, clipped to {bounds['low']:g} … {bounds['high']:g}, once per group"
-    return f"at most {_limits(own)} of each {unit.name}; the rest is left out by a random choice"
+    own = _own_limits(question, schema)
+    most = own.get("total", own.get("rows", 1))
+    rows = f"at most {most} row{'s' if most > 1 else ''} of each {unit.name}"
+    tabled = question["ask"] in ("table", "homogeneity", "independence", "goodness_of_fit")
+    if "total" not in own and (tabled or "by" in question):
+        part, groups = "cell" if tabled else "group", own.get("groups")
+        reached = "" if groups is None else f", in at most {groups} {part}{'s' if groups > 1 else ''}"
+        rows = f"{rows} in a {part}{reached}"
+    return f"{rows}; others are left out by a random choice"
+
+
+def _meaning(question: Mapping[str, Any], schema: Schema) -> str:
+    """What a number is."""
+    own = _own_limits(question, schema)
+    once = own.get("total", own.get("rows")) == 1 and schema.unit.column is not None
+    if question["ask"] == "count" and once:
+        return f"How many there are, each {schema.unit.name} counted once."
+    return _MEANING[question["ask"]]
+
+
+def _spread(answer: Answered) -> str | None:
+    """Standard deviations, where they were released with the mean."""
+    if isinstance(answer, GroupedRelease):
+        found = [(label, _spread(part)) for label, part in answer.items()]
+        told = [f"{label} {spread}" for label, spread in found if spread is not None]
+        return "; ".join(told) or None
+    if isinstance(answer, MeanAndVarianceRelease):
+        return f"{float(f'{answer.standard_deviation:.3g}'):,g}"
+    return None
 
 
 def _released(
@@ -153,8 +188,9 @@ def _released(
         "name": question["name"],
         "title": question["title"],
         "ask": question["ask"],
-        "meaning": _MEANING[question["ask"]],
+        "meaning": _meaning(question, schema),
         "counted": _counted(question, schema),
+        "spread": _spread(answer),
         "readings": [
             reading.to_dict() for reading in readings(answer, [columns] if isinstance(columns, str) else columns)
         ],

@@ -79,8 +79,8 @@ both if has(release, "population") else noise }}){% elif release.readings | leng
 {% endfor %}</dl>
 </nav>
 <p>Every number carries noise that protects people, and its law is known. Intervals hold with 95 % confidence:
-<span class="noise">noise</span> covers the value in this data; <span class="both">noise and sampling</span> covers
-the value in the population that the data is a random sample of.</p>
+<span class="noise">noise</span> covers the value in this data, as counted; <span class="both">noise and
+sampling</span> covers the value in the population that the data is a random sample of.</p>
 {% for release in releases %}
 <section aria-labelledby="r{{ loop.index }}">
 <h2 id="r{{ loop.index }}">{{ release.title }}</h2>
@@ -101,6 +101,7 @@ the value in the population that the data is a random sample of.</p>
 {% if has(release, "population") %}<td>{{ both }}</td>{% endif %}</tr>{% endfor %}
 </tbody></table></div>
 <dl>
+{% if release.spread %}<dt>Standard deviation</dt><dd>{{ release.spread }}</dd>{% endif %}
 {% if release.counted %}<dt>Counted</dt><dd>{{ release.counted }}</dd>{% endif %}
 <dt>Guarantee</dt><dd>{{ release.guarantee.symbols if release.guarantee else "none" }}</dd>
 <dt>Mechanism</dt><dd>{{ mechanism(release) }}</dd>

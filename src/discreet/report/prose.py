@@ -86,6 +86,8 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     for reading in release["readings"]:
         lines.append(f"| {_cell(reading['label'])} | {' | '.join(map(_cell, reading_words(reading)))} |")
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
+    if release["spread"] is not None:
+        lines += ["", f"Standard deviation: {_cell(release['spread'])}."]
     if release["counted"] is not None:
         lines += ["", f"Counted: {_cell(release['counted'])}."]
     return [*lines, "", f"{guarantee}; {mechanism_words(release)}.", ""]
