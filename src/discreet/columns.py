@@ -23,7 +23,7 @@ Policy = Literal["drop", "refuse"]
 
 def one_of(name: str, value: Any, allowed: Sequence[str], fix: str) -> str:
     """Return ``value`` if it is one of the words allowed."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InvalidParameter(name, value, f"must be one of {', '.join(map(repr, allowed))}", fix)
     return str(value)
 

@@ -89,6 +89,12 @@ def positive_integer(name: str, value: Any, *, at_least: int = 1) -> int:
     return number
 
 
+def listed(name: str, value: Any, example: str) -> tuple[Any, ...]:
+    """Return a list, tuple or row of an array as a tuple."""
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(instance(name, plain, (list, tuple), example))
+
+
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return ``value`` if it is one of these names."""
     if not isinstance(value, str) or value not in allowed:

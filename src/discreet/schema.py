@@ -98,7 +98,8 @@ class PrivacyUnit:
     nulls: Policy = "drop"
 
     def __post_init__(self) -> None:
-        if self.column == "":
+        column: Any = self.column
+        if column is not None and (not isinstance(column, str) or column == ""):
             raise WrongType("column", self.column, "must be the name of the id column", 'Pass "customer_id".')
         if self.contribution is not None:
             requirements.instance("contribution", self.contribution, Contribution, "Contribution(rows=4)")

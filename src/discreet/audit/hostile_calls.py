@@ -7,8 +7,7 @@ from typing import Any
 
 import discreet as d
 from discreet.amplification import outlier_suppression, poisson_sampling
-from discreet.clustering.kmedian import KMedian
-from discreet.clustering.lloyd import DPLloyd
+from discreet.omission.outliers import AbsoluteDistance
 
 __all__ = ["hostile_calls"]
 
@@ -53,6 +52,7 @@ def _mechanisms() -> dict[str, Call]:
             {"guarantee": one, "sensitivity": unit, "bounds": (0, 2)},
         ),
     }
+    calls |= _structured()
     for kind in (d.Laplace, d.Gaussian):
         calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
     drawn: dict[str, tuple[Any, Any]] = {
@@ -69,6 +69,25 @@ def _mechanisms() -> dict[str, Call]:
     return calls
 
 
+def _structured() -> dict[str, Call]:
+    one, pair = d.PureDP(1.0), ((0, 1), (0, 1))
+    covariance: dict[str, Any] = {"budget": one, "changes": (0.1, 0.1, 0.1), "variance_bounds": pair, "weights": None}
+    return {
+        "BoundedCovariance": (d.BoundedCovariance, covariance),
+        "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
+        "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
+        "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),
+        "QuantileChoice": (
+            d.QuantileChoice,
+            {"factor": 1.0, "probabilities": (0.5,), "lowest": 0, "highest": 4, "grid": 1.0, "groups": 1},
+        ),
+        "BoundedCovariance.draw": (d.BoundedCovariance(**covariance).draw, {"truth": [0.1, 0.2, 0.1]}),
+        "TiedPair.draw": (d.TiedPair(scale=0.1, bounds=pair, total=1.0).draw, {"truth": [0.4, 0.6]}),
+        "Clipped.draw": (d.Clipped(mechanism=d.Laplace(1.0)).draw, {"truth": [3, 4]}),
+        "BoundedProportions.draw": (d.BoundedProportions(scale=0.1, categories=2).draw, {"truth": [0.4, 0.6]}),
+    }
+
+
 def _statistics() -> dict[str, Call]:
     replace, add = d.Neighbours.REPLACE_ONE, d.Neighbours.ADD_REMOVE
     column = [0.0, 1.0, 0.5]
@@ -81,6 +100,20 @@ def _statistics() -> dict[str, Call]:
         "Mean": (d.Mean, {"bounds": (0, 1), "n": 3}, column, replace),
         "Proportion": (d.Proportion, {"n": 2}, [True, False], replace),
         "Variance": (d.Variance, {"bounds": (0, 1), "n": 3}, column, replace),
+        "StandardDeviation": (d.StandardDeviation, {"bounds": (0, 1), "n": 3, "grid": 0.25}, column, replace),
+        "PooledVariance": (
+            d.PooledVariance,
+            {"bounds": (0, 1), "cells": (0, 1)},
+            ([0.0, 1.0, 0.5], [0, 1, 1]),
+            replace,
+        ),
+        "PooledCovariance": (
+            d.PooledCovariance,
+            {"bounds": square, "cells": (0, 1)},
+            ([0.0, 1.0, 0.5], [1.0, 0.0, 0.5], [0, 1, 1]),
+            replace,
+        ),
+        "CorrelationMatrix": (d.CorrelationMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
         "Covariance": (d.Covariance, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
         "CovarianceMatrix": (d.CovarianceMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
         "ProportionVector": (d.ProportionVector, {"categories": ("a", "b")}, ["a", "b"], replace),
@@ -98,7 +131,6 @@ def _statistics() -> dict[str, Call]:
 
 def _functions() -> dict[str, Call]:
     exact, one = d.Exact(1.0, d.Sensitivity(l1=1.0)), d.PureDP(1.0)
-    rows = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.1]]
 
     def released(exact: Any, mechanism: Any, guarantee: Any, rng: Any) -> Any:
         return d.release(exact, mechanism, guarantee=guarantee, rng=rng)
@@ -112,15 +144,17 @@ def _functions() -> dict[str, Call]:
         "plan": (d.plan, {"sensitivity": d.Sensitivity(l1=1.0), "mechanism": d.Laplace(1.0)}),
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
-        "compare_means": (
-            d.compare_means,
-            {"treatment": [0.0, 1.0, 1.0], "control": [0.0, 0.0, 1.0], "bounds": (0, 1), "guarantee": one, "rng": 1},
-        ),
         "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
-        "DPLloyd": (DPLloyd, {"n_clusters": 2, "guarantee": one, "bounds": ((0, 1), (0, 1))}),
-        "DPLloyd.fit": (DPLloyd(2, guarantee=one, bounds=((0, 1), (0, 1))).fit, {"X": rows, "rng": 1}),
-        "KMedian.fit": (KMedian(1, guarantee=one, universe=rows, swaps=1).fit, {"X": rows, "rng": 1}),
         "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
         "Categories": (d.Categories, {"labels": ["a", "b"]}),
         "Contribution": (d.Contribution, {"rows": 2, "groups": 2}),
+        "PrivacyUnit": (d.PrivacyUnit, {"column": "id", "contribution": d.Contribution(rows=1), "nulls": "drop"}),
+        "Schema": (d.Schema, {"columns": {"x": d.Bounds(0, 1, grid=0.5)}, "unit": d.PrivacyUnit(), "size": None}),
+        "Bins": (d.Bins, {"edges": (0, 1, 2)}),
+        "OutlierSuppression": (d.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
+        "compose_profiles": (d.compose_profiles, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
+        "best_table_mechanism": (
+            d.best_table_mechanism,
+            {"guarantee": d.GaussianDP(1.0), "table": d.ContingencyTable({"c": ["a", "b", "c"]}), "n": None},
+        ),
     }

@@ -115,7 +115,9 @@ def _compared(name: str, spent: Guarantee, world: World, covers: str, tight: boo
             **options,
         )  # fmt: skip
 
-    return Pipeline(f"compare_means, {name}", compare, world, spent, ("compare_means", covers), tight=tight)
+    return Pipeline(
+        f"compare_means, {name}", compare, world, spent, ("compare_means", "MeanDifference", covers), tight=tight
+    )
 
 
 def _comparisons() -> Iterator[Pipeline]:

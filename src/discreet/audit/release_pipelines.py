@@ -10,6 +10,7 @@ import numpy as np
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
 from discreet.guarantees import GaussianDP, Guarantee, PureDP
+from discreet.inference.multiple_synthesis import MultipleSynthesis
 from discreet.ledger import Ledger
 from discreet.mechanisms import (
     BoundaryInflatedLaplace,
@@ -74,6 +75,7 @@ def release_pipelines() -> Iterator[Pipeline]:
     yield from _tables()
     yield from _choices()
     yield from _bounded()
+    yield _synthesis()
 
 
 def _laplace(exact: Exact) -> Mechanism:
@@ -210,3 +212,12 @@ def _bounded() -> Iterator[Pipeline]:
     changes = tuple(float(change) for change in matrix.coordinate_sensitivities(neighbours=REPLACE))
     protect = _sharpest(BoundedCovariance, changes=changes, variance_bounds=((0, 0.375), (0, 0.375)))
     yield _pipeline(matrix, CORNERS, _matrix, protect, REPLACE, ONE, mechanism="BoundedCovariance", tight=False)
+
+
+def _synthesis() -> Pipeline:
+    """One value, released several times."""
+
+    def run(rows: Any, ledger: Ledger) -> Any:
+        return MultipleSynthesis(m=3).release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace, ONE, ledger=ledger)
+
+    return Pipeline("MultipleSynthesis", run, row_world(["a"], most=2), ONE, ("MultipleSynthesis",))

@@ -6,7 +6,7 @@ Proof that each of them dominates what it is given: ``docs/proofs/simplex_projec
 from __future__ import annotations
 
 import secrets
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,9 @@ Array = NDArray[np.float64]
 
 def clip_choice(value: Any) -> Clip:
     """Return one of the clipping rules; refuse everything else."""
-    if value not in get_args(Clip):
+    if not isinstance(value, str) or value not in get_args(Clip):
         raise InvalidParameter("clip", value, f"must be one of {list(get_args(Clip))}", 'Pass clip="simplex".')
-    choice: Clip = value
-    return choice
+    return cast(Clip, value)
 
 
 def onto_total(table: Array, total: float | Array) -> Array:

@@ -211,6 +211,8 @@ class BoundedCovariance(Mechanism):
 
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
         """Noisy variances, then noisy covariances in the range these leave them."""
+        if float_truth(truth).shape != (len(self.changes),):
+            raise InvalidParameter("truth", "…", f"must be {len(self.changes)} numbers", "Use CovarianceMatrix.exact.")
         return self._measurements(truth, (), None if rng is None else generator(rng))
 
     def present(self, measurement: Any, *, rng: Rng = None) -> Any:
@@ -327,7 +329,7 @@ class BoundedCovariance(Mechanism):
 
 
 def _positives(name: str, values: Any, size: int) -> tuple[float, ...]:
-    sizes = tuple(requirements.positive(name, value) for value in values)
+    sizes = tuple(requirements.positive(name, value) for value in requirements.listed(name, values, "(0.1, 0.2, 0.1)"))
     if len(sizes) != size:
         raise InvalidParameter(name, values, f"must have {size} entries", "Give one per variance and covariance.")
     return sizes

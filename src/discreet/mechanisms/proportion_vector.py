@@ -90,10 +90,7 @@ class BoundedProportions(Mechanism):
         size = requirements.positive_integer("categories", self.categories, at_least=2)
         object.__setattr__(self, "categories", size)
         for name, choices in (("method", get_args(Method)), ("noise", get_args(Noise))):
-            if getattr(self, name) not in choices:
-                raise InvalidParameter(
-                    name, getattr(self, name), f"must be one of {list(choices)}", f"Pass {name}={choices[0]!r}."
-                )
+            requirements.one_of(name, getattr(self, name), choices)
         if self.noise == "laplace" and self.method != "simplex":
             raise InvalidParameter(
                 "noise", self.noise, f"leaves [0, 1], which {self.method!r} does not mend", 'Use method="simplex".'
@@ -187,6 +184,8 @@ class BoundedProportions(Mechanism):
 
     def _queries(self, truth: Truth) -> NDArray[Any]:
         """The exact numbers to measure: proportions, all but one of them, or the nodes of the tree."""
+        if float_truth(truth).shape != (self.categories,):
+            raise InvalidParameter("truth", "…", f"must be {self.categories} proportions", "Match the categories.")
         values = np.array([Fraction(value) for value in np.asarray(truth, dtype=object).ravel()], dtype=object)
         if self._tree is not None:
             return self._tree.sums(values)

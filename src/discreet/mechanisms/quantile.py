@@ -88,7 +88,10 @@ class QuantileChoice(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", requirements.positive("factor", self.factor))
         object.__setattr__(self, "grid", requirements.positive("grid", self.grid))
-        object.__setattr__(self, "probabilities", tuple(self.probabilities))
+        listed = requirements.listed("probabilities", self.probabilities, "probabilities=(0.5,)")
+        object.__setattr__(self, "probabilities", listed)
+        for name in ("lowest", "highest"):
+            requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
         for q in self.probabilities:
             requirements.probability("probabilities", q, below_one=False)
         if self.margins is not None:

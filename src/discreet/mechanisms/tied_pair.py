@@ -79,7 +79,10 @@ class TiedPair(Mechanism):
         if domain.single or len(domain.lows) != 2:
             raise InvalidParameter("bounds", self.bounds, "must be two pairs", "Pass ((0, 1), (0, 1)).")
         object.__setattr__(self, "total", requirements.finite("total", self.total))
-        first, second = (requirements.finite("coefficients", a) for a in self.coefficients)
+        given = requirements.listed("coefficients", self.coefficients, "coefficients=(1, 1)")
+        if len(given) != 2:
+            raise InvalidParameter("coefficients", given, "must be two numbers", "Pass (1, 1), for example.")
+        first, second = (requirements.finite("coefficients", a) for a in given)
         if first == 0 or second == 0:
             raise InvalidParameter("coefficients", self.coefficients, "must not be zero", "Pass (1, 1), for example.")
         requirements.instance("inflated", self.inflated, bool, "inflated=True or False")
@@ -137,7 +140,9 @@ class TiedPair(Mechanism):
 
     def first_law(self, truth: Truth) -> Any:
         """The exact law of the first statistic's output."""
-        return self._inner.law(np.asarray(truth, dtype=object).ravel()[0])
+        if float_truth(truth).shape != (2,):
+            raise InvalidParameter("truth", "…", "must be the two statistics", "Pass both, though one is measured.")
+        return self._inner.law(np.asarray(truth, dtype=object)[0])
 
     def _second(self, first: Array) -> Array:
         a, b = self.coefficients

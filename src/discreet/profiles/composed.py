@@ -60,7 +60,7 @@ def _merged(profiles: Iterable[Profile]) -> list[Profile]:
     shifts: list[Fraction] = []
     square = Fraction(0)
     others: list[Profile] = []
-    waiting = list(profiles)
+    waiting = list(requirements.listed("profiles", profiles, "a list of profiles"))
     if not waiting:
         raise InvalidParameter("profiles", profiles, "must not be empty", "Pass at least one profile.")
     while waiting:

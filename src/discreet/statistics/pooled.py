@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -38,7 +39,9 @@ class _Pooled(PublicSizeStatistic):
     grid: float | None = None
 
     def __post_init__(self) -> None:
-        cells = tuple(self.cells)
+        cells = requirements.listed("cells", self.cells, 'cells=("a", "b")')
+        if not all(isinstance(cell, Hashable) and cell == cell for cell in cells):
+            raise InvalidParameter("cells", cells, "must be plain labels", "List every public cell once.")
         if len(cells) == 0 or len(set(cells)) != len(cells):
             raise InvalidParameter("cells", cells, "must be distinct labels", "List every public cell once.")
         object.__setattr__(self, "cells", cells)
@@ -90,7 +93,8 @@ class _Pooled(PublicSizeStatistic):
         return Sensitivity(moves=(not_below(self._unit * factor),))
 
     def rows(self, data: Any) -> int:
-        return len(data[-1])
+        columns = requirements.instance("data", data, (tuple, list), "the columns and the labels: (x, labels)")
+        return super().rows(columns[-1] if columns else None)
 
     def _split(self, data: Any, grids: tuple[Grid, ...]) -> list[list[Indices]]:
         """Offsets of every column, cell by cell."""

@@ -144,9 +144,7 @@ class Bins:
     outside: Literal["refuse", "clamp"] = "refuse"
 
     def __post_init__(self) -> None:
-        given: Any = self.edges
-        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-            raise WrongType("edges", given, "must be a list of numbers", "Pass Bins([0, 10, 20]).")
+        given = requirements.listed("edges", self.edges, "Bins([0, 10, 20])")
         edges = tuple(requirements.finite("edges", edge) for edge in given)
         if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
             raise InvalidParameter("edges", list(edges), "must be at least two, increasing", "Sort them.")

@@ -1,0 +1,52 @@
+"""Coverage: which public names are audited by what, and why the others need not be.
+
+Pipelines say which methods they stand for; which statistics and mechanisms they use is read from the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from discreet.audit.model_pipelines import model_pipelines
+from discreet.audit.pipeline import Pipeline
+from discreet.audit.release_pipelines import release_pipelines
+from discreet.audit.session_pipelines import session_pipelines
+
+__all__ = ["RELEASES_NOTHING", "audited_names", "pipelines"]
+
+_DECLARED = "declares public facts; reads no data"
+_READS_RELEASES = "reads releases, which are public; an import rule keeps it from data"
+
+RELEASES_NOTHING: dict[str, str] = {
+    **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"), _DECLARED),
+    **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins"), _DECLARED),
+    **dict.fromkeys(("compose", "compose_profiles", "bounded_laplace_scales"), "computes from guarantees alone"),
+    **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
+    **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
+    **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
+    "Session.dataset": "the data itself, for its owner",
+    "Session.exact": "stays private: its repr shows no value",
+}
+"""Public names that release nothing, each with the reason."""
+
+
+def pipelines() -> Iterator[Pipeline]:
+    """Every pipeline."""
+    yield from release_pipelines()
+    yield from session_pipelines()
+    yield from model_pipelines()
+
+
+def audited_names() -> dict[str, list[str]]:
+    """By public name or method: the pipelines that stand for it.
+
+    Examples
+    --------
+    >>> "session.mean, one row" in audited_names()["Session.mean"]
+    True
+    """
+    found: dict[str, list[str]] = {}
+    for pipeline in pipelines():
+        for name in pipeline.covers:
+            found.setdefault(name, []).append(pipeline.name)
+    return found
