@@ -76,10 +76,13 @@ share = 1
 
 [[release]]
 name = "click-rate"
-title = "Share of impressions that were clicked"
+title = "Share of impressions that were clicked, by layout"
 ask = "proportion"
 column = "clicked"
 label = 1
+by = ["arm"]
+expected_rows = 190000
+expected_share = 0.1
 share = 1
 
 [[release]]
@@ -92,6 +95,17 @@ unit_sum = { low = 0, high = 60, grid = 0.01 }
 spread = true
 expected_rows = 33000
 share = 4
+
+[[release]]
+name = "layouts"
+title = "Does a device spend more under the new layout?"
+ask = "compare_means"
+column = "spend"
+by = "arm"
+unit_sum = { low = 0, high = 60, grid = 0.01 }
+spread = 5.0
+expected_rows = 33000
+share = 3
 
 [[release]]
 name = "spend-quantiles"
@@ -116,6 +130,7 @@ title = "Clicks and layout: independent?"
 ask = "independence"
 columns = ["arm", "clicked"]
 total = 1
+expected_rows = 33000
 share = 3
 
 [[release]]
@@ -125,6 +140,7 @@ ask = "homogeneity"
 column = "age_band"
 by = "arm"
 total = 1
+expected_rows = 33000
 share = 2
 """
 

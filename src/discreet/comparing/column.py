@@ -157,4 +157,5 @@ class ColumnComparison:
         if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
             return None
         guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
-        return plan_methods([single], Purse(self.guarantee), self._setting(), self._sizes(), guess)
+        planned = plan_methods([single], Purse(self.guarantee), self._setting(), self._sizes(), guess)
+        return planned if isinstance(single, NoiseAware) else replace(planned, notes=())  # they are about partitions
