@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -13,9 +14,20 @@ from sphinx.util import logging
 _LOGGER = logging.getLogger(__name__)
 
 
+_SIDES = (
+    (re.compile(r"(\\[Bb]igg?)(?=\s*(?:\(|\[|\\\{))"), r"\1l"),
+    (re.compile(r"(\\[Bb]igg?)(?=\s*(?:\)|\]|\\\}))"), r"\1r"),
+    (re.compile(r"\\dots\b"), r"\\ldots"),
+)
+"""Commands that TeX knows and the converter does not: the same, said more precisely."""
+
+
 def _mathml(node: nodes.Element, block: bool) -> str:
+    text = node.astext()
+    for command, precise in _SIDES:
+        text = command.sub(precise, text)
     try:
-        return tex2mathml(node.astext(), as_block=block)
+        return tex2mathml(text, as_block=block)
     except MathError as unknown:
         _LOGGER.warning("formula %r: %s", node.astext(), unknown, location=node)
         return ""
