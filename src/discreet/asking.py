@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet import requirements
 from discreet.display import Facts
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
@@ -149,6 +150,7 @@ class Asking(ABC):
         only: the number of rows turns noise in sums into noise in the mean, which is the largest for a mean at an end
         of the bounds unless another one is expected.
         """
+        requirements.instance("spread", spread, bool, "spread=True or False")
         chosen = Selection(by=_names(by), contribution=contribution, unit_sum=unit_sum)
         expected = Expected(rows=expected_rows, mean=expected_mean)
         return self._answer(self._questions.mean(column, guarantee, chosen, spread=spread, expected=expected), request)
@@ -215,6 +217,7 @@ class Asking(ABC):
         request: str | None = None,
     ) -> Any:
         """Quantiles of a column, in all or by group, with intervals where a level is given."""
+        requirements.instance("recursive", recursive, bool, "recursive=True or False")
         chosen = Selection(by=_names(by), contribution=contribution, unit_sum=unit_sum)
         question = self._questions.quantile(
             column,

@@ -19,6 +19,7 @@ __all__ = ["hostile_questions"]
 Call = tuple[Callable[..., Any], Mapping[str, Any]]
 ONE = d.PureDP(1.0)
 BUDGET = d.PureDP(2.0)
+SOME = d.ApproxDP(1.0, 1e-6)
 
 
 class SpentInVain(Exception):
@@ -30,11 +31,11 @@ def hostile_questions() -> dict[str, Call]:
     return {**_session(), **_fits(), **_comparisons(), **_conclusions()}
 
 
-def _paid(call: Callable[..., Any]) -> Callable[..., Any]:
+def _paid(call: Callable[..., Any], budget: d.PureDP | d.ApproxDP = BUDGET) -> Callable[..., Any]:
     """The call on a ledger of its own, which a refusal must leave as it was."""
 
     def paid(**arguments: Any) -> Any:
-        ledger = d.Ledger(":memory:", BUDGET)
+        ledger = d.Ledger(":memory:", budget)
         nothing = ledger.spent()
         try:
             return call(ledger=ledger, **arguments)
@@ -73,7 +74,25 @@ def _session() -> dict[str, Call]:
         },
         "omitting": {"step": d.PoissonSample(0.5)},
     }  # fmt: skip
-    return {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}
+    calls = {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}
+    labels = d.Categories(["A", "B"])
+    listed: dict[str, Any] = {
+        "column": "arm",
+        "guarantee": SOME,
+        "contribution": None,
+        "method": "best",
+        "request": None,
+    }
+    return {
+        **calls,
+        "Session.groups": (_paid(_groups, SOME), listed),
+        "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),
+    }
+
+
+def _groups(ledger: Any, **arguments: Any) -> Any:
+    schema = d.Schema(columns={"arm": d.Unlisted()})
+    return d.Session(_rows(), schema, ledger=ledger).groups(**arguments)
 
 
 def _question(name: str) -> Callable[..., Any]:
@@ -170,5 +189,4 @@ def _conclusions() -> dict[str, Call]:
             d.DoubleSanitization(m=9).combine,
             {"value": 1.0, "mechanism": d.Laplace(1.0), "sampling_variance": 0.5, "rng": 1},
         ),
-        "Interval": (d.Interval, {"low": 0.0, "high": 1.0, "level": 0.95}),
     }  # fmt: skip

@@ -89,7 +89,7 @@ class ColumnComparison:
         return MeanDifference(
             bounds=(self.outcome.low, self.outcome.high),
             partitions=self.partitions if self.partition_by is None else self._natural_partitions(self.partition_by),
-            censor=tuple(self.censor),  # type: ignore[arg-type]
+            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
             arm="private" if replaced and not fixed else self.arm,
         )
 

@@ -270,7 +270,7 @@ def cell_probabilities(probabilities: ArrayLike, cells: int) -> Array:
     """The shares of a null hypothesis, checked: one a cell, adding up to 1."""
     try:
         shares = np.asarray(probabilities, dtype=float).ravel()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise WrongType("probabilities", probabilities, "must be numbers", "Pass one a cell.") from None
     if shares.size != cells:
         raise InvalidParameter(
@@ -286,13 +286,11 @@ def cell_probabilities(probabilities: ArrayLike, cells: int) -> Array:
 def _method(
     null: Null | None, statistic: StatisticName | None, tables: Sequence[MeasuredTable]
 ) -> tuple[Null, StatisticName]:
-    chosen = requirements.instance("null", null or MonteCarlo(), (MonteCarlo, Asymptotic), "null=MonteCarlo()")
+    chosen = MonteCarlo() if null is None else null
+    requirements.instance("null", chosen, (MonteCarlo, Asymptotic), "null=MonteCarlo()")
     default: StatisticName = "quadratic" if isinstance(chosen, Asymptotic) else "shrunken"
-    name = statistic or default
-    if name not in get_args(StatisticName):
-        raise InvalidParameter(
-            "statistic", name, f"must be one of {list(get_args(StatisticName))}", "Check the spelling."
-        )
+    name = default if statistic is None else statistic
+    requirements.one_of("statistic", name, get_args(StatisticName))
     if isinstance(chosen, Asymptotic) != (name == "quadratic"):
         raise InvalidParameter(
             "statistic", name, "quadratic goes with Asymptotic(), the others with MonteCarlo()", "Change one of them."

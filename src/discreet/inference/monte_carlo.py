@@ -45,6 +45,7 @@ class MonteCarlo:
     def __post_init__(self) -> None:
         checked = requirements.positive_integer("n_resamples", self.n_resamples)
         object.__setattr__(self, "n_resamples", checked)
+        requirements.instance("as_published", self.as_published, bool, "as_published=True or False")
         if self.rng is not None:
             generator(self.rng)
 

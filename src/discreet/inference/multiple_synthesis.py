@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet import requirements
 from discreet.display import Facts, number
-from discreet.errors import InvalidParameter, WrongType
+from discreet.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.inference.results import Interval
+from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.law import generator
 from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
-    from discreet.mechanisms.mechanism import Mechanism
     from discreet.releases import Exact, Release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
@@ -148,8 +149,15 @@ class MultipleSynthesis:
 
         ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
         """
-        from discreet.releases import release
+        from discreet.releases import Exact, release
 
+        requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
+        requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        kind: Any = mechanism
+        if not isinstance(kind, type) or not issubclass(kind, Mechanism):
+            raise WrongType("mechanism", mechanism, "must be a kind of mechanism", "Pass Laplace, for example.")
+        if ledger is not None and not (preview := ledger.preview(guarantee)).affordable:
+            raise InsufficientBudget(guarantee, preview.remaining)  # before the first of m, not half-way
         chosen = mechanism.calibrate(self.share(guarantee), exact.sensitivity, **options)
         source = None if rng is None else generator(rng)
         return tuple(release(exact, chosen, ledger=ledger, rng=source) for _ in range(self.m))
@@ -164,8 +172,7 @@ class MultipleSynthesis:
 
     def combine(self, estimates: Sequence[float], variances: Sequence[float]) -> CombinedEstimate:
         """Combine the estimates of the m sets and their sampling variances."""
-        theta = np.asarray(estimates, dtype=float)
-        sampling = np.asarray(variances, dtype=float)
+        theta, sampling = _numbers("estimates", estimates), _numbers("variances", variances)
         if theta.shape != (self.m,) or sampling.shape != (self.m,):
             raise InvalidParameter(
                 "estimates",
@@ -218,12 +225,13 @@ class DoubleSanitization:
         rng: int | np.random.Generator | None = None,
     ) -> CombinedEstimate:
         """The released value with the variance of its noise added to the sampling variance."""
-        if np.ndim(value) != 0:
-            raise WrongType("value", value, "must be one number", "Combine each coordinate on its own.")
+        requirements.instance("mechanism", mechanism, Mechanism, "the mechanism of the release")
         within = requirements.non_negative("sampling_variance", sampling_variance)
         start = requirements.finite("value", value)
         again = np.asarray(mechanism.draw(np.full(self.m, start), rng=rng), dtype=float)
         between = float(again.var(ddof=1))
+        if not math.isfinite(between):
+            raise InvalidParameter("value", value, "is too large for its noise to be seen", "Use smaller units.")
         return CombinedEstimate(
             estimate=start,
             within=within,
@@ -231,3 +239,10 @@ class DoubleSanitization:
             variance=within + between * (1 + 1 / self.m),
             df=math.inf,
         )
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType(name, values, "must be numbers", "Pass one a set.") from None

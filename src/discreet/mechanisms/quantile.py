@@ -34,6 +34,7 @@ __all__ = ["QuantileChoice"]
 
 Integers = NDArray[np.int64]
 Generator = int | np.random.Generator | None
+_SMALLEST = 2.0**-40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,8 @@ class QuantileChoice(Mechanism):
             requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
         for q in self.probabilities:
             requirements.probability("probabilities", q, below_one=False)
+            if 0 < q < _SMALLEST:
+                raise InvalidParameter("probabilities", q, "has too many digits", "Pass 0 for the smallest value.")
         if self.margins is not None:
             object.__setattr__(self, "margins", tuple(self.margins))
         if not self.probabilities or (self.margins is not None and len(self.margins) != len(self.probabilities)):

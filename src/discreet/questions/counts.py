@@ -88,12 +88,12 @@ class CountQuestions(PublicFacts):
     def histogram(self, column: str, edges: Sequence[float], guarantee: Guarantee, chosen: Selection) -> Question:
         """Counts by bins of a number; the edges are public."""
         bounds = self._values(column, chosen)
-        bins = Bins(tuple(edges))
+        bins = Bins(edges)  # type: ignore[arg-type]
         statistic = ContingencyTable({column: bins})
         limits = self._limits(chosen)
         rows = Contribution(total=limits.most_rows(1))
         sensitivity = stability(rows, cells=statistic.cells, neighbours=self.schema.neighbours)
-        if edges[0] > bounds.low or edges[-1] < bounds.high:
+        if bins.edges[0] > bounds.low or bins.edges[-1] < bounds.high:
             raise InvalidParameter(
                 "edges", list(edges), f"must cover the bounds {bounds.low:g} to {bounds.high:g}", "Add outer edges."
             )
@@ -125,7 +125,7 @@ class CountQuestions(PublicFacts):
         unit's rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
         """
         labels = self.schema.categories(column).labels
-        if label not in labels:
+        if not isinstance(label, str | int) or label not in labels:
             raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
         if column in chosen.by:
             raise InvalidParameter("by", chosen.by, f"must not hold {column!r} itself", "Name another column.")

@@ -39,7 +39,9 @@ class QuantileQuestions(PublicFacts):
             sampled = requirements.positive_integer("rows_at_least", rows_at_least)
             rows_at_least = max(1, sampled // self._limits(chosen).most_rows(1))
         statistic = Quantiles(
-            probabilities=probabilities if isinstance(probabilities, float | int) else tuple(probabilities),
+            probabilities=probabilities
+            if isinstance(probabilities, float | int)
+            else requirements.listed("probabilities", probabilities, "a quantile such as 0.5, or a list of them"),
             bounds=bounds,
             interval=interval,
             rows_at_least=rows_at_least,
