@@ -114,20 +114,25 @@ def figure(answer: dict[str, Any], exact: Any, grid: float | None) -> dict[str, 
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """Errors, and in brackets how many times discreet's they are."""
+    """Errors, and in brackets how many times discreet's they are, where that is not chance."""
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---:|" * len(found)]
     for key, words in TASKS.items():
-        own = found["discreet"]["tasks"][key]["rmse"] if "discreet" in found else math.nan
-        cells = [_cell(one["tasks"].get(key), own, name) for name, one in found.items()]
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+        figures = [one["tasks"].get(key) for one in found.values()]
+        own = found.get("discreet", {"tasks": {}})["tasks"].get(key)
+        lines.append(f"| {words} | " + " | ".join(_cell(one, own) for one in figures) + " |")
     return "\n".join(lines)
 
 
-def _cell(figure: dict[str, Any] | None, own: float, name: str) -> str:
-    if figure is None:
+def _cell(one: dict[str, Any] | None, own: dict[str, Any] | None) -> str:
+    if one is None:
         return "–"
-    shown = f"{figure['rmse']:.3g}"
-    return shown if name == "discreet" else f"{shown} ({figure['rmse'] / own:.2f}×)"
+    shown = f"{one['rmse']:.3g}"
+    if own is None or one is own:
+        return shown
+    ratio = one["rmse"] / own["rmse"]
+    # The error of N Laplace draws has a relative standard error of √(5/4N), that of normal ones less.
+    chance = 3 * math.sqrt(1.25 / one["values"] + 1.25 / own["values"])
+    return f"{shown} (alike)" if abs(math.log(ratio)) < chance else f"{shown} ({ratio:.2g}×)"
 
 
 def main() -> None:

@@ -97,7 +97,10 @@ def table(found: dict[str, dict[str, Any]], rows: dict[str, str]) -> str:
 
 def cell(answer: dict[str, str]) -> str:
     """A verdict with its words."""
-    return ": ".join(part for part in (answer["verdict"], answer["words"]) if part)
+    verdict, words = answer["verdict"], answer["words"]
+    if not words:
+        return verdict
+    return f"{verdict}: {words}" if verdict in ("yes", "partly", "no") else f"{verdict} ({words})"
 
 
 def page(found: dict[str, dict[str, Any]]) -> str:
