@@ -211,10 +211,9 @@ class Session(Asking):
         reservation = reserve()
         if reservation.answered:
             return ReleasedGroups.from_dict(reservation.answer)
-        shown = question.mechanism.shown(counts)
         found = ReleasedGroups(
             column=question.column,
-            labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
+            labels=question.mechanism.chosen(labels, counts),
             mechanism=question.mechanism,
             sensitivity=question.sensitivity,
             guarantee=question.claim,

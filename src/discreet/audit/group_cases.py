@@ -46,7 +46,10 @@ def _draws(rule: GroupSelection, sizes: Sequence[int]) -> Draw:
 
 def group_cases() -> Iterator[Case]:
     """Both rules, for a unit in one group and in two: all small sizes exactly, and a pair near the turn by draws."""
-    for kind, groups in product((OptimalSelection, GaussianThreshold), (1, 2)):
+    rules: list[tuple[type[GroupSelection], int]] = [
+        (kind, groups) for kind in (OptimalSelection, GaussianThreshold) for groups in (1, 2)
+    ]
+    for kind, groups in rules:
         sensitivity = Sensitivity(moves=(1.0,) * groups)
         rule = kind.calibrate(_ASKED, sensitivity)
 

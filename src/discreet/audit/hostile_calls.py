@@ -62,6 +62,8 @@ def _mechanisms() -> dict[str, Call]:
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
         "ExponentialMechanism": (d.ExponentialMechanism(1.0), [0, 1]),
         "PermuteAndFlip": (d.PermuteAndFlip(1.0), [0, 1]),
+        "OptimalSelection": (d.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]),
+        "GaussianThreshold": (d.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
         "ReportNoisyMax": (d.ReportNoisyMax(1.0), [0, 1]),
     }
     for name, (mechanism, truth) in drawn.items():
@@ -74,6 +76,9 @@ def _structured() -> dict[str, Call]:
     covariance: dict[str, Any] = {"budget": one, "changes": (0.1, 0.1, 0.1), "variance_bounds": pair, "weights": None}
     return {
         "BoundedCovariance": (d.BoundedCovariance, covariance),
+        "OptimalSelection": (d.OptimalSelection, {"epsilon": 1.0, "delta": 0.01}),
+        "GaussianThreshold": (d.GaussianThreshold, {"scale": 2.0, "threshold": 9.0}),
+        "Unlisted": (d.Unlisted, {}),
         "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
         "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
         "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),
@@ -97,6 +102,7 @@ def _statistics() -> dict[str, Call]:
         "Sum": (d.Sum, {"bounds": (0, 1), "grid": 0.25, "n": 3}, column, add),
         "SumAndCount": (d.SumAndCount, {"bounds": (0, 1)}, column, add),
         "NoisyAverage": (d.NoisyAverage, {"bounds": (0, 1), "centred": True}, column, add),
+        "MeansAndCovariances": (d.MeansAndCovariances, {"bounds": square}, [[0.0, 1.0], [0.5, 0.5]], add),
         "Mean": (d.Mean, {"bounds": (0, 1), "n": 3}, column, replace),
         "Proportion": (d.Proportion, {"n": 2}, [True, False], replace),
         "Variance": (d.Variance, {"bounds": (0, 1), "n": 3}, column, replace),

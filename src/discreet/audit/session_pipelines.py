@@ -13,7 +13,7 @@ from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroCon
 from discreet.ledger import Ledger
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
-from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
 from discreet.sensitivity import Neighbours
 from discreet.session import Session
 
@@ -70,6 +70,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
         yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield from _clusters(rows)
+    yield from _groups(rows, people)
     yield from _replaced()
     yield from _currencies(people)
     yield from _omitting()
@@ -91,7 +92,12 @@ def _asked(
 
     method = name.split(",")[0].split(" ")[0]
     close = tight and method not in _LOOSE
-    return Pipeline(f"session.{name}", run, world, spent, (f"Session.{method}",), tight=close, repeats=True, **options)
+    covers = (f"Session.{method}", *_ALSO.get(method, ()))
+    return Pipeline(f"session.{name}", run, world, spent, covers, tight=close, repeats=True, **options)
+
+
+_ALSO = {"covariance_matrix": ("MeansAndCovariances",)}
+"""Statistics that only these questions measure."""
 
 
 def _clusters(rows: World) -> Iterator[Pipeline]:
@@ -107,6 +113,20 @@ def _clusters(rows: World) -> Iterator[Pipeline]:
 
     yield _asked("clusters, one row", means, ROWS, rows)
     yield _asked("clusters among positions, one row", medians, ROWS, rows, tight=False, all_paths=True, quick=False)
+
+
+def _groups(rows: World, people: World) -> Iterator[Pipeline]:
+    """Lists of labels that are not public, of rows and of people with two of them each."""
+    spent = ApproxDP(1.0, 0.01)
+    for method, rule in (("optimal", "OptimalSelection"), ("gaussian", "GaussianThreshold")):
+        for unit, world, name in ((PrivacyUnit(), rows, "row"), (PEOPLE.unit, people, "person")):
+            facts = Schema(columns={"arm": Unlisted()}, unit=unit)
+
+            def ask(session: Session, spent: Guarantee, method: str = method) -> Any:
+                return session.groups("arm", spent, method=method, request="r")
+
+            asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
+            yield replace(asked, covers=("Session.groups", rule))
 
 
 def _questions(request: str | None = "r") -> dict[str, Ask]:

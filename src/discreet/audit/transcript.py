@@ -8,6 +8,7 @@ salts) repeats, so that two runs differ in their data only.
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from discreet.clustering import kmedian
 from discreet.mechanisms import quantile
 from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.group_selection import GroupSelection
 from discreet.mechanisms.noisy_max import ReportNoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.noise.bounded_laws import ClampedLaplaceLaw
@@ -181,6 +183,7 @@ def scripted(script: Script) -> Iterator[Script]:
                 for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
             ),
             (quantile._Classes, "draw", _placed(script)),
+            (GroupSelection, "chosen", _listed(script)),
             (kmedian, "choose", _weighed(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
@@ -221,6 +224,23 @@ def _placed(script: Script) -> Callable[..., int]:
         return script.choice(Choice.among(self.starts, self.widths, logs))
 
     return draw
+
+
+_LABELS = ("A", "B", "C")
+"""All labels that worlds hold: a list of groups is one of their subsets."""
+
+
+def _listed(script: Script) -> Callable[..., tuple[str, ...]]:
+    def chosen(self: Any, labels: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, ...]:
+        sizes = dict(zip(labels, counts.tolist(), strict=True))
+        chances = [float(self.chance([sizes[label]])[0]) if label in sizes else 0.0 for label in _LABELS]
+        subsets = list(itertools.product((False, True), repeat=len(_LABELS)))
+        weights = [math.prod(p if one else 1 - p for p, one in zip(chances, some, strict=True)) for some in subsets]
+        with np.errstate(divide="ignore"):
+            place = script.choice(Choice.of(np.log(weights)))
+        return tuple(label for label, one in zip(_LABELS, subsets[place], strict=True) if one)
+
+    return chosen
 
 
 def _weighed(script: Script) -> Callable[..., int]:

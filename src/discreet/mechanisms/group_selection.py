@@ -6,6 +6,7 @@ Proofs: ``docs/proofs/group_selection.md``.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -69,6 +70,11 @@ class GroupSelection(Mechanism):
     @abstractmethod
     def shown(self, counts: NDArray[np.int64], *, rng: int | np.random.Generator | None = None) -> Flags:
         """Which groups are shown, given how many units each has."""
+
+    def chosen(self, labels: Sequence[Any], counts: NDArray[np.int64]) -> tuple[Any, ...]:
+        """The labels that are shown, in their own order, given how many units hold each."""
+        flags = self.shown(counts).tolist()
+        return tuple(sorted(label for label, one in zip(labels, flags, strict=True) if one))
 
     def size_shown(self, probability: float = 0.95) -> int:
         """Size of the smallest groups that are shown with this probability.
