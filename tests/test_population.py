@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from discreet import (
     BoundaryInflatedLaplace,
@@ -137,6 +138,23 @@ def test_kurtosis_of_the_default_variance_model() -> None:
     assert model._kurtosis(1 / 12) == pytest.approx(1.8)
     assert model._kurtosis(0.25) == pytest.approx(1.0)
     assert model._kurtosis(1e-9) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.2, 9.8), (2.0, 3.0), (8.0, 0.5)])
+def test_kurtosis_of_a_skewed_variance_model(a: float, b: float) -> None:
+    """That of the beta law with the same mean and variance; two points in the limit."""
+    law = stats.beta(a, b)
+    model = GammaVariance(n=100, width=2.0, largest=1.1, position=law.mean())
+    assert model._kurtosis(4 * law.var()) == pytest.approx(3 + float(law.stats("k")))
+    assert model._kurtosis(1.0) == pytest.approx(3 + float(stats.bernoulli(law.mean()).stats("k")))
+
+
+def test_variances_of_skewed_populations_are_less_certain() -> None:
+    statistic = Variance(bounds=(0, 1), n=1000)
+    mechanism = BoundedLaplace(scale=1e-5, bounds=statistic.domain())
+    noisy = release(Exact(0.002, Sensitivity(l1=1e-3), REPLACE, statistic=statistic), mechanism, rng=1)
+    middle, skewed = (noisy.plausible(mean=mean) for mean in (0.5, 0.02))
+    assert np.ptp(skewed) > 1.5 * np.ptp(middle)
 
 
 @pytest.mark.parametrize("truth", [0.0, 0.01, 0.3, 0.99, 1.0])

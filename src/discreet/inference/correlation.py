@@ -121,20 +121,24 @@ class CorrelationLaw:
         change = np.minimum(outer.changes[index], 2 * ends)
         return bounded_laplace_scales(numbers["epsilon"], numbers.get("delta", 0.0), change, -ends, ends)
 
+    def accepts(self, value: float, correlation: float, level: float = 0.95) -> bool:
+        """Whether the interval for the released ``value`` holds ``correlation``."""
+        return all(self._outcome(min(max(value, -1.0), 1.0), correlation, 1 - level))
+
     def interval(self, value: float, level: float = 0.95) -> Interval:
         """The correlations that accept the released ``value``."""
         checked = requirements.level(level)
         released = min(max(requirements.finite("value", value), -1.0), 1.0)
-
-        def outcome(correlation: float) -> tuple[bool, bool]:
-            drawn = self.sample(correlation)
-            spread = max(float(np.std(drawn)), 1e-6)
-            below = (1 - checked) * share_below(correlation, (-1.0, 1.0), spread)
-            count = self.draws + 1
-            reached = (1 + np.count_nonzero(drawn <= released)) / count
-            exceeded = (1 + np.count_nonzero(drawn >= released)) / count
-            return bool(reached >= below), bool(exceeded >= 1 - checked - below)
-
-        upper = last_that_holds(lambda theta: outcome(theta)[0], -1.0, 1.0, steps=14)
-        lower = -last_that_holds(lambda theta: outcome(-theta)[1], -1.0, 1.0, steps=14)
+        alpha = 1 - checked
+        upper = last_that_holds(lambda theta: self._outcome(released, theta, alpha)[0], -1.0, 1.0, steps=14)
+        lower = -last_that_holds(lambda theta: self._outcome(released, -theta, alpha)[1], -1.0, 1.0, steps=14)
         return Interval(min(lower, upper), max(lower, upper), checked)
+
+    def _outcome(self, released: float, correlation: float, alpha: float) -> tuple[bool, bool]:
+        """Whether the value is not too low, and not too high, for the correlation."""
+        drawn = self.sample(correlation)
+        spread = max(float(np.std(drawn)), 1e-6)
+        below = alpha * share_below(correlation, (-1.0, 1.0), spread)
+        reached = (1 + np.count_nonzero(drawn <= released)) / (self.draws + 1)
+        exceeded = (1 + np.count_nonzero(drawn >= released)) / (self.draws + 1)
+        return bool(reached >= below), bool(exceeded >= alpha - below)

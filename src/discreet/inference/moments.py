@@ -118,15 +118,25 @@ class VarianceRelease(MomentRelease):
         return self.statistic  # type: ignore[return-value]
 
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, kurtosis: float | None = None
+        self, *, kurtosis: float | None = None, mean: float | None = None
     ) -> GammaVariance:
-        """Gamma law of a sample variance; pass the population's ``kurtosis`` (μ₄/σ⁴) where it is known."""
-        low, high = self._of().bounds
-        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis)
+        """Gamma law of a sample variance.
 
-    def plausible(self, count: int = _VARIANCE_POINTS) -> tuple[float, ...]:
+        Parameters
+        ----------
+        kurtosis
+            The population's μ₄/σ⁴, where it is known.
+        mean
+            Where the population's mean is about, if known: variances of skewed populations vary more. Within one part
+            in n of a bound it counts as that far from it.
+        """
+        low, high = self._of().bounds
+        place = 0.5 if mean is None else min(max((mean - low) / (high - low), 1 / self.n), 1 - 1 / self.n)
+        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis, position=place)
+
+    def plausible(self, count: int = _VARIANCE_POINTS, *, mean: float | None = None) -> tuple[float, ...]:
         """Equally likely values of the population's variance, from the release's confidence distribution."""
-        law = ReleaseLaw(model=self.sampling_model(), mechanism=self.mechanism)
+        law = ReleaseLaw(model=self.sampling_model(mean=mean), mechanism=self.mechanism)
         return tuple(confidence_points(law, self._number(), count).tolist())
 
 
@@ -193,12 +203,12 @@ class MeanRelease(MomentRelease):
         low, high = bounds = self._of().bounds
         if variance is None:
             return BetaMean(n=self.n, bounds=bounds)
+        centre = self.debiased
         if isinstance(variance, VarianceRelease):
-            values: Sequence[float] = variance.plausible()
+            values: Sequence[float] = variance.plausible(mean=centre)
         else:
             given = variance if isinstance(variance, Sequence) else [variance]
             values = [requirements.non_negative("variance", one) for one in given]
-        centre = self.debiased
         largest = (centre - low) * (high - centre)
         shares = [min(1.0, max(value / largest, _LEAST_SHARE)) if largest > 0 else 1.0 for value in values]
         return BetaMean(n=self.n, bounds=bounds, dispersion=tuple(shares))

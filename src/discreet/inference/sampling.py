@@ -182,18 +182,23 @@ class GammaVariance(SamplingModel):
     width
         Width of the bounds of a row.
     kurtosis
-        μ₄/σ⁴ of the population, where it is known. By default that of the symmetric beta law on the bounds with
-        the same variance: 3 where the variance is small against the bounds (normal data), 1.8 for uniform
-        data, 1 where all rows are at the bounds. Strongly skewed data need their own.
+        μ₄/σ⁴ of the population, where it is known. By default that of the beta law on the bounds with the same
+        variance: in the middle 3 where the variance is small against the bounds (normal data), 1.8 for uniform
+        data, 1 where all rows are at the bounds; more where the mean is near a bound.
+    position
+        Where the population's mean lies between the bounds, in (0, 1), if something is known about it.
     """
 
     n: int
     width: float
     largest: float
     kurtosis: float | None = None
+    position: float = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _rows(self.n, 2))
+        requirements.probability("position", self.position)
+        requirements.positive("position", self.position)
         if self.kurtosis is not None and requirements.positive("kurtosis", self.kurtosis) < 1:
             raise InvalidParameter("kurtosis", self.kurtosis, "cannot be below 1", "Pass μ₄/σ⁴, 3 for normal data.")
 
@@ -205,8 +210,10 @@ class GammaVariance(SamplingModel):
     def _kurtosis(self, parameter: float) -> float:
         if self.kurtosis is not None:
             return self.kurtosis
-        share = min(1.0, 4 * parameter / self.width**2)
-        return 3 - 6 * share / (1 + 2 * share)
+        room = self.position * (1 - self.position)
+        share = min(1.0, parameter / (room * self.width**2))
+        lean = (1 - 2 * self.position) ** 2 / room
+        return 3 + 6 * share * (lean - 1 - share) / ((1 + share) * (1 + 2 * share))
 
     def variance(self, parameter: float) -> float:
         """σ⁴(2/(n − 1) + (κ − 3)/n)."""

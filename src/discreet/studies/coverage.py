@@ -174,6 +174,18 @@ def _accepted(mechanism: Mechanism, n: int, place: float, values: Array, shares:
     return covered
 
 
+def _plausible(first: Any, variances: Array, centre: Array) -> Array:
+    """As `VarianceRelease.plausible`, for many values at once: means of about the same size share a model."""
+    levels = np.geomspace(1 / first.n, 0.5, 30)
+    sizes = np.clip(np.minimum(centre, 1 - centre), levels[0], 0.5)
+    group = np.rint(np.interp(np.log(sizes), np.log(levels), np.arange(levels.size)))
+    points = np.empty((variances.size, 12))
+    for one in np.unique(group):
+        law = ReleaseLaw(model=first.sampling_model(mean=float(levels[int(one)])), mechanism=first.mechanism)
+        points[group == one] = confidence_points(law, variances[group == one], 12)
+    return points
+
+
 def mean(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """Beta samples; half of ε for the mean and half for the variance, which the interval needs.
 
@@ -186,10 +198,9 @@ def mean(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     spreads = _releases(parameters, Variance(bounds=(0, 1), n=n), rows.var(axis=1, ddof=1), rng)
     values = np.array([average.value for average in averages])
     variances = np.array([spread.value for spread in spreads])
-    spread_law = ReleaseLaw(model=spreads[0].sampling_model(), mechanism=spreads[0].mechanism)
     centre = _debiased(averages[0].mechanism, values)
     largest = np.maximum(centre * (1 - centre), 1e-300)
-    shares = np.clip(confidence_points(spread_law, variances, 12) / largest[:, None], 1e-6, 1.0)
+    shares = np.clip(_plausible(spreads[0], variances, centre) / largest[:, None], 1e-6, 1.0)
     covered = _accepted(averages[0].mechanism, n, place, values, shares)
     widths, agree = [], 0
     for average, spread, hit in zip(averages[:SHOWN_WIDTHS], spreads, covered, strict=False):
