@@ -62,7 +62,9 @@ def test_facts_are_plain_data_and_complete(facts):
         assert one["estimate"] <= one["noise"]["high"] <= one["population"]["high"]
     assert facts["privacy"]["spent"]["epsilon"] == 7.0
     assert any("user" in said for said in facts["assumptions"])
-    assert re.fullmatch(rf"A [\d.,]+; {re.escape(EVIL)} [\d.,]+", facts["releases"][2]["spread"])
+    assert re.fullmatch(
+        rf"A [^;]+, noise\); {re.escape(EVIL)} [\d.,]+ \([\d.,]+ to [\d.,]+, noise\)", facts["releases"][2]["spread"]
+    )
     assert [one["spread"] for one in facts["releases"] if one["name"] != "spend"] == [None] * 6
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -176,7 +177,10 @@ def _spread(answer: Answered) -> str | None:
         told = [f"{label} {spread}" for label, spread in found if spread is not None]
         return "; ".join(told) or None
     if isinstance(answer, MeanAndVarianceRelease):
-        return f"{float(f'{answer.standard_deviation:.3g}'):,g}"
+        noise = answer.variance_interval()
+        found = (answer.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
+        value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in found)
+        return f"{value} ({low} to {high}, noise)"
     return None
 
 
