@@ -17,7 +17,6 @@ from discreet.clustering.spread import spread_centres
 from discreet.display import Facts
 from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee, PureDP
-from discreet.inference.noise_sum import NormalPlusLaplace
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.noise.law import generator
@@ -88,6 +87,8 @@ class LloydPlan(Result):
     @property
     def expected_error(self) -> float | None:
         """95 % of the errors of a centre's coordinate stay below this."""
+        from discreet.inference.noise_sum import NormalPlusLaplace
+
         if self.cluster_error is None:
             return None
         weights = np.array([self.sum_scale, _TYPICAL_OFFSET * self.count_scale])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from discreet import requirements
 from discreet.guarantees import Guarantee
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["GaussianThreshold"]
 
 Array = NDArray[np.float64]
-_SHOWN = 0.95
+_REACH = NormalDist().inv_cdf(0.95)
+"""How far above the threshold a group must be to be shown with probability 95 %, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +65,14 @@ class GaussianThreshold(GroupSelection):
     @classmethod
     def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> Self:
         """Noise and threshold that show the smallest groups with probability 95 % at this guarantee."""
+        from scipy.optimize import minimize_scalar
+
         target, groups = selecting_guarantee(guarantee), changed_groups(sensitivity)
         least = gaussian_scale(target, Sensitivity(l2=root_up(Fraction(groups))))
 
         def shown(log_excess: float) -> float:
             scale = least * (1 + math.exp(log_excess))
-            return _threshold(scale, groups, target.epsilon, target.delta) + float(ndtri(_SHOWN)) * scale
+            return _threshold(scale, groups, target.epsilon, target.delta) + _REACH * scale
 
         best = minimize_scalar(shown, bounds=(-12.0, 1.0), method="bounded", options={"xatol": 1e-3})
         scale = least * (1 + math.exp(float(best.x)))
@@ -85,6 +87,8 @@ class GaussianThreshold(GroupSelection):
         return math.ceil(self.threshold / grid) * grid, grid
 
     def chance(self, sizes: ArrayLike) -> Array:
+        from scipy.special import ndtr
+
         bar, grid = self._bar()
         return np.asarray(ndtr((np.asarray(sizes, dtype=float) - bar - grid / 2) / self.scale))
 
@@ -100,6 +104,8 @@ class GaussianThreshold(GroupSelection):
 
 def _threshold(scale: float, groups: int, epsilon: float, delta: float) -> float:
     """The least threshold that the theorem allows, in floating point; infinity where the noise is too small."""
+    from scipy.special import log_ndtr, ndtri
+
     new = np.arange(1, groups + 1)
     moved = np.sqrt(groups - new[:-1]) / scale
     above, below = log_ndtr(moved / 2 - epsilon / moved), epsilon + log_ndtr(-moved / 2 - epsilon / moved)
