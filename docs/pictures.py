@@ -55,10 +55,11 @@ def intervals(rows: list[dict[str, Any]], truth: float) -> Any:
     data = alt.InlineData(values=rows)
     y = alt.Y(field="guarantee", type="nominal", title=None, sort=None, axis=alt.Axis(labelFontSize=13))
     scale = alt.Scale(zero=False, nice=False, padding=10)
-    title = f"mean age of {ROWS:,} people: estimate with 95 % intervals"
+    title = f"mean age of {ROWS:,} people, with 95 % intervals"
 
     def x(field: str) -> alt.X:
-        return alt.X(field=field, type="quantitative", title=title, scale=scale)
+        axis = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=6)
+        return alt.X(field=field, type="quantitative", title=title, scale=scale, axis=axis)
 
     base = alt.Chart(data)
     wide = base.mark_rule(color=BOTH, strokeWidth=3).encode(y=y, x=x("wide_low"), x2=alt.X2(field="wide_high"))
@@ -66,7 +67,7 @@ def intervals(rows: list[dict[str, Any]], truth: float) -> Any:
     dot = base.mark_point(color=INK, filled=True, size=70, opacity=1).encode(y=y, x=x("estimate"))
     line = alt.Chart(alt.InlineData(values=[{"truth": truth, "words": "the rows' own mean (private)"}]))
     rule = line.mark_rule(color=INK, strokeDash=[4, 4]).encode(x=x("truth"))
-    words = line.mark_text(align="left", dx=5, y=-6, color=INK, fontSize=11)
+    words = line.mark_text(align="left", dx=5, y=-6, color=INK, fontSize=12)
     return alt.layer(
         wide,
         thick.encode(y=y, x=x("low"), x2=alt.X2(field="high")),
@@ -74,11 +75,15 @@ def intervals(rows: list[dict[str, Any]], truth: float) -> Any:
         rule,
         words.encode(x=x("truth"), text=alt.Text(field="words", type="nominal")),
     ).properties(
-        width=600,
-        height=150,
+        width=330,  # a phone shows it as it is, a desk larger
+        height=140,
         background="white",
         title=alt.TitleParams(
-            ["Thick blue: what the noise hides. Thin amber: noise and sampling together."], fontSize=12, anchor="start"
+            ["Thick blue: what the noise hides.", "Thin amber: noise and sampling together."],
+            fontSize=12,
+            fontWeight="normal",
+            anchor="start",
+            offset=8,
         ),
     )
 
