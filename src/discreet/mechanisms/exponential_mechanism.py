@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.mechanisms.selection import Selection, exact_scores, whole_gaps
+from discreet.mechanisms.selection import WeighedSelection, exact_scores, whole_gaps
 from discreet.noise.choice import choose
 from discreet.noise.law import Truth, float_truth, generator
 from discreet.profiles.selection import RangeProfile
@@ -21,7 +20,7 @@ __all__ = ["ExponentialMechanism"]
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism(Selection):
+class ExponentialMechanism(WeighedSelection):
     """Choose candidate i with probability proportional to exp(factor · score_i).
 
     Parameters
@@ -45,21 +44,7 @@ class ExponentialMechanism(Selection):
     (1.0, [0.09, 0.2447, 0.6652])
     """
 
-    factor: float
-    monotone: bool = False
     name: ClassVar[str] = "exponential"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factor", requirements.positive("factor", self.factor))
-        requirements.instance("monotone", self.monotone, bool, "monotone=True or False")
-
-    @classmethod
-    def _from_strength(cls, strength: float, monotone: bool) -> Self:
-        return cls(strength, monotone)
-
-    def span(self, sensitivity: Sensitivity) -> Fraction:
-        """factor × the distance that scores can move apart."""
-        return Fraction(self.factor) * self._spread(sensitivity)
 
     def profile(self, sensitivity: Sensitivity) -> RangeProfile:
         """Bounded range."""
@@ -88,11 +73,6 @@ class ExponentialMechanism(Selection):
         common = math.lcm(*(gap.denominator for gap in gaps))
         whole = [int(gap * common) for gap in gaps]
         return _choose_whole(whole, Fraction(self.factor) / common)
-
-    def score_loss(self, candidates: int, level: float = 0.95) -> float:
-        """ln(k / (1 − level)) / factor (mcsherry2007)."""
-        count = requirements.positive_integer("candidates", candidates)
-        return math.log(max(count - 1, 1) / (1 - requirements.level(level))) / self.factor
 
 
 def _choose_whole(gaps: list[int], factor: Fraction) -> int:

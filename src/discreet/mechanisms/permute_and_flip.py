@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
 from discreet.guarantees import PureDP
-from discreet.mechanisms.selection import Selection, exact_scores, whole_gaps
+from discreet.mechanisms.selection import WeighedSelection, exact_scores, whole_gaps
 from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.events import exact_events
 from discreet.noise.law import Truth, float_truth, generator
@@ -24,6 +22,9 @@ __all__ = ["PermuteAndFlip", "flip_probabilities"]
 
 _NODES = 400
 """Gauss–Legendre nodes; exact for up to 800 candidates, and beyond that far below rounding error."""
+
+_NOWHERE = np.uint64(2**64 - 1)
+"""Behind every place."""
 
 
 def flip_probabilities(chances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -41,7 +42,7 @@ def flip_probabilities(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(Selection):
+class PermuteAndFlip(WeighedSelection):
     """Go through the candidates in random order and stop at i with probability exp(factor · (score_i − best)).
 
     Its output has the law of report noisy max with exponential noise of scale 1/factor.
@@ -66,21 +67,7 @@ class PermuteAndFlip(Selection):
     [0.0594, 0.1756, 0.765]
     """
 
-    factor: float
-    monotone: bool = False
     name: ClassVar[str] = "permute_and_flip"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "factor", requirements.positive("factor", self.factor))
-        requirements.instance("monotone", self.monotone, bool, "monotone=True or False")
-
-    @classmethod
-    def _from_strength(cls, strength: float, monotone: bool) -> Self:
-        return cls(strength, monotone)
-
-    def span(self, sensitivity: Sensitivity) -> Fraction:
-        """factor × the distance that scores can move apart."""
-        return Fraction(self.factor) * self._spread(sensitivity)
 
     def profile(self, sensitivity: Sensitivity) -> ImpliedProfile:
         """What ε-DP implies."""
@@ -92,17 +79,17 @@ class PermuteAndFlip(Selection):
         return flip_probabilities(np.exp(self.factor * (values - values.max())))
 
     def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
-        """One choice: every coin is flipped, so the time taken does not tell which candidate won."""
+        """One choice: every coin is flipped and every place looked at, so that the time does not tell who won."""
         values = float_truth(scores)
         if rng is not None:
             source = generator(rng)
             heads = source.random(values.size) < np.exp(self.factor * (values - values.max()))
-            order = source.permutation(values.size)
+            places = source.permutation(values.size).astype(np.uint64)
         else:
             behind = whole_gaps(scores)
             heads = self._coins(exact_scores(scores)) if behind is None else self._whole_coins(behind)
-            order = _permutation(values.size)
-        return int(order[np.argmax(heads[order])])
+            places = _places(values.size)
+        return int(np.argmin(np.where(heads, places, _NOWHERE)))
 
     def _coins(self, scores: list[Fraction]) -> NDArray[np.bool_]:
         best, factor = max(scores), Fraction(self.factor)
@@ -116,15 +103,10 @@ class PermuteAndFlip(Selection):
         chances = np.exp(self.factor * behind)
         return exact_events(chances, 2.0**-43, lambda index: ball(factor * int(behind[index])).exp())
 
-    def score_loss(self, candidates: int, level: float = 0.95) -> float:
-        """ln(k / (1 − level)) / factor: the exponential mechanism's bound, which it never exceeds."""
-        count = requirements.positive_integer("candidates", candidates)
-        return math.log(max(count - 1, 1) / (1 - requirements.level(level))) / self.factor
 
-
-def _permutation(count: int) -> NDArray[np.intp]:
-    """A uniformly random order, from secure words; equal words are drawn again."""
+def _places(count: int) -> NDArray[np.uint64]:
+    """Places in a uniformly random order, as secure words; equal words are drawn again."""
     while True:
         words = SYSTEM_ENTROPY.words(count)
-        if np.unique(words).size == count:
-            return np.argsort(words)
+        if np.unique(words).size == count and words.max() < _NOWHERE:
+            return words

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +23,7 @@ from discreet.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from discreet.releases import Exact
 
-__all__ = ["Selection", "exact_scores", "largest_move", "moves_one_way", "whole_gaps"]
+__all__ = ["Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way", "whole_gaps"]
 
 Array = NDArray[np.float64]
 
@@ -140,6 +141,39 @@ class Selection(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class WeighedSelection(Selection):
+    """A selection that weighs candidates by exp(factor · score): what they share beyond how they choose.
+
+    Parameters
+    ----------
+    factor
+        Inverse temperature.
+    monotone
+        Whether all scores move in the same direction between neighbours.
+    """
+
+    factor: float
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", requirements.positive("factor", self.factor))
+        requirements.instance("monotone", self.monotone, bool, "monotone=True or False")
+
+    @classmethod
+    def _from_strength(cls, strength: float, monotone: bool) -> Self:
+        return cls(strength, monotone)
+
+    def span(self, sensitivity: Sensitivity) -> Fraction:
+        """factor × the distance that scores can move apart."""
+        return Fraction(self.factor) * self._spread(sensitivity)
+
+    def score_loss(self, candidates: int, level: float = 0.95) -> float:
+        """ln(k / (1 − level)) / factor (mcsherry2007); permute-and-flip never exceeds it (mckenna2020)."""
+        count = requirements.positive_integer("candidates", candidates)
+        return math.log(max(count - 1, 1) / (1 - requirements.level(level))) / self.factor
 
 
 def _strongest(

@@ -10,16 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.noise.law import Floats, Law, Truth
-from discreet.noise.laws import LaplaceLaw
+from discreet.noise.law import Floats, Law, Truth, plain
+from discreet.noise.laws import LaplaceLaw, first_moment
 
 __all__ = ["ClampedLaplaceLaw"]
 
 Array = NDArray[np.float64]
-
-
-def _plain(values: ArrayLike) -> Floats:
-    return float(values) if np.ndim(values) == 0 else np.asarray(values, dtype=float)  # type: ignore[arg-type]
 
 
 class ClampedLaplaceLaw(Law):
@@ -83,7 +79,7 @@ class ClampedLaplaceLaw(Law):
     @property
     def support(self) -> tuple[Floats, Floats]:
         """The bounds."""
-        return _plain(np.broadcast_to(self.lower, self._shape)), _plain(np.broadcast_to(self.upper, self._shape))
+        return plain(np.broadcast_to(self.lower, self._shape)), plain(np.broadcast_to(self.upper, self._shape))
 
     @property
     def _sides(self) -> tuple[Array, Array]:
@@ -94,12 +90,12 @@ class ClampedLaplaceLaw(Law):
     def masses(self) -> tuple[Floats, Floats]:
         """Probability of each end: exp(−distance/b)/2 (liu2019 (5), whose mass at the upper end is misprinted)."""
         left, right = self._sides
-        return _plain(np.exp(-left) / 2), _plain(np.exp(-right) / 2)
+        return plain(np.exp(-left) / 2), plain(np.exp(-right) / 2)
 
     @property
     def mean(self) -> Floats:
         """Truth plus bias (liu2019 (7), (9), (10))."""
-        return _plain(np.clip(self.location + self.bias, self.lower, self.upper))
+        return plain(np.clip(self.location + self.bias, self.lower, self.upper))
 
     @property
     def bias(self) -> Floats:
@@ -109,34 +105,34 @@ class ClampedLaplaceLaw(Law):
         with np.errstate(invalid="ignore"):
             gap = np.where(np.isinf(left) & np.isinf(right), 0.0, np.abs(right - left))
         size = self.scale / 2 * np.exp(-near) * -np.expm1(-gap)
-        return _plain(np.where(left <= right, size, -size))
+        return plain(np.where(left <= right, size, -size))
 
     @property
     def mse(self) -> Floats:
         """E(output − truth)² = b²·(2 − (1 + left)·e^{−left} − (1 + right)·e^{−right}) ≤ 2b²."""
         left, right = self._sides
-        return _plain(self.scale**2 * (_first_moment(left) + _first_moment(right)))
+        return plain(self.scale**2 * (first_moment(left) + first_moment(right)))
 
     @property
     def variance(self) -> Floats:
         """Mean squared error minus squared bias."""
-        return _plain(np.asarray(self.mse) - np.square(self.bias))
+        return plain(np.asarray(self.mse) - np.square(self.bias))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density strictly between the bounds; the ends carry `masses` instead."""
         points = np.asarray(x, dtype=float)
         inside = (points > self.lower) & (points < self.upper)
-        return _plain(np.where(inside, self._noise.pdf(points), 0.0))
+        return plain(np.where(inside, self._noise.pdf(points), 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function; it jumps at the bounds."""
         points = np.asarray(x, dtype=float)
         inner = np.asarray(self._noise.cdf(points))
-        return _plain(np.where(points < self.lower, 0.0, np.where(points >= self.upper, 1.0, inner)))
+        return plain(np.where(points < self.lower, 0.0, np.where(points >= self.upper, 1.0, inner)))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
-        return _plain(np.clip(np.asarray(self._noise.quantile(q)), self.lower, self.upper))
+        return plain(np.clip(np.asarray(self._noise.quantile(q)), self.lower, self.upper))
 
     def sample(
         self,
@@ -149,11 +145,4 @@ class ClampedLaplaceLaw(Law):
         front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
         extra = self._shape[: len(self._shape) - len(self._noise.shape)]
         draws = self._noise.sample((*front, *extra) or None, rng=rng, entropy=entropy)
-        return _plain(np.clip(draws, self.lower, self.upper))
-
-
-def _first_moment(t: Array) -> Array:
-    """∫₀ᵗ z·e⁻ᶻ dz = 1 − (1 + t)·e⁻ᵗ, as an incomplete gamma function: accurate for small and large t."""
-    from scipy.special import gammainc
-
-    return np.asarray(gammainc(2.0, t))
+        return plain(np.clip(draws, self.lower, self.upper))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.noise.law import Floats, Law, generator
+from discreet.noise.law import Floats, Law, generator, plain
 
 __all__ = ["ChoiceLaw"]
 
@@ -73,18 +73,18 @@ class ChoiceLaw(Law):
         """Probability of each position; 0 for what is none."""
         points = np.asarray(x, dtype=float)
         known = (points == np.floor(points)) & (points >= 0) & (points < self.probabilities.size)
-        return _plain(np.where(known, self.probabilities[np.where(known, points, 0).astype(int)], 0.0))
+        return plain(np.where(known, self.probabilities[np.where(known, points, 0).astype(int)], 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Probability of a position of at most ``x``."""
         sums = np.concatenate([[0.0], np.cumsum(self.probabilities)])
-        return _plain(sums[np.clip(np.floor(np.asarray(x, dtype=float)) + 1, 0, self.probabilities.size).astype(int)])
+        return plain(sums[np.clip(np.floor(np.asarray(x, dtype=float)) + 1, 0, self.probabilities.size).astype(int)])
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Smallest position with that much probability up to it."""
         sums = np.cumsum(self.probabilities)
         positions = np.searchsorted(sums, np.asarray(q, dtype=float) * (1 - 2.0**-50))
-        return _plain(np.minimum(positions, sums.size - 1).astype(float))
+        return plain(np.minimum(positions, sums.size - 1).astype(float))
 
     def sample(self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None) -> Any:
         """Positions, as integers."""
@@ -94,7 +94,3 @@ class ChoiceLaw(Law):
         else:
             draws = generator(rng).choice(self.probabilities.size, size=count, p=self.probabilities)
         return int(draws[0]) if size is None else draws.reshape(size)
-
-
-def _plain(values: Any) -> Floats:
-    return float(values) if np.ndim(values) == 0 else np.asarray(values)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidParameter, WrongType
 
-__all__ = ["Floats", "Law", "Truth", "float_truth", "generator"]
+__all__ = ["Floats", "Law", "Truth", "float_truth", "generator", "plain"]
 
 Floats = float | NDArray[np.float64]
 Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
@@ -30,6 +30,11 @@ def float_truth(truth: Truth) -> NDArray[np.float64]:
     if not np.all(np.isfinite(array)):
         raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")
     return array
+
+
+def plain(values: Any) -> Floats:
+    """A float for a single number, otherwise an array."""
+    return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
 def generator(rng: Any) -> np.random.Generator:

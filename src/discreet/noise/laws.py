@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import gammainc, ndtr, ndtri
 
 from discreet.errors import InvalidParameter, WrongType
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
@@ -24,7 +23,7 @@ from discreet.noise.families import (
     LaplaceFamily,
     TruncatedLaplaceFamily,
 )
-from discreet.noise.law import Floats, Law, Truth, generator
+from discreet.noise.law import Floats, Law, Truth, generator, plain
 from discreet.noise.location import Location, default_grid, power_of_two
 
 __all__ = ["ExponentialLaw", "GaussianLaw", "GumbelLaw", "LaplaceLaw", "TruncatedLaplaceLaw"]
@@ -40,10 +39,6 @@ def _positive_array(name: str, values: ArrayLike) -> Array:
     if not np.all(np.isfinite(array) & (array > 0)):
         raise InvalidParameter(name, values, "must be finite and positive everywhere", f"Pass {name} > 0.")
     return array
-
-
-def _plain(values: Any) -> Floats:
-    return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
 def _probabilities(q: ArrayLike) -> Array:
@@ -96,7 +91,7 @@ class LocationLaw(Law):
     @property
     def bias(self) -> Floats:
         """Expected output minus truth."""
-        return _plain(self.mean - self.location)
+        return plain(self.mean - self.location)
 
     def _standardised(self, x: ArrayLike) -> Array:
         return np.asarray((np.asarray(x, dtype=float) - self.location) / self.scale)
@@ -121,11 +116,11 @@ class LocationLaw(Law):
         shape = (*front, *self._shape)
         if rng is not None:
             draws = self._simulate(shape, generator(rng))
-            return _plain(np.floor(draws / self.grid + 0.5) * self.grid)
+            return plain(np.floor(draws / self.grid + 0.5) * self.grid)
         scale, grid = (_flat(values, shape) for values in (self.scale, self.grid))
         location = self._location.broadcast(shape)
         draws = exact_draws(self._family(location, scale, grid, shape), location, grid, entropy)
-        return _plain(draws.reshape(shape))
+        return plain(draws.reshape(shape))
 
 
 def _flat(values: Array, shape: tuple[int, ...]) -> Array:
@@ -146,29 +141,29 @@ class LaplaceLaw(LocationLaw):
     @property
     def mean(self) -> Floats:
         """The truth."""
-        return _plain(np.broadcast_to(self.location, self._shape))
+        return plain(np.broadcast_to(self.location, self._shape))
 
     @property
     def variance(self) -> Floats:
         """2·b²."""
-        return _plain(np.broadcast_to(2 * self.scale**2, self._shape))
+        return plain(np.broadcast_to(2 * self.scale**2, self._shape))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density."""
-        return _plain(np.exp(-np.abs(self._standardised(x))) / (2 * self.scale))
+        return plain(np.exp(-np.abs(self._standardised(x))) / (2 * self.scale))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
         z = self._standardised(x)
         half = np.exp(-np.abs(z)) / 2
-        return _plain(np.where(z < 0, half, 1 - half))
+        return plain(np.where(z < 0, half, 1 - half))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
         p = _probabilities(q)
         with np.errstate(divide="ignore"):
             z = np.where(p < 0.5, np.log(2 * p), -np.log(2 * (1 - p)))
-        return _plain(self.location + self.scale * z)
+        return plain(self.location + self.scale * z)
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         return LaplaceFamily(scale, scale / grid)
@@ -190,25 +185,25 @@ class GaussianLaw(LocationLaw):
     @property
     def mean(self) -> Floats:
         """The truth."""
-        return _plain(np.broadcast_to(self.location, self._shape))
+        return plain(np.broadcast_to(self.location, self._shape))
 
     @property
     def variance(self) -> Floats:
         """σ²."""
-        return _plain(np.broadcast_to(self.scale**2, self._shape))
+        return plain(np.broadcast_to(self.scale**2, self._shape))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density."""
         z = self._standardised(x)
-        return _plain(np.exp(-z * z / 2) / (math.sqrt(2 * math.pi) * self.scale))
+        return plain(np.exp(-z * z / 2) / (math.sqrt(2 * math.pi) * self.scale))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
-        return _plain(ndtr(self._standardised(x)))
+        return plain(ndtr(self._standardised(x)))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
-        return _plain(self.location + self.scale * ndtri(_probabilities(q)))
+        return plain(self.location + self.scale * ndtri(_probabilities(q)))
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         return GaussianFamily(scale, scale / grid)
@@ -223,31 +218,31 @@ class ExponentialLaw(LocationLaw):
     @property
     def support(self) -> tuple[Floats, Floats]:
         """From the truth upwards."""
-        return _plain(np.broadcast_to(self.location, self._shape)), math.inf
+        return plain(np.broadcast_to(self.location, self._shape)), math.inf
 
     @property
     def mean(self) -> Floats:
         """Truth plus b."""
-        return _plain(self.location + self.scale)
+        return plain(self.location + self.scale)
 
     @property
     def variance(self) -> Floats:
         """b²."""
-        return _plain(np.broadcast_to(self.scale**2, self._shape))
+        return plain(np.broadcast_to(self.scale**2, self._shape))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density."""
         z = self._standardised(x)
-        return _plain(np.where(z < 0, 0.0, np.exp(-np.maximum(z, 0)) / self.scale))
+        return plain(np.where(z < 0, 0.0, np.exp(-np.maximum(z, 0)) / self.scale))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
-        return _plain(-np.expm1(-np.maximum(self._standardised(x), 0)))
+        return plain(-np.expm1(-np.maximum(self._standardised(x), 0)))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
         with np.errstate(divide="ignore"):
-            return _plain(self.location - self.scale * np.log1p(-_probabilities(q)))
+            return plain(self.location - self.scale * np.log1p(-_probabilities(q)))
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         return ExponentialFamily(scale, scale / grid)
@@ -262,28 +257,28 @@ class GumbelLaw(LocationLaw):
     @property
     def mean(self) -> Floats:
         """Truth plus b times Euler's constant."""
-        return _plain(self.location + np.euler_gamma * self.scale)
+        return plain(self.location + np.euler_gamma * self.scale)
 
     @property
     def variance(self) -> Floats:
         """π²·b²/6."""
-        return _plain(np.broadcast_to(math.pi**2 / 6 * self.scale**2, self._shape))
+        return plain(np.broadcast_to(math.pi**2 / 6 * self.scale**2, self._shape))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density."""
         z = self._standardised(x)
         with np.errstate(over="ignore"):
-            return _plain(np.exp(-z - np.exp(-z)) / self.scale)
+            return plain(np.exp(-z - np.exp(-z)) / self.scale)
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
         with np.errstate(over="ignore"):
-            return _plain(np.exp(-np.exp(-self._standardised(x))))
+            return plain(np.exp(-np.exp(-self._standardised(x))))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
         with np.errstate(divide="ignore"):
-            return _plain(self.location - self.scale * np.log(-np.log(_probabilities(q))))
+            return plain(self.location - self.scale * np.log(-np.log(_probabilities(q))))
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         return GumbelFamily(scale, scale / grid)
@@ -327,7 +322,7 @@ class TruncatedLaplaceLaw(LocationLaw):
     @property
     def support(self) -> tuple[Floats, Floats]:
         """The bounds."""
-        return _plain(np.broadcast_to(self.lower, self._shape)), _plain(np.broadcast_to(self.upper, self._shape))
+        return plain(np.broadcast_to(self.lower, self._shape)), plain(np.broadcast_to(self.upper, self._shape))
 
     @property
     def _sides(self) -> tuple[Array, Array]:
@@ -343,28 +338,28 @@ class TruncatedLaplaceLaw(LocationLaw):
     @property
     def mean(self) -> Floats:
         """liu2019 (6), in a form that does not cancel."""
-        return _plain(self.location + self.bias)
+        return plain(self.location + self.bias)
 
     @property
     def bias(self) -> Floats:
         """Expected output minus truth: positive left of the middle, negative right of it."""
         left, right = self._sides
         mass = sum(self._mass)
-        return _plain(self.scale * (_first_moment(right) - _first_moment(left)) / mass)
+        return plain(self.scale * (first_moment(right) - first_moment(left)) / mass)
 
     @property
     def variance(self) -> Floats:
         """Second moment around the truth minus squared bias."""
         left, right = self._sides
         second = self.scale**2 * (_second_moment(left) + _second_moment(right)) / sum(self._mass)
-        return _plain(second - np.square(self.bias))
+        return plain(second - np.square(self.bias))
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density."""
         points = np.asarray(x, dtype=float)
         inside = (points >= self.lower) & (points <= self.upper)
         density = np.exp(-np.abs(self._standardised(points))) / (self.scale * sum(self._mass))
-        return _plain(np.where(inside, density, 0.0))
+        return plain(np.where(inside, density, 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
@@ -373,7 +368,7 @@ class TruncatedLaplaceLaw(LocationLaw):
         # exp(z) − exp(−left), without cancellation where the domain is short beside the scale.
         up_to = np.minimum(z, 0) + self._sides[0]
         below = np.exp(np.minimum(z, 0)) * -np.expm1(-up_to)
-        return _plain(np.where(z < 0, below, left - np.expm1(-np.maximum(z, 0))) / (left + right))
+        return plain(np.where(z < 0, below, left - np.expm1(-np.maximum(z, 0))) / (left + right))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
@@ -381,7 +376,7 @@ class TruncatedLaplaceLaw(LocationLaw):
         signed = _probabilities(q) * (left + right) - left
         with np.errstate(divide="ignore"):
             noise = -np.sign(signed) * np.log1p(-np.abs(signed))
-        return _plain(np.clip(self.location + self.scale * noise, self.lower, self.upper))
+        return plain(np.clip(self.location + self.scale * noise, self.lower, self.upper))
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         lower, upper = (_flat(bound, shape) for bound in (self.lower, self.upper))
@@ -399,7 +394,7 @@ class TruncatedLaplaceLaw(LocationLaw):
     ) -> Floats:
         """Draw outputs; a bound that is not on the grid stays a bound."""
         draws = np.asarray(super().sample(size, rng=rng, entropy=entropy))
-        return _plain(draws if self._on_grid() else np.clip(draws, self.lower, self.upper, out=draws))
+        return plain(draws if self._on_grid() else np.clip(draws, self.lower, self.upper, out=draws))
 
     def _on_grid(self) -> bool:
         """Whether both bounds are grid points, which rounding cannot pass; not asked for arrays of bounds."""
@@ -409,19 +404,11 @@ class TruncatedLaplaceLaw(LocationLaw):
         return bool(np.all(np.isinf(cells) | (cells == np.floor(cells))))
 
 
-def _first_moment(t: Array) -> Array:
-    """∫₀ᵗ z·e⁻ᶻ dz = 1 − (1 + t)·e⁻ᵗ, by its series where that would cancel."""
-    small = np.minimum(t, 1.0)
-    series = sum((-1) ** k * small ** (k + 2) / (math.factorial(k) * (k + 2)) for k in range(18))
-    with np.errstate(invalid="ignore"):
-        closed = np.where(np.isinf(t), 1.0, 1 - (1 + t) * np.exp(-t))
-    return np.where(t < 1.0, series, closed)
+def first_moment(t: Array) -> Array:
+    """∫₀ᵗ z·e⁻ᶻ dz = 1 − (1 + t)·e⁻ᵗ, as an incomplete gamma function: accurate for small and large t."""
+    return np.asarray(gammainc(2.0, t))
 
 
 def _second_moment(t: Array) -> Array:
-    """∫₀ᵗ z²·e⁻ᶻ dz = 2 − (2 + 2t + t²)·e⁻ᵗ, by its series where that would cancel."""
-    small = np.minimum(t, 1.0)
-    series = sum((-1) ** k * small ** (k + 3) / (math.factorial(k) * (k + 3)) for k in range(18))
-    with np.errstate(invalid="ignore"):
-        closed = np.where(np.isinf(t), 2.0, 2 - (2 + 2 * t + t * t) * np.exp(-t))
-    return np.where(t < 1.0, series, closed)
+    """∫₀ᵗ z²·e⁻ᶻ dz = 2 − (2 + 2t + t²)·e⁻ᵗ, likewise."""
+    return np.asarray(2 * gammainc(3.0, t))
