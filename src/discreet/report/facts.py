@@ -178,8 +178,8 @@ def _spread(answer: Answered) -> str | None:
         return "; ".join(told) or None
     if isinstance(answer, MeanAndVarianceRelease):
         noise = answer.variance_interval()
-        found = (answer.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
-        value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in found)
+        three = (answer.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
+        value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in three)
         return f"{value} ({low} to {high}, noise)"
     return None
 
