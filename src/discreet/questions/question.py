@@ -195,7 +195,7 @@ def additive(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
     if guarantee.delta == 0:
         return Laplace.calibrate(guarantee, sensitivity)
     gaussian = Gaussian.calibrate(guarantee, sensitivity)
-    if sensitivity.l1 > _SPREAD_OUT * sensitivity.l2:
+    if sensitivity.l1 is None or sensitivity.l1 > _SPREAD_OUT * sensitivity.require_l2():
         return gaussian
     laplace = Laplace.calibrate(guarantee, sensitivity)
     return laplace if math.sqrt(2) * laplace.scale <= gaussian.scale else gaussian
