@@ -179,9 +179,9 @@ def panels(drawn: Any, rows: Sequence[dict[str, Any]], column: str | None, row: 
     else:
         drawn = drawn.properties(data=data)
     letters = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 0}
-    drawn = drawn.properties(padding=4).configure_axis(**letters).configure_legend(orient="bottom", **letters)
     # The caption tells what is drawn; a label on every mark would make the file several times as large.
-    return drawn.configure(aria=False)
+    drawn = drawn.properties(padding=4).configure(aria=False)
+    return drawn.configure_axis(**letters).configure_legend(orient="bottom", **letters)
 
 
 def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
