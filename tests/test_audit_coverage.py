@@ -15,9 +15,9 @@ from discreet.audit.hostile_questions import hostile_questions
 from discreet.audit.pipeline import audit_pipeline
 from discreet.comparing.compare import method_named
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import _REGISTRY as MECHANISMS
+from discreet.mechanisms.mechanism import REGISTRY as MECHANISMS
 from discreet.session import Session
-from discreet.statistics.statistic import _REGISTRY as STATISTICS
+from discreet.statistics.statistic import REGISTRY as STATISTICS
 
 AUDITED = audited_names()
 PIPELINES = {pipeline.name: pipeline for pipeline in pipelines()}
@@ -75,8 +75,8 @@ def test_everything_that_fits():
 
 def test_every_registered_statistic_and_mechanism_was_measured_or_used():
     """By what the ledger recorded, not by what a pipeline says of itself."""
-    own = {name for name, kind in MECHANISMS.items() if kind.__module__.startswith("discreet.")}
-    measured = {name for name, kind in STATISTICS.items() if kind.__module__.startswith("discreet.")}
+    own = {name for name, kind in MECHANISMS.classes().items() if kind.__module__.startswith("discreet.")}
+    measured = {name for name, kind in STATISTICS.classes().items() if kind.__module__.startswith("discreet.")}
     wanted = {*own, *(measured - set(ONLY_INSIDE))}
     for name in PIPELINES:
         wanted -= audit(name).recorded

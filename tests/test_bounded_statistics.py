@@ -34,7 +34,7 @@ from discreet import (
 )
 from discreet.errors import InvalidParameter
 from discreet.grid import Grid, product_total, total
-from discreet.statistics import statistic_from_dict
+from discreet.statistics.statistic import statistic_from_dict
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 

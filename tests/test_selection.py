@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from discreet import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from discreet.errors import InvalidParameter, NoConversion
 from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.mechanisms import mechanism_from_dict
+from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.noise.families import GumbelFamily, LaplaceFamily
 from discreet.noise.race import noisy_argmax
 from discreet.profiles.selection import RangeProfile

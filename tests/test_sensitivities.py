@@ -11,20 +11,15 @@ import numpy as np
 import pytest
 
 from discreet.sensitivity import Neighbours
-from discreet.statistics import (
-    Count,
-    Covariance,
-    CovarianceMatrix,
-    Mean,
-    PooledCovariance,
-    PooledVariance,
-    Proportion,
-    ProportionVector,
-    Sum,
-    SumAndCount,
-    Variance,
-)
 from discreet.statistics.conformance import check_statistic, worst_change
+from discreet.statistics.count import Count
+from discreet.statistics.covariance import Covariance
+from discreet.statistics.covariance_matrix import CovarianceMatrix
+from discreet.statistics.mean import Mean, Proportion
+from discreet.statistics.pooled import PooledCovariance, PooledVariance
+from discreet.statistics.proportion_vector import ProportionVector
+from discreet.statistics.sum import Sum, SumAndCount
+from discreet.statistics.variance import Variance
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 HALF = Fraction(1, 2)

@@ -24,19 +24,17 @@ from discreet.audit.exact import (
 from discreet.audit.group_cases import group_cases
 from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP
-from discreet.mechanisms import (
-    BoundaryInflatedLaplace,
-    BoundedCovariance,
-    BoundedLaplace,
-    BoundedProportions,
-    Clipped,
-    Gaussian,
-    JamesSteinGaussian,
-    Laplace,
-    Mechanism,
-    RankDeficientGaussian,
-    TiedPair,
-)
+from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.clipped import Clipped
+from discreet.mechanisms.covariance import BoundedCovariance
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.james_stein import JamesSteinGaussian
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.proportion_vector import BoundedProportions
+from discreet.mechanisms.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.tied_pair import TiedPair
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["cases"]

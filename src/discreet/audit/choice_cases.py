@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from discreet.audit.case import UNIT, Case, Draw, one_by_one
 from discreet.audit.exact import ExactAudit, audit_choices
 from discreet.guarantees import GaussianDP, Guarantee, PureDP
-from discreet.mechanisms import ExponentialMechanism, PermuteAndFlip, QuantileChoice, ReportNoisyMax
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.noisy_max import ReportNoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.quantile import QuantileChoice
 from discreet.mechanisms.selection import Selection
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity

@@ -17,7 +17,9 @@ from discreet.comparing.compare import compare_means
 from discreet.estimators.naive_bayes import GaussianNaiveBayes
 from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.ledger import Ledger
-from discreet.mechanisms import ExponentialMechanism, Gaussian, Laplace
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance, outlier_scores
 from discreet.profiles.composed import compose_profiles

@@ -12,47 +12,38 @@ from discreet.audit.worlds import row_world
 from discreet.guarantees import GaussianDP, Guarantee, PureDP
 from discreet.inference.multiple_synthesis import MultipleSynthesis
 from discreet.ledger import Ledger
-from discreet.mechanisms import (
-    BoundaryInflatedLaplace,
-    BoundedCovariance,
-    BoundedLaplace,
-    BoundedProportions,
-    Clipped,
-    ExponentialMechanism,
-    Gaussian,
-    JamesSteinGaussian,
-    Laplace,
-    Mechanism,
-    PermuteAndFlip,
-    QuantileChoice,
-    RankDeficientGaussian,
-    ReportNoisyMax,
-    TiedPair,
-)
+from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.clipped import Clipped
+from discreet.mechanisms.covariance import BoundedCovariance
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.james_stein import JamesSteinGaussian
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.noisy_max import ReportNoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.proportion_vector import BoundedProportions
+from discreet.mechanisms.quantile import QuantileChoice
+from discreet.mechanisms.rank_deficient import RankDeficientGaussian
 from discreet.mechanisms.table_choice import best_table_mechanism
+from discreet.mechanisms.tied_pair import TiedPair
 from discreet.releases import Exact, release
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics import (
-    CorrelationMatrix,
-    Count,
-    Covariance,
-    CovarianceMatrix,
-    Mean,
-    PooledCovariance,
-    PooledVariance,
-    Proportion,
-    ProportionVector,
-    StandardDeviation,
-    Sum,
-    SumAndCount,
-    Variance,
-)
+from discreet.statistics.count import Count
+from discreet.statistics.covariance import Covariance
+from discreet.statistics.covariance_matrix import CorrelationMatrix, CovarianceMatrix
+from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.pooled import PooledCovariance, PooledVariance
+from discreet.statistics.proportion_vector import ProportionVector
 from discreet.statistics.quantiles import Quantiles
+from discreet.statistics.sum import Sum, SumAndCount
 from discreet.statistics.tables import ContingencyTable
+from discreet.statistics.variance import StandardDeviation, Variance
 
 __all__ = ["release_pipelines"]
 

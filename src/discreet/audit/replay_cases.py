@@ -15,29 +15,26 @@ from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
 from discreet.clustering.box import Box, cluster_totals
 from discreet.guarantees import PureDP
 from discreet.ledger import Ledger
-from discreet.mechanisms import ExponentialMechanism, Laplace, QuantileChoice
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.quantile import QuantileChoice
 from discreet.releases import Exact, release
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics import (
-    Count,
-    Covariance,
-    CovarianceMatrix,
-    Mean,
-    PooledCovariance,
-    PooledVariance,
-    Proportion,
-    ProportionVector,
-    Sum,
-    SumAndCount,
-    Variance,
-)
+from discreet.statistics.count import Count
+from discreet.statistics.covariance import Covariance
+from discreet.statistics.covariance_matrix import CovarianceMatrix
+from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.pooled import PooledCovariance, PooledVariance
+from discreet.statistics.proportion_vector import ProportionVector
 from discreet.statistics.quantiles import Quantiles
+from discreet.statistics.sum import Sum, SumAndCount
 from discreet.statistics.tables import ContingencyTable
+from discreet.statistics.variance import Variance
 
 __all__ = ["ReplayCase", "replay_cases"]
 

@@ -31,7 +31,8 @@ from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
 from discreet.display import Facts
 from discreet.errors import InvalidParameter
-from discreet.mechanisms import Gaussian, Laplace
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
 from discreet.result import Result
 
 __all__ = ["AuditReport", "Line", "run_audit"]

@@ -12,7 +12,11 @@ import numpy as np
 from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.display import Facts
 from discreet.guarantees import GaussianDP, Guarantee, PureDP
-from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, ExponentialMechanism, Gaussian, Laplace
+from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.choice import choose
 from discreet.result import Result

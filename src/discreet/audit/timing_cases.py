@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from discreet.guarantees import PureDP
-from discreet.mechanisms import (
-    BoundaryInflatedLaplace,
-    BoundedLaplace,
-    ExponentialMechanism,
-    Gaussian,
-    JamesSteinGaussian,
-    Laplace,
-    PermuteAndFlip,
-    RankDeficientGaussian,
-    ReportNoisyMax,
-)
+from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.james_stein import JamesSteinGaussian
+from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.noisy_max import ReportNoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.rank_deficient import RankDeficientGaussian
 from discreet.sensitivity import Sensitivity
 
 __all__ = ["timing_cases"]

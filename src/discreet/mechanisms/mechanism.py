@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.errors import InvalidParameter
 from discreet.guarantees import Guarantee
+from discreet.registry import Registry
 from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mechanism", "mechanism_from_dict"]
 
-_REGISTRY: dict[str, type[Mechanism]] = {}
+REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms")
 
 
 class Mechanism(ABC):
@@ -32,8 +32,7 @@ class Mechanism(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
+        REGISTRY.add(cls)
 
     @classmethod
     @abstractmethod
@@ -96,10 +95,4 @@ class Mechanism(ABC):
 
 def mechanism_from_dict(data: dict[str, Any]) -> Mechanism:
     """Read what `Mechanism.to_dict` wrote; unknown names are refused."""
-    import discreet.mechanisms  # noqa: F401  (fills the registry)
-
-    parameters = dict(data)
-    name = str(parameters.pop("name", None))
-    if name not in _REGISTRY:
-        raise InvalidParameter("mechanism", name, f"must be one of {sorted(_REGISTRY)}", "Check the file.")
-    return _REGISTRY[name](**parameters)
+    return REGISTRY.read(data)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from flint import arb
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.noise.entropy import Words
 from discreet.noise.exact import uniform_ball
@@ -113,7 +113,7 @@ class GaussianFamily:
         """Noise in cells and its error bound."""
         magnitudes, smallest = _magnitudes(words)
         noise = np.multiply(magnitudes, 2.0**-64, dtype=float)
-        ndtri(noise, out=noise)
+        scipy.special.ndtri(noise, out=noise)
         scale = _part(self.scale_in_cells, part)
         noise *= -scale
         smallest = _give_up_below(noise, magnitudes, smallest)

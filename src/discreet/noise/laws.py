@@ -10,8 +10,8 @@ import math
 from abc import abstractmethod
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainc, ndtr, ndtri
 
 from discreet.errors import InvalidParameter, WrongType
 from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
@@ -199,11 +199,11 @@ class GaussianLaw(LocationLaw):
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
-        return plain(ndtr(self._standardised(x)))
+        return plain(scipy.special.ndtr(self._standardised(x)))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """Inverse distribution function."""
-        return plain(self.location + self.scale * ndtri(_probabilities(q)))
+        return plain(self.location + self.scale * scipy.special.ndtri(_probabilities(q)))
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         return GaussianFamily(scale, scale / grid)
@@ -406,9 +406,9 @@ class TruncatedLaplaceLaw(LocationLaw):
 
 def first_moment(t: Array) -> Array:
     """∫₀ᵗ z·e⁻ᶻ dz = 1 − (1 + t)·e⁻ᵗ, as an incomplete gamma function: accurate for small and large t."""
-    return np.asarray(gammainc(2.0, t))
+    return np.asarray(scipy.special.gammainc(2.0, t))
 
 
 def _second_moment(t: Array) -> Array:
     """∫₀ᵗ z²·e⁻ᶻ dz = 2 − (2 + 2t + t²)·e⁻ᵗ, likewise."""
-    return np.asarray(2 * gammainc(3.0, t))
+    return np.asarray(2 * scipy.special.gammainc(3.0, t))

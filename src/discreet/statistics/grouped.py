@@ -36,7 +36,7 @@ class Grouped(Statistic):
 
     Examples
     --------
-    >>> from discreet.statistics import Count
+    >>> from discreet.statistics.count import Count
     >>> Grouped(of=Count(), by={"arm": ("A", "B"), "year": (1, 2)}).labels()
     (('A', 1), ('A', 2), ('B', 1), ('B', 2))
     """

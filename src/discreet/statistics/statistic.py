@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet.errors import InvalidParameter
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.releases import Release
 
 __all__ = ["Statistic", "statistic_from_dict"]
 
-_REGISTRY: dict[str, type[Statistic]] = {}
+REGISTRY: Registry[Statistic] = Registry("statistic", "discreet.statistics")
 
 
 class Statistic(ABC):
@@ -26,8 +26,7 @@ class Statistic(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "name" in cls.__dict__:
-            _REGISTRY[cls.name] = cls
+        REGISTRY.add(cls)
 
     @classmethod
     def release_type(cls) -> type[Release]:
@@ -47,10 +46,4 @@ class Statistic(ABC):
 
 def statistic_from_dict(data: dict[str, Any]) -> Statistic:
     """Read what `Statistic.to_dict` wrote; unknown names are refused."""
-    import discreet.statistics  # noqa: F401  (fills the registry)
-
-    parameters = dict(data)
-    name = str(parameters.pop("name", None))
-    if name not in _REGISTRY:
-        raise InvalidParameter("statistic", name, f"must be one of {sorted(_REGISTRY)}", "Check the file.")
-    return _REGISTRY[name](**parameters)
+    return REGISTRY.read(data)
