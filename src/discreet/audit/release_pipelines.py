@@ -51,6 +51,7 @@ from discreet.statistics import (
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.statistics.quantiles import Quantiles
 from discreet.statistics.tables import ContingencyTable
 
@@ -125,6 +126,8 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
         SumAndCount(bounds=ends),
         NoisyAverage(bounds=ends),
         MeanAndVariance(bounds=ends),
+        MeanInParts(bounds=ends),
+        MeanAndVarianceInParts(bounds=ends),
     ):
         yield statistic, NUMBERS, _same
     yield Count(), [True, False], _same

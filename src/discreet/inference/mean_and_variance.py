@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet import requirements
@@ -67,7 +68,12 @@ class MeanAndVarianceRelease(Release):
         """Interval for the mean of the data; privacy noise only. It is exact: see `ratio_interval`."""
         first, _, rows = self._totals()
         of = self._of
-        return ratio_interval((first, rows), self.mechanism, of.bounds, float(of.middle), float(of.half), level)
+        place = of.bounds, float(of.middle), float(of.half)
+        return ratio_interval((first, rows), self.mechanism, *place, level, self._weights)
+
+    def _weights(self, theta: Any) -> NDArray[np.float64]:
+        """Weights of the noises in Σz − θn."""
+        return np.array([np.ones_like(theta), -theta])
 
     def variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the variance of the data; privacy noise only."""
@@ -101,8 +107,11 @@ class MeanAndVarianceRelease(Release):
         Units are independent, the k rows of one of them need not be: by Cauchy and Schwarz, the squared deviation of
         their sum is at most k times the sum of theirs.
         """
-        fewest = max(self._ends(level)[0][2], 1.0)
-        return math.sqrt(self._rows_per_unit * float(self.variance_interval(level).high) / fewest)
+        return math.sqrt(self._rows_per_unit * float(self.variance_interval(level).high) / self._fewest(level))
+
+    def _fewest(self, level: float) -> float:
+        """The fewest rows that noise leaves open, at least one."""
+        return max(self._ends(level)[0][2], 1.0)
 
     @property
     def _rows_per_unit(self) -> int:

@@ -10,6 +10,7 @@ from discreet.statistics.mean_difference import MeanDifference, WinsorizedMoment
 from discreet.statistics.means_and_covariances import MeansAndCovariances
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
 from discreet.statistics.proportion_vector import ProportionVector
 from discreet.statistics.quantiles import Quantiles
@@ -30,6 +31,8 @@ __all__ = [
     "Mean",
     "MeanDifference",
     "MeanAndVariance",
+    "MeanAndVarianceInParts",
+    "MeanInParts",
     "MeansAndCovariances",
     "Mode",
     "NoisyAverage",
