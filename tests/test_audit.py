@@ -11,14 +11,13 @@ from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, S
 from discreet.audit.bounds import certified_delta, certified_epsilon, certified_mu, clopper_pearson, smallest_excess
 from discreet.audit.catalogue import cases
 from discreet.audit.exact import Cells, audit_choices, audit_laws
-from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.neighbours import column_pairs, numeric_candidates, unit_pairs, worst_pair
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay, path_taken, same_randomness
 from discreet.audit.replay_cases import replay_cases
-from discreet.audit.run import AuditReport, Line
+from discreet.audit.run import AuditReport, Line, run_audit
 from discreet.audit.spending import audit_spending
 from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
@@ -28,39 +27,28 @@ CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.exact is not None])
-def test_exact_loss_is_within_the_claim_and_reaches_it_where_tight(name):
-    audit = CASES[name].exact()
-    assert audit.passed, str(audit)
-    if CASES[name].tight:
-        assert audit.tightness >= 0.99
+def test_a_short_run_finds_nothing():
+    """At 99.999 % each, a false alarm in one of fifty audits by draws comes once in two thousand runs."""
+    report = run_audit()
+    print(report)
+    assert report.passed, [line.to_dict() for line in report.lines if not line.passed]
+    assert len(report.lines) > 250
+    assert all(len(line) <= 80 for line in str(report).splitlines())
+    assert "nothing exceeds its claim" in report.to_html()
 
 
-SLOWEST = ("session, one person removed", "DPLloyd", "difference of means", "KMedian", "bounded covariance matrix")
-QUICK = [name for name, case in CASES.items() if not case.deep_only and name not in SLOWEST]
-
-
-@pytest.mark.parametrize(
-    "name", [*QUICK, SLOWEST[0], *(pytest.param(name, marks=pytest.mark.deep) for name in SLOWEST[1:])]
-)
-def test_no_claim_is_refuted_by_draws(name):
-    """At 99.999 % each, a false alarm in one of fifty comes once in two thousand runs."""
+@pytest.mark.deep
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.deep_only])
+def test_whole_fits_and_sessions_are_not_refuted_by_draws(name):
     case = CASES[name]
-    draws = 100_000 if not case.slow else 1_000
-    audit = audit_pair(case.here, case.there, case.claim, draws=draws, confidence=0.99999)
+    audit = audit_pair(case.here, case.there, case.claim, draws=1_000, confidence=0.99999)
     assert audit.passed, str(audit)
 
 
 @pytest.mark.parametrize("name", REPLAYS)
 def test_replayed_neighbours_stay_within_the_declaration(name):
-    audit = REPLAYS[name].audit(4 if name.startswith("session") else 60)
+    audit = REPLAYS[name].audit(60)
     assert audit.passed, str(audit)
-
-
-def test_exhaustive_check_in_interval_arithmetic():
-    audit = audit_exhaustively(48)
-    assert audit.passed, str(audit)
-    assert audit.tightest > 0.999
 
 
 def test_power_false_alarms_and_random_neighbours():

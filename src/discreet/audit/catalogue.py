@@ -252,4 +252,5 @@ def _covariance() -> Case:
         exact,
         tight=False,
         slow=True,
+        deep_only=True,
     )

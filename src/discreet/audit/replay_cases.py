@@ -10,19 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates, unit_pairs
-from discreet.audit.path_cases import SCHEMA_COLUMNS, UNIT_EXTREMES, UNIT_SCHEMA, UNIT_TABLE, as_table
+from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates
 from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
 from discreet.clustering.box import Box, cluster_totals
 from discreet.guarantees import PureDP
 from discreet.ledger import Ledger
 from discreet.mechanisms import ExponentialMechanism, Laplace, QuantileChoice
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions import Question, Questions, Selection
 from discreet.releases import Exact, release
-from discreet.schema import Bounds, Schema
+from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.session import Session
 from discreet.statistics import (
     Count,
     Covariance,
@@ -85,13 +82,14 @@ class ReplayCase:
 
 
 def replay_cases() -> Iterator[ReplayCase]:
-    """Every statistic under both neighbour relations where it has both, questions of sessions, steps of clustering."""
+    """Every statistic under both neighbour relations where it has both, and a step of clustering; the pipeline audit
+    replays sessions, models and comparisons.
+    """
     for neighbours in (ADD, REPLACE):
         yield from _columns(neighbours)
         yield from _labels(neighbours)
         yield from _several_columns(neighbours)
         yield _quantile(neighbours)
-    yield from _questions()
     yield _lloyd()
 
 
@@ -189,47 +187,6 @@ def _distances(histogram: Any, lowest: int, highest: int, share: Fraction) -> li
         upto = int(counts[steps <= point].sum()) if point < highest else max(int(counts.sum()), int(target) + 1)
         found.append(max(Fraction(0), below - target, target - upto))
     return found
-
-
-def _questions() -> Iterator[ReplayCase]:
-    """Questions of a session, with whole units added and removed."""
-    share, chosen, grouped = PureDP(1.0), Selection(), Selection(by=("arm",))
-    asked: dict[str, Callable[[Questions], Question]] = {
-        "count": lambda ask: ask.count(share, chosen),
-        "sum": lambda ask: ask.sum("spend", share, chosen),
-        "sum by arm": lambda ask: ask.sum("spend", share, grouped),
-        "mean": lambda ask: ask.mean("spend", share, chosen, spread=False),
-        "mean by arm": lambda ask: ask.mean("spend", share, grouped, spread=True),
-        "proportion": lambda ask: ask.proportion("arm", "A", share, chosen),
-        "variance": lambda ask: ask.variance("spend", share, chosen),
-        "table": lambda ask: ask.table(("arm",), share, chosen),
-        "histogram": lambda ask: ask.histogram("spend", [0, 4, 10], share, chosen),
-        "sum of units": lambda ask: ask.sum("spend", share, Selection(unit_sum=Bounds(0, 8, grid=0.5))),
-    }
-    for name, make in asked.items():
-        yield _question(f"session, {name}, one person", make, UNIT_SCHEMA)
-    rows = Schema(columns=SCHEMA_COLUMNS)
-    for name, make in list(asked.items())[:-1]:
-        yield _question(f"session, {name}, one row", make, rows)
-
-
-def _question(name: str, make: Callable[[Questions], Question], schema: Schema) -> ReplayCase:
-    question = make(Questions(schema))
-    ledger = Ledger(":memory:", PureDP(10.0), neighbours=schema.neighbours, unit=schema.unit.name)
-
-    def pairs() -> Iterator[Pair]:
-        if schema.unit.column is not None:
-            yield from unit_pairs(UNIT_TABLE, "person", UNIT_EXTREMES)
-            return
-        for arm in ("A", "C"):
-            for spend in (0.0, 10.0, 99.0, None):
-                row = {"person": 9, "arm": arm, "spend": spend}
-                yield UNIT_TABLE, {column: [*values, row[column]] for column, values in UNIT_TABLE.items()}
-
-    def measure(table: Any) -> Exact:
-        return Session(as_table(table), schema, ledger=ledger).exact(question)
-
-    return ReplayCase(name, measure, pairs, lambda exact: question.mechanism)
 
 
 def _lloyd() -> ReplayCase:

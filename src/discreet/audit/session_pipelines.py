@@ -66,7 +66,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     """Questions about rows and about people, under both neighbour relations, in every currency."""
     rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
     for name, ask in {**_questions(), **_tests(), **_comparisons()}.items():
-        yield _asked(f"{name}, one row", ask, ROWS, rows)
+        yield _asked(f"{name}, one row", ask, ROWS, rows, quick=name in _QUICK_ROWS)
     for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
         yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield from _clusters(rows)
@@ -80,8 +80,9 @@ _LOOSE = ("quantile", "mode", "compare_means")
 """Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
 
 
+_QUICK_ROWS = ("count by arm", "sum", "proportion", "quantile", "histogram", "mode", "goodness_of_fit", "compare_means")
 _QUICK = ("sum by arm", "mean by arm, with spread", "quantile by arm", "sum of units", "compare_means, noise_aware")
-"""Questions about units that are asked in short audits too."""
+"""Questions about rows and about units that are asked in short audits too."""
 
 
 def _asked(

@@ -22,7 +22,7 @@ from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.entropy import SYSTEM_ENTROPY
 from discreet.noise.inclusion_law import InclusionLaw
-from discreet.noise.law import Truth, generator
+from discreet.noise.law import Truth, float_truth, generator
 from discreet.profiles.implied import ImpliedProfile
 from discreet.rounding import ball, decimal, precisely, up
 from discreet.sensitivity import Sensitivity
@@ -116,6 +116,7 @@ class GroupSelection(Mechanism):
 
 
 def _counts(truth: Truth) -> NDArray[np.int64]:
+    float_truth(truth)  # refuses what is no row of numbers
     array = np.asarray(truth)
     if array.dtype.kind not in "iu" or array.ndim != 1 or (array.size and array.min() < 1):
         raise InvalidParameter(

@@ -74,7 +74,9 @@ class CountQuestions(PublicFacts):
         """The most frequent label of a column, chosen without publishing any count."""
         counted = self.table((column,), guarantee, chosen)
         kind = PermuteAndFlip if isinstance(guarantee, PureDP) else ExponentialMechanism
-        chooser = kind.calibrate(guarantee, counted.sensitivity)
+        # A unit that comes or goes moves all of its counts one way.
+        one_way = self.schema.neighbours is Neighbours.ADD_REMOVE
+        chooser = kind.calibrate(guarantee, counted.sensitivity, monotone=one_way)
         labels = self._labels((column,))[column]
         return replace(
             counted,

@@ -47,7 +47,8 @@ class GroupQuestion:
     def __post_init__(self) -> None:
         self.schema.unlisted(self.column)
         selecting_guarantee(self.guarantee)
-        if self.method not in _RULES:
+        method: Any = self.method
+        if not isinstance(method, str) or method not in _RULES:
             raise InvalidParameter("method", self.method, f"must be one of {', '.join(_RULES)}", 'Pass "best".')
         self.mechanism  # noqa: B018  (refuses what cannot be met)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from discreet import requirements
+from discreet.errors import InvalidParameter
+from discreet.noise.law import float_truth
 from discreet.rounding import decimal
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.stability import doubled
@@ -116,10 +116,13 @@ class MeansAndCovariances(Statistic):
         """The totals of an n × d table, still private."""
         from discreet.releases import Exact
 
+        table = float_truth(data)
+        if table.ndim != 2 or table.shape[1] != self.dimension:
+            raise InvalidParameter("data", table.shape, f"must be rows × {self.dimension}", "Give every column bounds.")
         ends = [tuple(decimal(end) for end in pair) for pair in self.bounds]
         columns = [
             [min(max(Fraction(requirements.finite("data", x)), low), high) for x in column]
-            for column, (low, high) in zip(np.asarray(data, dtype=float).T.tolist(), ends, strict=True)
+            for column, (low, high) in zip(table.T.tolist(), ends, strict=True)
         ]
         totals = [sum(column, Fraction(0)) for column in columns]
         products = [

@@ -1,0 +1,37 @@
+"""(ε, δ) is met with whichever of Laplace and Gaussian noise is smaller."""
+
+import math
+
+import pytest
+
+from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity, ZeroConcentratedDP
+from discreet.questions.question import additive
+
+ONE = Sensitivity(moves=(1.0,))
+
+
+def _deviation(mechanism: Laplace | Gaussian) -> float:
+    return mechanism.scale * (math.sqrt(2) if isinstance(mechanism, Laplace) else 1.0)
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 20, 37, 40])
+@pytest.mark.parametrize("guarantee", [ApproxDP(1.0, 1e-6), ApproxDP(0.2, 1e-9), ApproxDP(6.0, 1e-12)])
+def test_the_smaller_noise_is_chosen_and_keeps_the_promise(count: int, guarantee: ApproxDP) -> None:
+    moves = Sensitivity(moves=(1.0,) * count)
+    chosen = additive(guarantee, moves)
+    assert isinstance(chosen, Laplace | Gaussian)
+    others = [kind.calibrate(guarantee, moves) for kind in (Laplace, Gaussian)]
+    assert _deviation(chosen) == min(_deviation(other) for other in others)
+    assert chosen.profile(moves).delta_at(guarantee.epsilon) <= guarantee.delta
+
+
+def test_one_number_gets_no_more_noise_from_a_delta() -> None:
+    for epsilon in (0.1, 1.0, 5.0):
+        pure = _deviation(additive(PureDP(epsilon), ONE))
+        assert _deviation(additive(ApproxDP(epsilon, 1e-6), ONE)) <= pure
+        assert _deviation(additive(ApproxDP(epsilon, 0.0), ONE)) == pure
+
+
+@pytest.mark.parametrize("guarantee", [GaussianDP(1.0), ZeroConcentratedDP(0.5)])
+def test_other_kinds_take_gaussian_noise(guarantee: GaussianDP | ZeroConcentratedDP) -> None:
+    assert isinstance(additive(guarantee, ONE), Gaussian)
