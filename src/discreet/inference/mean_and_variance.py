@@ -107,11 +107,8 @@ class MeanAndVarianceRelease(Release):
         Units are independent, the k rows of one of them need not be: by Cauchy and Schwarz, the squared deviation of
         their sum is at most k times the sum of theirs.
         """
-        return math.sqrt(self._rows_per_unit * float(self.variance_interval(level).high) / self._fewest(level))
-
-    def _fewest(self, level: float) -> float:
-        """The fewest rows that noise leaves open, at least one."""
-        return max(self._ends(level)[0][2], 1.0)
+        fewest = max(self._ends(level)[0][2], 1.0)
+        return math.sqrt(self._rows_per_unit * float(self.variance_interval(level).high) / fewest)
 
     @property
     def _rows_per_unit(self) -> int:

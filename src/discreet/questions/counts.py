@@ -17,7 +17,7 @@ from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.questions.question import Expected, Histograms, PublicFacts, Question, Selection, additive
 from discreet.rounding import not_below
 from discreet.schema import Contribution
-from discreet.sensitivity import Sensitivity
+from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.stability import in_parts, stability
 from discreet.statistics.bounded import fractions
 from discreet.statistics.count import Count
