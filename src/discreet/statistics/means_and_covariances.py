@@ -96,7 +96,7 @@ class MeansAndCovariances(Statistic):
     def worst_moves(self) -> tuple[float, ...]:
         """How far one unit of noise in its totals moves n times an entry of the matrix: the worst entry and truth.
 
-        n·cov moves by hⱼhₖ(z_{jk} − mₖz_j − mⱼz_k − (q − 2mⱼmₖ)z_n), the most for a variance at |m| = q = 1.
+        n·cov moves by hⱼhₖ(z_{jk} − mₖz_j − mⱼz_k − (q − 2mⱼmₖ)z_n), the most for a variance at m = ±1, q = 1.
         """
         widest = float(max(self.halves)) ** 2
         return widest, 2 * widest, widest

@@ -1,0 +1,31 @@
+"""The stored full run: its pages are what the code makes of its stored rows, so neither can go stale alone."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.studies import STUDIES, load_all
+from discreet.studies.figure import Figure
+from discreet.studies.gallery import run_gallery
+
+STORED = Path(__file__).parents[1] / "docs" / "studies"
+
+
+def _undrawn(figure: Figure, rows: list[Any], out: Path) -> Path | None:
+    return out / f"{figure.name}.svg" if figure.selected(rows) else None
+
+
+def test_stored_pages_follow_from_stored_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in STUDIES:
+        shutil.copytree(STORED / key, tmp_path / key, ignore=shutil.ignore_patterns("*.md", "*.svg"))
+    monkeypatch.setattr(Figure, "save", _undrawn)  # drawing takes long
+    result = run_gallery(load_all(tmp_path), tmp_path)
+    assert sum(study.computed for study in result.studies) == 0
+    for page in ("index.md", *(f"{key}/{key}.md" for key in STUDIES)):
+        written = (tmp_path / page).read_text(encoding="utf-8")
+        assert written == (STORED / page).read_text(encoding="utf-8"), page
+        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", written):
+            assert (STORED / page).parent.joinpath(picture).is_file(), picture
