@@ -97,7 +97,7 @@ PUBLIC = {
 
 def _variance(answer):
     """The variance before it is clipped to what the bounds allow."""
-    first, second, count = np.asarray(answer.value, dtype=float)
+    first, second, count = answer._totals()
     return float(answer.statistic.half) ** 2 * (second / count - (first / count) ** 2)
 
 

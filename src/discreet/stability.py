@@ -10,7 +10,7 @@ from discreet.rounding import not_below
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours, Sensitivity, root_up
 
-__all__ = ["check_unit_sum", "doubled", "in_every_group", "stability", "unit_sum_steps"]
+__all__ = ["check_unit_sum", "doubled", "in_every_group", "in_parts", "stability", "unit_sum_steps"]
 
 _MOST_MOVES = 64
 """Up to this many coordinates the worst change is listed one by one; beyond, its norms say enough."""
@@ -93,6 +93,27 @@ def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensit
         return Sensitivity(moves=(float(limits.rows),) * moved, dimension=dimension)
     l2 = root_up(Fraction(limits.rows**2 * moved))
     return Sensitivity(l1=float(limits.rows * moved), l2=l2, dimension=dimension)
+
+
+def in_parts(limits: Contribution, groups: int, coordinates: int, neighbours: Neighbours) -> Sensitivity:
+    """Sensitivity of totals per group, where the parts of a row are not negative and add up to one.
+
+    A group's totals move by at most r in ℓ₁ and in ℓ₂ with r rows. Two vectors without negative parts have a product
+    of at least 0, so replacing one by the other moves ℓ₂ by at most √2·r. Proof: ``docs/proofs/parts.md``.
+
+    Examples
+    --------
+    >>> in_parts(Contribution(groups=4, rows=3), 5, 2, Neighbours.ADD_REMOVE)
+    Sensitivity(l1=12.0, l2=6.0, dimension=10, moves=None)
+    """
+    sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    if limits.rows is None:
+        rows = limits.most_rows(groups)
+        total, square = rows, rows**2
+    else:
+        reached = limits.most_groups(groups)
+        total, square = reached * limits.rows, reached * limits.rows**2
+    return Sensitivity(l1=float(sides * total), l2=root_up(Fraction(sides * square)), dimension=groups * coordinates)
 
 
 def doubled(sensitivity: Sensitivity) -> Sensitivity:

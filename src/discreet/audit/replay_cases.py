@@ -29,6 +29,7 @@ from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
 from discreet.statistics.proportion_vector import ProportionVector
 from discreet.statistics.quantiles import Quantiles
@@ -123,6 +124,7 @@ def _columns(neighbours: Neighbours) -> Iterator[ReplayCase]:
     bounds = (1.0, 3.0)
     statistics: list[Any] = [Sum(bounds=bounds), SumAndCount(bounds=bounds), NoisyAverage(bounds=bounds)]
     statistics += [Mean(bounds=bounds), Variance(bounds=bounds), MeanAndVariance(bounds=bounds)]
+    statistics += [MeanInParts(bounds=bounds), MeanAndVarianceInParts(bounds=bounds)]
     for statistic in statistics:
         yield _case(statistic, neighbours, numbers)
     yield _case(Count(), neighbours, [True, False])

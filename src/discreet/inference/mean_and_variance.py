@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet import requirements
@@ -67,7 +68,12 @@ class MeanAndVarianceRelease(Release):
         """Interval for the mean of the data; privacy noise only. It is exact: see `ratio_interval`."""
         first, _, rows = self._totals()
         of = self._of
-        return ratio_interval((first, rows), self.mechanism, of.bounds, float(of.middle), float(of.half), level)
+        place = of.bounds, float(of.middle), float(of.half)
+        return ratio_interval((first, rows), self.mechanism, *place, level, self._weights)
+
+    def _weights(self, theta: Any) -> NDArray[np.float64]:
+        """Weights of the noises in Σz − θn."""
+        return np.array([np.ones_like(theta), -theta])
 
     def variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the variance of the data; privacy noise only."""

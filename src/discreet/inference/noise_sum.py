@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-__all__ = ["NormalPlusLaplace"]
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.laws import LaplaceLaw
+
+__all__ = ["NormalPlusLaplace", "combined_error"]
 
 Array = NDArray[np.float64]
 
@@ -105,3 +109,12 @@ class NormalPlusLaplace:
     def score(self, x: Any) -> Array:
         """The standard normal quantile that has the same tail as |x|: a normal score."""
         return np.asarray(-ndtri(np.maximum(self.sf(np.abs(x)), 1e-300)))
+
+
+def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> float:
+    """|Σ wᵢZᵢ| stays below this with probability ``level``, for independent noises Zᵢ of one mechanism."""
+    law, sizes = mechanism.law(0.0), np.abs(np.asarray(weights, dtype=float))
+    if isinstance(law, LaplaceLaw):
+        scales = float(np.max(law.scale)) * sizes[sizes > 0]
+        return float(NormalPlusLaplace(0.0, scales).quantile((1 + level) / 2))
+    return float(np.max(law.quantile((1 + level) / 2))) * math.hypot(*sizes)

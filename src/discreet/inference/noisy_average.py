@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from scipy.special import erfc
 
 from discreet import requirements
 from discreet.display import Facts, number
+from discreet.inference.noise_sum import NormalPlusLaplace
 from discreet.inference.results import Interval
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.noise.laws import GaussianLaw
@@ -27,6 +28,7 @@ from discreet.statistics.noisy_average import NoisyAverage
 __all__ = ["NoisyAverageRelease", "ratio_interval"]
 
 Array = NDArray[np.float64]
+Weights = Callable[[Any], Array]
 _STEPS = 2001
 
 
@@ -48,15 +50,19 @@ def ratio_interval(
     centre: float,
     reach: float,
     level: float,
+    weights: Weights,
 ) -> Interval:
-    """Interval for centre + reach·S/n from the noisy pair (S, n), whose two noises are independent and alike."""
+    """Interval for centre + reach·S/n from the noisy pair (S, n).
+
+    S − θn has the law of Σ wᵢ(θ)Zᵢ, with independent noises Zᵢ that are alike and the ``weights`` wᵢ(θ).
+    """
     alpha = 1 - requirements.level(level)
     top, bottom = totals
     low, high = ((end - centre) / reach for end in bounds)
-    tail = _pair_tail(mechanism)
+    tail = _tail(mechanism)
 
     def accepted(theta: Any) -> Any:
-        return tail(np.abs(top - theta * bottom), np.abs(theta)) - alpha
+        return tail(np.abs(top - theta * bottom), np.abs(weights(theta))) - alpha
 
     grid = np.linspace(low, high, _STEPS)
     if bottom > 0:
@@ -70,51 +76,55 @@ def ratio_interval(
     return Interval(centre + reach * float(left), centre + reach * float(right), level)
 
 
-def _pair_tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
-    """P(|Z₁ − θZ₂| > t) as a function of t and |θ|, with half a grid cell of rounding allowed for."""
+def _tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
+    """P(|Σ wᵢZᵢ| > t) as a function of t and the |wᵢ|, with half a grid cell of rounding each allowed for."""
     law = mechanism.law(np.zeros(2))
     scale, cell = float(np.max(law.scale)), float(np.max(law.grid))  # type: ignore[attr-defined]
 
-    def rest(t: Array, slope: Array) -> Array:
-        return np.maximum(t - cell * (1 + slope) / 2, 0.0)
+    def tail(t: Array, weights: Array) -> Array:
+        rest = np.maximum(t - cell * weights.sum(axis=0) / 2, 0.0)
+        if isinstance(law, GaussianLaw):
+            return np.asarray(erfc(rest / (scale * np.sqrt(2 * (weights**2).sum(axis=0)))))
+        if len(weights) > 2:
+            return 2 * NormalPlusLaplace(0.0, scale * weights).sf(rest)
+        return laplace_pair_tail(rest, scale * weights.max(axis=0), scale * weights.min(axis=0))
 
-    if isinstance(law, GaussianLaw):
-        return lambda t, slope: np.asarray(erfc(rest(t, slope) / (scale * np.sqrt(2 * (1 + slope**2)))))
-    return lambda t, slope: laplace_pair_tail(
-        rest(t, slope), scale * np.maximum(1.0, slope), scale * np.minimum(1.0, slope)
-    )
+    return tail
 
 
 @dataclass(frozen=True)
 class NoisyAverageRelease(Release):
     """A released sum and count, with the mean that follows from them."""
 
-    @property
-    def _average(self) -> NoisyAverage:
-        assert isinstance(self.statistic, NoisyAverage)
-        return self.statistic
+    def _totals(self) -> tuple[float, float]:
+        """The noisy sum of positions and the noisy count."""
+        top, bottom = (float(part) for part in np.asarray(self.value))
+        return top, bottom
+
+    def _place(self) -> tuple[tuple[float, float], float, float]:
+        """Bounds, centre and reach: the mean is centre + reach·sum/count."""
+        average = cast(NoisyAverage, self.statistic)
+        return average.bounds, float(average.centre), float(average.reach)
+
+    def _weights(self, theta: Any) -> Array:
+        """Weights of the noises in sum − θ·count: Z₁ − θZ₂."""
+        return np.array([np.ones_like(theta), -theta])
 
     @property
     def count(self) -> float:
         """The noisy number of rows."""
-        return float(np.asarray(self.value)[1])
+        return self._totals()[1]
 
     @property
     def mean(self) -> float:
         """Noisy sum over noisy count, within the bounds; their middle where the count is below one."""
-        low, high = self._average.bounds
-        if self.count < 1:
-            return (low + high) / 2
-        slope = float(np.asarray(self.value)[0]) / self.count
-        return min(max(float(self._average.centre) + float(self._average.reach) * slope, low), high)
+        (low, high), centre, reach = self._place()
+        top, bottom = self._totals()
+        return min(max(centre + reach * top / bottom, low), high) if bottom >= 1 else (low + high) / 2
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the mean of the data; noise only."""
-        top, bottom = (float(part) for part in np.asarray(self.value))
-        average = self._average
-        return ratio_interval(
-            (top, bottom), self.mechanism, average.bounds, float(average.centre), float(average.reach), level
-        )
+        """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
+        return ratio_interval(self._totals(), self.mechanism, *self._place(), level, self._weights)
 
     def facts(self) -> Facts:
         """What to show."""

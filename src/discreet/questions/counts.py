@@ -18,12 +18,12 @@ from discreet.questions.question import Expected, Histograms, PublicFacts, Quest
 from discreet.rounding import not_below
 from discreet.schema import Contribution
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.stability import doubled, in_every_group, stability
+from discreet.stability import in_parts, stability
 from discreet.statistics.bounded import fractions
 from discreet.statistics.count import Count
 from discreet.statistics.mean import Proportion
 from discreet.statistics.modes import Mode
-from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanInParts
 from discreet.statistics.statistic import Statistic
 from discreet.statistics.table_axes import Bins
 from discreet.statistics.tables import ContingencyTable
@@ -123,8 +123,8 @@ class CountQuestions(PublicFacts):
     ) -> Question:
         """Share of rows with a label, in all or by group.
 
-        The value per group is (2·yes − rows, rows), each moved by at most one by a row: `NoisyAverage` on (0, 1). A
-        unit's rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
+        The value per group is (noes, yeses): a row moves one of them by one, `MeanInParts` on (0, 1). A unit's rows are
+        limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
         """
         labels = self.schema.categories(column).labels
         if not isinstance(label, str | int) or label not in labels:
@@ -137,18 +137,20 @@ class CountQuestions(PublicFacts):
             return self._public_proportion(column, list(labels).index(label), guarantee)
         groups, place = self.schema.cells(chosen.by), list(labels).index(label)
         rows = self._limits(chosen).most_rows(groups)
-        sensitivity = self._of_pairs(rows, groups)
+        one_group = rows == 1 or groups == 1
+        limits = Contribution(groups=1, rows=rows) if one_group else Contribution(total=rows)
+        sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)
 
         def value(counts: Any, sums: Any) -> Any:
             parts: list[Fraction] = []
             for group in np.asarray(counts).reshape(groups, len(labels)):
                 yes, total = int(group[place]), int(group.sum())
-                parts += [Fraction(2 * yes - total), Fraction(total)]
+                parts += [Fraction(total - yes), Fraction(yes)]
             return fractions(parts)
 
         return Question(
             guarantee=guarantee,
-            statistic=self._grouped(NoisyAverage(bounds=(0.0, 1.0)), chosen.by),
+            statistic=self._grouped(MeanInParts(bounds=(0.0, 1.0)), chosen.by),
             sensitivity=sensitivity,
             mechanism=additive(guarantee, sensitivity),
             by=(*chosen.by, column),
@@ -156,14 +158,8 @@ class CountQuestions(PublicFacts):
             public={},
             value=value,
             read="the share",
-            weights=expectation.per_group(groups, (0.5, 0.5 * slope)),
+            weights=expectation.per_group(groups, ((1 + slope) / 2, (1 - slope) / 2)),
         )
-
-    def _of_pairs(self, rows: int, groups: int) -> Sensitivity:
-        """Sensitivity of two totals per group, each moved by at most one by each of a unit's ``rows``."""
-        one_group = rows == 1 or groups == 1
-        moved = in_every_group(Contribution(groups=1, rows=rows) if one_group else Contribution(total=rows), groups, 2)
-        return moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
 
     def _public_proportion(self, column: str, place: int, guarantee: Guarantee) -> Question:
         size = self.schema.size

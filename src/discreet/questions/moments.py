@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,13 +13,12 @@ from discreet.questions.question import Expected, PublicFacts, Question, Selecti
 from discreet.rounding import decimal, not_below
 from discreet.schema import Bounds
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.stability import doubled, in_every_group, stability
+from discreet.stability import doubled, in_every_group, in_parts, stability
 from discreet.statistics.bounded import fractions
 from discreet.statistics.covariance_matrix import CovarianceMatrix, pairs
 from discreet.statistics.mean import Mean
-from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.means_and_covariances import MeansAndCovariances
-from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts, Parts
 from discreet.statistics.sum import Sum
 from discreet.statistics.variance import Variance
 
@@ -72,58 +72,50 @@ class MomentQuestions(PublicFacts):
         slope = expectation.slope(bounds.low, bounds.high)
         if not chosen.by and not spread and self._every_unit_once((column,)):
             return self._public_mean(column, bounds, guarantee)
-        half = float(_centre(bounds)[1])
-        weights = expectation.per_group(self.schema.cells(chosen.by), (half, half * slope))
-        return self._totals(column, bounds, guarantee, chosen, spread=spread, read="the mean", weights=weights)
+        parts = _parts(bounds, spread=spread)
+        # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width.
+        moves = [float(parts.half) * abs(place - slope) for place in parts.positions]
+        weights = expectation.per_group(self.schema.cells(chosen.by), moves)
+        return self._totals(parts, column, bounds, guarantee, chosen, read="the mean", weights=weights)
 
     def _totals(
         self,
+        parts: Parts,
         column: str,
         bounds: Bounds,
         guarantee: Guarantee,
         chosen: Selection,
         *,
-        spread: bool,
         read: str,
         weights: tuple[float, ...] | None,
     ) -> Question:
-        """Noisy totals per group, from which the mean, and where ``spread`` the variance, is read."""
-        ends = (bounds.low, bounds.high)
-        one = MeanAndVariance(bounds=ends) if spread else NoisyAverage(bounds=ends)
-        middle, half = _centre(bounds)
+        """Noisy totals in parts per group, from which the mean or the variance is read."""
+        products = tuple((column,) * power for power in range(1, parts.degree + 1))
 
         def value(counts: Any, sums: Any) -> Any:
-            parts: list[Fraction] = []
+            found: list[Fraction] = []
             for cell, count in enumerate(counts):
-                total = int(sums[column,][cell]) * bounds.step
-                if isinstance(one, MeanAndVariance):
-                    squares = int(sums[column, column][cell]) * bounds.step**2
-                    parts += list(one.of_sums(int(count), total, squares))
-                else:
-                    parts += [(total - int(count) * middle) / half, Fraction(int(count))]
-            return fractions(parts)
+                powers = (int(sums[product][cell]) * bounds.step ** len(product) for product in products)
+                found += list(parts.of_sums(int(count), *powers))
+            return fractions(found)
 
-        sensitivity = self._in_groups(chosen, 3 if spread else 2)
+        groups = self.schema.cells(chosen.by)
+        sensitivity = in_parts(self._limits(chosen), groups, parts.degree + 1, self.schema.neighbours)
         return Question(
             guarantee=guarantee,
-            statistic=self._grouped(one, chosen.by),
+            statistic=self._grouped(parts, chosen.by),
             sensitivity=sensitivity,
             mechanism=additive(guarantee, sensitivity),
             by=chosen.by,
             columns=(column,),
             contribution=chosen.contribution,
             unit_sum=chosen.unit_sum,
-            products=((column,), (column, column)) if spread else ((column,),),
+            products=products,
             public={},
             value=value,
             read=read,
             weights=weights,
         )
-
-    def _in_groups(self, chosen: Selection, coordinates: int) -> Sensitivity:
-        """Several totals per group, each moved by at most one by each row."""
-        moved = in_every_group(self._limits(chosen), self.schema.cells(chosen.by), coordinates)
-        return moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
 
     def _public_mean(self, column: str, bounds: Bounds, guarantee: Guarantee) -> Question:
         statistic = Mean(bounds=(bounds.low, bounds.high), n=self.schema.size)
@@ -150,13 +142,10 @@ class MomentQuestions(PublicFacts):
         expectation = expected or Expected()
         slope = expectation.slope(bounds.low, bounds.high)
         if chosen.by or not self._every_unit_once((column,)):
-            # V = q − m² of the scaled moments: noise (z₁, z₂, z₃) in (Σz, Σz², n) moves n·V by
-            # z₂ − 2m·z₁ − (q − 2m²)·z₃. Given m, the largest last weight is at q = 1 or at q = m².
-            square = float(_centre(bounds)[1]) ** 2
-            last = max(abs(1 - 2 * slope**2), slope**2)
-            moves = (2 * abs(slope) * square, square, last * square)
+            parts = _parts(bounds, spread=True)
+            moves = [float(parts.half) ** 2 * weight for weight in _variance_weights(slope)]
             weights = expectation.per_group(self.schema.cells(chosen.by), moves)
-            return self._totals(column, bounds, guarantee, chosen, spread=True, read="the variance", weights=weights)
+            return self._totals(parts, column, bounds, guarantee, chosen, read="the variance", weights=weights)
         statistic = Variance(bounds=(bounds.low, bounds.high), n=self.schema.size)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
 
@@ -215,7 +204,8 @@ class MomentQuestions(PublicFacts):
     ) -> Question:
         """Noisy sums of columns and of their products, with a noisy number of rows (`MeansAndCovariances`)."""
         statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds))
-        sensitivity = self._in_groups(chosen, statistic.coordinates)
+        moved = in_every_group(self._limits(chosen), 1, statistic.coordinates)
+        sensitivity = moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
 
         def value(counts: Any, sums: Any) -> Any:
             totals = [int(sums[name,][0]) * one.step for name, one in zip(names, bounds, strict=True)]
@@ -243,6 +233,15 @@ def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return (*((name,) for name in names), *((names[j], names[k]) for j, k in pairs(len(names))))
 
 
-def _centre(bounds: Bounds) -> tuple[Fraction, Fraction]:
-    low, high = decimal(bounds.low), decimal(bounds.high)
-    return (low + high) / 2, (high - low) / 2
+def _parts(bounds: Bounds, *, spread: bool) -> Parts:
+    return (MeanAndVarianceInParts if spread else MeanInParts)(bounds=(bounds.low, bounds.high))
+
+
+def _variance_weights(mean: float) -> tuple[float, float, float]:
+    """How far noise in the three parts moves n times the scaled variance V = q − m², for the worst second moment q.
+
+    By Z₁ + Z₃ − Z₂ − 2m(Z₃ − Z₁) − (q − 2m²)(Z₁ + Z₂ + Z₃); the squared weights are convex in q, from m² to 1.
+    """
+    ends = (-(mean**2), 1 - 2 * mean**2)
+    found = [(abs(1 - last + 2 * mean), abs(1 + last), abs(1 - last - 2 * mean)) for last in ends]
+    return max(found, key=lambda weights: math.hypot(*weights))

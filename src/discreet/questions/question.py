@@ -20,7 +20,6 @@ from discreet.guarantees import ApproxDP, Guarantee, PureDP
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.laws import LaplaceLaw
 from discreet.releases import Release
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.sensitivity import Neighbours, Sensitivity
@@ -142,13 +141,9 @@ class Question:
             return None
         if len(self.weights) == 1:
             return float(np.max(self.mechanism.expected_error(level))) * abs(self.weights[0])
-        from discreet.inference.noise_sum import NormalPlusLaplace
+        from discreet.inference.noise_sum import combined_error
 
-        law = self.mechanism.law(0.0)
-        if isinstance(law, LaplaceLaw):
-            scales = float(np.max(law.scale)) * np.abs(self.weights)
-            return float(NormalPlusLaplace(0.0, scales[scales > 0]).quantile((1 + level) / 2))
-        return float(np.max(law.quantile((1 + level) / 2))) * math.hypot(*self.weights)
+        return combined_error(self.mechanism, self.weights, level)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,224 @@
+"""Totals in parts: exact sensitivity, loss, intervals, and the error against the totals they replace."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet import (
+    Bounds,
+    Categories,
+    Contribution,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    Ledger,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Release,
+    Schema,
+    Session,
+    release,
+)
+from discreet.errors import DiscreetError, InvalidParameter
+from discreet.questions import Questions, Selection
+from discreet.stability import in_parts
+from discreet.statistics import Grouped, MeanAndVariance, MeanAndVarianceInParts, MeanInParts, NoisyAverage
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+KINDS = [MeanInParts, MeanAndVarianceInParts]
+ENDS = (-2.0, 6.0)
+
+
+def norms(change):
+    return sum(abs(part) for part in change), sum(part * part for part in change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_in_parts_adds_up_to_one(kind):
+    of = kind(bounds=ENDS)
+    for x in [-2, -1.5, 0, 0.1, 2, 3.25, 6, 99, -99]:
+        parts = of.exact([x], neighbours=ADD).value
+        assert all(part >= 0 for part in parts)
+        assert sum(parts) == 1
+        clipped = (Fraction(min(max(x, -2), 6)) - of.middle) / of.half
+        assert sum(Fraction(place) * part for place, part in zip(of.positions, parts, strict=True)) == clipped
+        if kind is MeanAndVarianceInParts:
+            assert parts[0] + parts[2] - parts[1] == clipped**2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@pytest.mark.parametrize(("groups", "rows"), [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)])
+def test_sensitivity_by_brute_force(kind, neighbours, groups, rows):
+    """All units of up to ``rows`` rows in each of ``groups`` groups, with values on a few points; in fractions."""
+    of = kind(bounds=ENDS)
+    points = [-2, 0, 2, 4, 6] if groups == 1 else [-2, 2, 6]
+    one_group = [
+        of.exact(list(data), neighbours=ADD).value
+        for size in range(rows + 1)
+        for data in itertools.combinations_with_replacement(points, size)
+    ]
+    units = [np.concatenate(parts) for parts in itertools.product(one_group, repeat=groups)]
+    others = units if neighbours is REPLACE else [0 * units[0]]
+    found = [norms(unit - other) for unit in units for other in others]
+    declared = in_parts(Contribution(groups=groups, rows=rows), groups, of.degree + 1, neighbours)
+    assert max(l1 for l1, _ in found) == Fraction(declared.l1)  # attained, and never exceeded
+    assert max(squares for _, squares in found) <= Fraction(declared.l2) ** 2
+    assert math.sqrt(max(squares for _, squares in found)) == pytest.approx(declared.l2, rel=1e-12)
+    if rows == groups == 1:
+        assert of.sensitivity(neighbours=neighbours) == declared
+
+
+def test_sensitivity_with_a_limit_in_all():
+    """Three rows anywhere in two groups: both norms 3, attained in one group."""
+    declared = in_parts(Contribution(total=3), 2, 2, ADD)
+    assert (declared.l1, declared.l2, declared.dimension) == (3.0, 3.0, 4)
+    replaced = in_parts(Contribution(total=3), 2, 2, REPLACE)
+    assert replaced.l1 == 6.0
+    assert replaced.l2 == pytest.approx(3 * math.sqrt(2))
+    rows = [np.array(row) for row in itertools.product([0, 1], [0, 1])]  # group and label
+    cells = [2 * group + label for group, label in rows]
+    vectors = [np.bincount(list(chosen), minlength=4) for chosen in itertools.product(cells, repeat=3)]
+    assert max(np.abs(a - b).sum() for a in vectors for b in vectors) == 6
+    assert max(((a - b) ** 2).sum() for a in vectors for b in vectors) == 18
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("x", [-2.0, 0.5, 2.0, 6.0])
+def test_exact_loss_is_the_claim(kind, x):
+    """ℓ₁ is 1 for every row, so the largest log ratio of densities is ε whatever the row is."""
+    of = kind(bounds=ENDS)
+    exact = of.exact([x], neighbours=ADD)
+    mechanism = Laplace.calibrate(PureDP(0.7), exact.sensitivity)
+    shift = np.array([float(part) for part in exact.value])
+    far = 100.0 * np.ones(shift.size)  # beyond both truths in every coordinate: the loss is at its largest
+    loss = (np.abs(far) - np.abs(far - shift)).sum() / mechanism.scale
+    assert 0.99 * 0.7 <= loss <= 0.7 * (1 + 1e-12)
+    grid = np.stack(np.meshgrid(*[np.linspace(-3, 3, 13)] * shift.size), axis=-1).reshape(-1, shift.size)
+    losses = (np.abs(grid) - np.abs(grid - shift)).sum(axis=1) / mechanism.scale
+    assert np.abs(losses).max() <= 0.7 * (1 + 1e-12)
+    assert float(mechanism.guarantee(exact.sensitivity).epsilon) == pytest.approx(0.7, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])
+@pytest.mark.parametrize("mean", [2.0, 30.0, 50.0])
+def test_noise_interval_covers_at_its_level(kind, guarantee, noise, mean):
+    """1,200 repeats: 95 % ± 2.5 points is four standard errors; a mean at a bound may be covered more often."""
+    data = np.clip(np.random.default_rng(2).normal(mean, mean / 3, 80), 0, 100).round(1)
+    exact = kind(bounds=(0, 100)).exact(data, neighbours=ADD)
+    mechanism = noise.calibrate(guarantee, exact.sensitivity)
+    truth = float(np.mean(data))
+    rng = np.random.default_rng(5)
+    hits = [release(exact, mechanism, rng=rng).confidence_interval().contains(truth) for _ in range(1200)]
+    assert 0.925 <= np.mean(hits) <= (0.975 if mean > 10 else 1.0)
+
+
+@pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])
+def test_variance_interval_covers(guarantee, noise):
+    data = np.random.default_rng(2).normal(40, 12, 300).clip(0, 100).round(1)
+    exact = MeanAndVarianceInParts(bounds=(0, 100)).exact(data, neighbours=ADD)
+    mechanism = noise.calibrate(guarantee, exact.sensitivity)
+    rng = np.random.default_rng(5)
+    drawn = [release(exact, mechanism, rng=rng) for _ in range(400)]
+    assert np.mean([one.variance_interval().contains(float(np.var(data))) for one in drawn]) >= 0.92
+    assert np.mean([one.population_interval().contains(40.0) for one in drawn[:100]]) >= 0.9
+    assert all(one.variance_interval(0.5).contains(one.variance) for one in drawn)
+
+
+@pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])
+def test_totals_stay_within_their_ends(guarantee, noise):
+    """Each of Σz, Σz² and n at level 95 %: 6,000 draws know that to 0.3 points."""
+    exact = MeanAndVarianceInParts(bounds=(0, 10)).exact([2.0, 9.0, 10.0], neighbours=ADD)
+    mechanism = noise.calibrate(guarantee, exact.sensitivity)
+    rng = np.random.default_rng(4)
+    drawn = [release(exact, mechanism, rng=rng) for _ in range(6000)]
+    truth = [float(exact.value[2] - exact.value[0]), float(exact.value[0] + exact.value[2] - exact.value[1]), 3.0]
+    low, high = (np.array(ends) for ends in drawn[0]._ends(3 * 0.95 - 2))
+    reach = (high - low) / 2
+    errors = np.abs(np.array([one._totals() for one in drawn]) - truth)
+    np.testing.assert_allclose((errors <= reach).mean(axis=0), 0.95, atol=0.0125)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "read", "gain"),
+    [
+        (MeanInParts, NoisyAverage, "mean", math.sqrt(2)),
+        (MeanAndVarianceInParts, MeanAndVariance, "mean", 2.0),
+        (MeanAndVarianceInParts, MeanAndVariance, "variance", 1.7),
+    ],
+)
+def test_error_falls_at_equal_privacy(kind, before, read, gain):
+    """1,000 ages, ε = 1; 1,500 draws know each root mean square to 3 %."""
+    ages = np.random.default_rng(1).normal(45, 16, 1000).clip(0, 100).round()
+    errors = []
+    for of in (kind(bounds=(0, 100)), before(bounds=(0, 100))):
+        exact = of.exact(ages, neighbours=ADD)
+        mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)
+        rng = np.random.default_rng(9)
+        truth = np.mean(ages) if read == "mean" else np.var(ages)
+        found = np.array([getattr(release(exact, mechanism, rng=rng), read) for _ in range(1500)])
+        errors.append(np.sqrt(np.mean((found - truth) ** 2)))
+    assert errors[1] / errors[0] >= 0.9 * gain
+
+
+def people(rows):
+    columns = {"arm": Categories(["A", "B"]), "spend": Bounds(0, 50, grid=0.5)}
+    limits = PrivacyUnit("person", contribution=Contribution(groups=2, rows=rows))
+    return Schema(columns=columns, unit=limits)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_scales_and_rows_of_a_unit(rows):
+    asked = Questions(people(rows))
+    one = asked.mean("spend", PureDP(1.0), Selection(), spread=True)
+    by = asked.mean("spend", PureDP(1.0), Selection(by=("arm",)), spread=True)
+    clipped = asked.mean("spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 60, grid=0.5)))
+    assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 2)
+    frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
+    session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))
+    answer = session.mean("spend", PureDP(1.0), by="arm", spread=True)
+    assert answer["A"]._rows_per_unit == rows
+    assert Release.from_json(answer.to_json())["B"].mean == answer["B"].mean
+
+
+@pytest.mark.parametrize("before", [NoisyAverage(bounds=(0, 50)), MeanAndVariance(bounds=(0, 50))])
+def test_earlier_releases_are_read_and_not_taken_for_new_answers(tmp_path, before):
+    """A ledger that holds an answer in the earlier totals: it loads, and asking again under its name is refused."""
+    path, spread = tmp_path / "ledger.sqlite", isinstance(before, MeanAndVariance)
+    ledger = Ledger(path, budget=PureDP(2.0))
+    exact = before.exact([10.0] * 50, neighbours=ADD)
+    made = release(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), ledger=ledger, request="spend")
+    stored = Release.from_dict(ledger.requested("spend").answer)
+    assert stored.statistic == before
+    assert stored.mean == made.mean
+    assert stored.confidence_interval() == made.confidence_interval()
+    schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
+    session = Session(pd.DataFrame({"spend": [10.0] * 50}), schema, ledger=ledger)
+    with pytest.raises(DiscreetError):
+        session.mean("spend", PureDP(1.0), spread=spread, request="spend")
+    assert ledger.remaining() == PureDP(1.0)
+    assert session.mean("spend", PureDP(0.5), spread=spread, request="again").statistic != before
+
+
+def test_the_mean_of_nothing_is_the_middle():
+    for kind in KINDS:
+        noisy = release(kind(bounds=(0, 10)).exact([], neighbours=ADD), Laplace(scale=0.01), rng=1)
+        assert noisy.mean == 5.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bounds", [(1, 0), (0, math.inf), (0, 0), "ab"])
+def test_bad_bounds(kind, bounds):
+    with pytest.raises(InvalidParameter):
+        kind(bounds=bounds)
+
+
+def test_parts_are_read_back_by_name():
+    of = Grouped(of=MeanAndVarianceInParts(bounds=(0, 10)), by={"arm": ("A", "B")})
+    assert Grouped(**of.parameters()) == of
