@@ -27,7 +27,10 @@ from discreet import (
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.questions import Questions, Selection
 from discreet.stability import in_parts
-from discreet.statistics import Grouped, MeanAndVariance, MeanAndVarianceInParts, MeanInParts, NoisyAverage
+from discreet.statistics.grouped import Grouped
+from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.noisy_average import NoisyAverage
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 KINDS = [MeanInParts, MeanAndVarianceInParts]

@@ -38,12 +38,9 @@ from discreet.statistics.mean import Mean, Proportion
 from discreet.statistics.mean_and_variance import MeanAndVariance
 from discreet.statistics.modes import Mode
 from discreet.statistics.noisy_average import NoisyAverage
-<<<<<<< HEAD
+from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.statistics.pooled import PooledCovariance, PooledVariance
 from discreet.statistics.proportion_vector import ProportionVector
-=======
-from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
->>>>>>> f168b2caf931f05f3ff40ed95ede8a2104a24306
 from discreet.statistics.quantiles import Quantiles
 from discreet.statistics.sum import Sum, SumAndCount
 from discreet.statistics.tables import ContingencyTable
