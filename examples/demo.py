@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from discreet.errors import InsufficientBudget
 from discreet.job import Job, Step
 
 BANDS = ["18-24", "25-34", "35-49", "50-64", "65+"]
@@ -191,7 +192,10 @@ def main() -> None:
     plan.write_text(PLAN, encoding="utf-8")
     job = Job(plan)
     print(f"\n{job.plan()}\n")
-    result = job.run(progress=_show)
+    try:
+        result = job.run(progress=_show)
+    except InsufficientBudget as refusal:  # the ledger of an earlier run of another plan
+        raise SystemExit(f"{refusal}\n\nThe data is made up: delete {directory} to start again.") from None
     print(f"\n{result}\n\nOpen the report in a browser: {(result.page or result.markdown).resolve().as_uri()}")
 
 
