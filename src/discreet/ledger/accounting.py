@@ -47,6 +47,10 @@ def covers(allowance: Amount, amount: Amount) -> bool:
     return all(a <= b for a, b in zip(amount, allowance, strict=True))
 
 
+_CRUMBS = 10**12
+"""Less than this part of the allowance is not worth a mention."""
+
+
 @dataclass(frozen=True)
 class Accounting(ABC):
     """A budget, what it allows in the unit of account, and what a guarantee costs in it."""
@@ -113,6 +117,11 @@ class Accounting(ABC):
     def at_most(self, amount: Amount) -> Guarantee:
         """The amount as a guarantee, rounded down: for what is left. It can be spent."""
 
+    def _rest(self, amount: Amount, place: int) -> float:
+        """A number rounded down; what is left of the rounding of shares is as good as nothing."""
+        crumb = amount[place] < self.allowance[place] / _CRUMBS
+        return 0.0 if crumb else _rounded_down(amount[place])
+
     @property
     def nothing(self) -> Amount:
         """The zero amount."""
@@ -167,7 +176,7 @@ class PureAccounting(Accounting):
 
     def at_most(self, amount: Amount) -> Guarantee:
         """ε rounded down."""
-        return PureDP(_rounded_down(amount[0]))
+        return PureDP(self._rest(amount, 0))
 
 
 class BasicAccounting(Accounting):
@@ -198,7 +207,7 @@ class BasicAccounting(Accounting):
 
     def at_most(self, amount: Amount) -> Guarantee:
         """Both rounded down."""
-        return ApproxDP(_rounded_down(amount[0]), _rounded_down(amount[1]))
+        return ApproxDP(self._rest(amount, 0), self._rest(amount, 1))
 
 
 def _implied(budget: Guarantee, make: Callable[[float], Guarantee], guess: float) -> float:
@@ -242,7 +251,7 @@ class ConcentratedAccounting(Accounting):
 
     def at_most(self, amount: Amount) -> Guarantee:
         """ρ rounded down."""
-        return ZeroConcentratedDP(_rounded_down(amount[0]))
+        return ZeroConcentratedDP(self._rest(amount, 0))
 
 
 class GaussianAccounting(Accounting):
