@@ -187,7 +187,7 @@ class Release(Result):
         return interval_chart(self.heading(), [reading.to_dict() for reading in readings(self)])
 
     def heading(self) -> str:
-        return f"Release of {self.statistic.name if self.statistic else 'a value'}"
+        return f"Release of {self.statistic.title if self.statistic else 'a value'}"
 
 
 def _parameters(mechanism: Mechanism) -> str:

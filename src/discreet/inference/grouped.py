@@ -58,4 +58,4 @@ class GroupedRelease(Release):
         return [*lines, ("intervals", "95 %, for the noise"), *common]
 
     def heading(self) -> str:
-        return f"Release of {self.grouping.of.name} by {', '.join(self.grouping.by)}"
+        return f"Release of {self.grouping.of.title} by {', '.join(self.grouping.by)}"

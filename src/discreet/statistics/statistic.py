@@ -28,6 +28,11 @@ class Statistic(ABC):
         super().__init_subclass__(**options)
         REGISTRY.add(cls)
 
+    @property
+    def title(self) -> str:
+        """The name in words, for people who read a release."""
+        return self.name.removesuffix("_in_parts").replace("_", " ")
+
     @classmethod
     def release_type(cls) -> type[Release]:
         """The class of a release of this statistic; it adds what can be concluded from one."""
