@@ -5,64 +5,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from discreet import requirements
-from discreet.display import Facts
 from discreet.errors import InvalidParameter, WrongType
 from discreet.guarantees import Guarantee
 from discreet.questions import Expected, Question, Questions, Selection
-from discreet.releases import Release
-from discreet.result import Result
 from discreet.schema import Bounds, Contribution, Schema
-from discreet.sensitivity import Neighbours
-from discreet.statistics.tables import ContingencyTable
+from discreet.tested import groups_of, repeatable
 
 if TYPE_CHECKING:
     from discreet.clustering.model import ClusterModel
     from discreet.comparing.column import ColumnComparison
     from discreet.comparing.methods import Method
-    from discreet.inference.chi_square import ChiSquareResult
-    from discreet.inference.monte_carlo import MonteCarlo
     from discreet.questions.groups import GroupQuestion
 
-__all__ = ["Asking", "TestedRelease"]
-
-
-@dataclass(frozen=True)
-class TestedRelease(Result):
-    """A test with the release it was computed from; the test is post-processing and costs nothing more."""
-
-    __test__ = False  # not a test case
-
-    result: ChiSquareResult
-    release: Release
-
-    @property
-    def pvalue(self) -> float:
-        """The p-value."""
-        return self.result.pvalue
-
-    @property
-    def statistic(self) -> float:
-        """The test statistic."""
-        return self.result.statistic
-
-    def to_dict(self) -> dict[str, Any]:
-        """Both as JSON-ready data."""
-        return {"result": self.result.to_dict(), "release": self.release.to_dict()}
-
-    def heading(self) -> str:
-        return self.result.heading()
-
-    def facts(self) -> Facts:
-        return [*self.result.facts(), *self.release.facts()]
-
-    def __str__(self) -> str:
-        return f"{self.result}\n{self.release}"
+__all__ = ["Asking"]
 
 
 class Asking(ABC):
@@ -312,7 +270,7 @@ class Asking(ABC):
         shares = cell_probabilities(probabilities, cells)  # refuse before anything is spent
         answer = self.table(column, guarantee, contribution=contribution, request=request)
         return self._tested(
-            lambda table: goodness_of_fit(table, shares, null=_null(table)),
+            lambda table: goodness_of_fit(table, shares, null=repeatable(table)),
             answer,
             df=cells - 1,
             cells=cells,
@@ -336,7 +294,11 @@ class Asking(ABC):
         df, cells = self._two_way((by, column))
         answer = self.table((by, column), guarantee, contribution=contribution, request=request)
         return self._tested(
-            lambda table: homogeneity(_rows(table), null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
+            lambda table: homogeneity(groups_of(table), null=repeatable(table)),
+            answer,
+            df=df,
+            cells=cells,
+            rows=expected_rows,
         )
 
     def independence(
@@ -355,7 +317,7 @@ class Asking(ABC):
         df, cells = self._two_way(columns)
         answer = self.table(columns, guarantee, contribution=contribution, request=request)
         return self._tested(
-            lambda table: independence(table, null=_null(table)), answer, df=df, cells=cells, rows=expected_rows
+            lambda table: independence(table, null=repeatable(table)), answer, df=df, cells=cells, rows=expected_rows
         )
 
     def _two_way(self, columns: str | Sequence[str]) -> tuple[int, int]:
@@ -416,31 +378,13 @@ class Asking(ABC):
         among them (`discreet.clustering.KMedian`). ``expected_rows`` sets the number of iterations of k-means where
         ``iterations`` does not.
         """
-        from discreet.clustering import DPLloyd, KMedian
+        from discreet.clustering.of_columns import cluster_model
 
         names = _names(columns)
-        if self.schema.neighbours is not Neighbours.ADD_REMOVE or self.schema.unit.column is not None:
-            raise InvalidParameter(
-                "unit",
-                self.schema.unit.name,
-                "clusters are proved for added and removed rows",
-                "Declare rows as units and add_remove neighbours.",
-            )
-        bounds = [(self.schema.bounds(name).low, self.schema.bounds(name).high) for name in names]
-        model: ClusterModel
-        if universe is None:
-            model = DPLloyd(
-                n_clusters, guarantee=guarantee, bounds=bounds, iterations=iterations, expected_rows=expected_rows
-            )
-        else:
-            model = KMedian(n_clusters, guarantee=guarantee, universe=universe, swaps=iterations)
-            if model.universe.shape[1] != len(names):
-                raise InvalidParameter(
-                    "universe",
-                    model.universe.shape,
-                    f"must have {len(names)} numbers a position",
-                    "Give one number per column.",
-                )
+        model = cluster_model(
+            self.schema, names, n_clusters, guarantee,
+            universe=universe, iterations=iterations, expected_rows=expected_rows,
+        )  # fmt: skip
         return self._clustered(model, names, request)
 
 
@@ -451,24 +395,3 @@ def _names(by: str | Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise InvalidParameter("by", by, "must not repeat a column", "Name each column once.")
     return names
-
-
-def _null(table: Release) -> MonteCarlo:
-    """Simulations that a release fixes, so that its test says the same whenever it is asked."""
-    from discreet.inference.monte_carlo import MonteCarlo
-
-    return MonteCarlo(rng=int(table.release_id[:12], 16))
-
-
-def _rows(table: Release) -> list[Release]:
-    """One release per row of a two-way table: the groups of a test of homogeneity."""
-    whole = table.statistic
-    assert isinstance(whole, ContingencyTable)
-    column = whole.axes[1]
-    one = ContingencyTable({column: whole.columns[column]})
-    values = np.asarray(table.value)
-    parts = [None] * len(values) if table.measurement is None else list(np.asarray(table.measurement))
-    return [
-        replace(table, value=value, measurement=part, statistic=one, public={})
-        for value, part in zip(values, parts, strict=True)
-    ]

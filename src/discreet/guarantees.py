@@ -7,14 +7,14 @@ so that the promise still holds. Formulas and their proofs: ``docs/proofs/guaran
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet import requirements
 from discreet.conversion import (
@@ -26,8 +26,9 @@ from discreet.conversion import (
     response_epsilon,
     tightest_mu,
 )
-from discreet.curves import Curve, plain, pointwise, type_one
+from discreet.curves import Curve, plain, type_one
 from discreet.errors import InvalidParameter, NoConversion, WrongType
+from discreet.privacy_curve import PrivacyCurve
 from discreet.rounding import ball, decimal, down, greatest, precisely, up
 
 __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]
@@ -63,18 +64,10 @@ def _weights(parts: Any) -> list[Fraction]:
 
 
 @dataclass(frozen=True)
-class Guarantee(ABC):
+class Guarantee(PrivacyCurve):
     """What every kind of guarantee can answer."""
 
     kind: ClassVar[str]
-
-    @abstractmethod
-    def _delta(self, epsilon: float) -> float:
-        """Smallest δ, rounded up, such that (ε, δ)-DP is implied."""
-
-    @abstractmethod
-    def _epsilon(self, delta: float) -> float:
-        """Smallest ε, rounded up, such that (ε, δ)-DP is implied; infinity where there is none."""
 
     @abstractmethod
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
@@ -95,28 +88,6 @@ class Guarantee(ABC):
     @abstractmethod
     def parameters(self) -> dict[str, float]:
         """The numbers, by name."""
-
-    @overload
-    def delta_at(self, epsilon: float) -> float: ...
-    @overload
-    def delta_at(self, epsilon: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def delta_at(self, epsilon: ArrayLike) -> Curve:
-        """Smallest δ such that this guarantee implies (ε, δ)-DP; never rounded down.
-
-        Examples
-        --------
-        >>> round(GaussianDP(1.0).delta_at(1.0), 12)
-        0.126936737507
-        """
-        return pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
-
-    @overload
-    def epsilon_at(self, delta: float) -> float: ...
-    @overload
-    def epsilon_at(self, delta: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def epsilon_at(self, delta: ArrayLike) -> Curve:
-        """Smallest ε such that this guarantee implies (ε, δ)-DP; never rounded down."""
-        return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
 
     def to(self, kind: type[Kind], *, delta: float | None = None) -> Kind:
         """The tightest known guarantee of another kind that this one implies.

@@ -17,7 +17,6 @@ from typing import Any
 from discreet.asking import Asking
 from discreet.errors import DiscreetError, PlanFileError
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.rounding import decimal, down
 from discreet.schema import Bounds, Contribution, Schema
 from discreet.settings import complaint
 
@@ -302,19 +301,7 @@ class _Reader:
         for position, share in enumerate(shares):
             if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
                 raise self.error(f"release.{position}.share", f"share = {share!r} must be a positive number.")
-        return _divided(budget, [float(share) for share in shares])
-
-
-def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
-    """Parts of the budget; the last one takes what rounding left over, so that a finished plan leaves nothing."""
-    *parts, last = budget.split(shares)
-    if isinstance(budget, GaussianDP):  # its squares add, and are rounded already
-        return [*parts, last]
-    rest = {
-        name: down(decimal(whole) - sum(decimal(part.parameters()[name]) for part in parts))
-        for name, whole in budget.parameters().items()
-    }
-    return [*parts, type(budget)(**rest)]
+        return list(budget.split([float(share) for share in shares]))
 
 
 def _holds(given: Any, value: Any) -> bool:

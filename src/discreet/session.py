@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet import requirements
-from discreet.asking import Asking, TestedRelease
+from discreet.asking import Asking
 from discreet.bounding import Bounded
 from discreet.errors import InvalidParameter, SourceError
 from discreet.guarantees import Guarantee
@@ -20,6 +20,7 @@ from discreet.releases import Exact, Release, claimed, release
 from discreet.schema import Contribution, Schema
 from discreet.sensitivity import Neighbours
 from discreet.sources import Dataset, open_source
+from discreet.tested import TestedRelease
 
 if TYPE_CHECKING:
     from discreet.clustering.model import ClusterModel

@@ -16,7 +16,7 @@ from discreet.inference.noisy_average import ratio_interval
 from discreet.inference.results import Interval
 from discreet.releases import Release
 from discreet.sensitivity import Neighbours
-from discreet.statistics.mean_and_variance import MeanAndVariance
+from discreet.statistics.private_size import PrivateSizeColumn
 
 __all__ = ["MeanAndVarianceRelease"]
 
@@ -26,8 +26,8 @@ class MeanAndVarianceRelease(Release):
     """Three noisy totals, and the moments that follow from them."""
 
     @property
-    def _of(self) -> MeanAndVariance:
-        return cast(MeanAndVariance, self.statistic)
+    def _of(self) -> PrivateSizeColumn:
+        return cast(PrivateSizeColumn, self.statistic)
 
     def _totals(self) -> tuple[float, float, float]:
         first, second, rows = (float(part) for part in np.asarray(self.value))

@@ -114,13 +114,16 @@ class Accounting(ABC):
         """The amount as a guarantee, rounded up: for what was spent."""
 
     @abstractmethod
-    def at_most(self, amount: Amount) -> Guarantee:
-        """The amount as a guarantee, rounded down: for what is left. It can be spent."""
+    def _rounded_down(self, amount: Amount) -> Guarantee:
+        """The amount as a guarantee, rounded down."""
 
-    def _rest(self, amount: Amount, place: int) -> float:
-        """A number rounded down; what is left of the rounding of shares is as good as nothing."""
-        crumb = amount[place] < self.allowance[place] / _CRUMBS
-        return 0.0 if crumb else _rounded_down(amount[place])
+    def at_most(self, amount: Amount) -> Guarantee:
+        """The amount as a guarantee, rounded down: for what is left. It can be spent.
+
+        What is left of the rounding of shares is as good as nothing.
+        """
+        worth = zip(amount, self.allowance, strict=True)
+        return self._rounded_down(tuple(Fraction(0) if part < whole / _CRUMBS else part for part, whole in worth))
 
     @property
     def nothing(self) -> Amount:
@@ -144,7 +147,7 @@ def _converted(guarantee: Guarantee, kind: type[Guarantee]) -> Guarantee:
     return guarantee.to(kind)
 
 
-def _rounded_down(number: Fraction) -> float:
+def _down(number: Fraction) -> float:
     return down(number) + 0.0  # never minus zero
 
 
@@ -174,9 +177,9 @@ class PureAccounting(Accounting):
         """ε rounded up."""
         return PureDP(up(amount[0]))
 
-    def at_most(self, amount: Amount) -> Guarantee:
+    def _rounded_down(self, amount: Amount) -> Guarantee:
         """ε rounded down."""
-        return PureDP(self._rest(amount, 0))
+        return PureDP(_down(amount[0]))
 
 
 class BasicAccounting(Accounting):
@@ -205,9 +208,9 @@ class BasicAccounting(Accounting):
         """Both rounded up."""
         return ApproxDP(up(amount[0]), up(amount[1]))
 
-    def at_most(self, amount: Amount) -> Guarantee:
+    def _rounded_down(self, amount: Amount) -> Guarantee:
         """Both rounded down."""
-        return ApproxDP(self._rest(amount, 0), self._rest(amount, 1))
+        return ApproxDP(_down(amount[0]), _down(amount[1]))
 
 
 def _implied(budget: Guarantee, make: Callable[[float], Guarantee], guess: float) -> float:
@@ -249,9 +252,9 @@ class ConcentratedAccounting(Accounting):
         """ρ rounded up."""
         return ZeroConcentratedDP(up(amount[0]))
 
-    def at_most(self, amount: Amount) -> Guarantee:
+    def _rounded_down(self, amount: Amount) -> Guarantee:
         """ρ rounded down."""
-        return ZeroConcentratedDP(self._rest(amount, 0))
+        return ZeroConcentratedDP(_down(amount[0]))
 
 
 class GaussianAccounting(Accounting):
@@ -286,7 +289,7 @@ class GaussianAccounting(Accounting):
             return GaussianDP(0.0)
         return GaussianDP(least(lambda mu: decimal(mu) ** 2 >= square, math.sqrt(square)))
 
-    def at_most(self, amount: Amount) -> Guarantee:
+    def _rounded_down(self, amount: Amount) -> Guarantee:
         """The largest μ with μ² of at most the amount."""
         square = amount[0]
         if square == 0:

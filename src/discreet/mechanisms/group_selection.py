@@ -166,7 +166,7 @@ class OptimalSelection(GroupSelection):
         return _numerators(self.epsilon, self.delta)
 
     def chance(self, sizes: ArrayLike) -> NDArray[np.float64]:
-        table = np.array([number / _WHOLE for number in self.numerators()])
+        table = _chances(self.epsilon, self.delta)
         return np.asarray(table[np.minimum(np.asarray(sizes, dtype=np.int64), table.size - 1)])
 
     def shown(self, counts: NDArray[np.int64], *, rng: int | np.random.Generator | None = None) -> Flags:
@@ -206,3 +206,8 @@ def _numerators(epsilon: float, delta: float) -> list[int]:
                 "guarantee", ApproxDP(epsilon, delta), "shows no group of less than a million units", "Raise epsilon."
             )
     return found
+
+
+@lru_cache(maxsize=64)
+def _chances(epsilon: float, delta: float) -> NDArray[np.float64]:
+    return np.array([number / _WHOLE for number in _numerators(epsilon, delta)])

@@ -7,21 +7,22 @@ parameter of each kind of guarantee. Proofs: ``docs/proofs/laplace.md``, ``gauss
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import requirements
-from discreet.curves import Curve, gaussian_delta, plain, pointwise, type_one
+from discreet.curves import Curve, gaussian_delta, plain, type_one
 from discreet.errors import InvalidParameter, NoConversion, WrongType
 from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.privacy_curve import PrivacyCurve
 from discreet.profiles.envelope import dominates, first_certified, gaussian_parameter, supremum
 from discreet.profiles.laplace_curve import LaplaceCurve, laplace_rho
 from discreet.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
@@ -34,16 +35,8 @@ __all__ = ["GaussianProfile", "LaplaceProfile", "Profile"]
 _KNOTS = 128
 
 
-class Profile(ABC):
+class Profile(PrivacyCurve):
     """The exact privacy curve of a mechanism; what is reported is never rounded down."""
-
-    @abstractmethod
-    def _delta(self, epsilon: float) -> float:
-        """δ at one ε ≥ 0, rounded up."""
-
-    @abstractmethod
-    def _epsilon(self, delta: float) -> float:
-        """The smallest ε with δ(ε) ≤ δ, rounded up; infinity where there is none."""
 
     @abstractmethod
     def gaussian(self) -> GaussianDP:
@@ -73,34 +66,6 @@ class Profile(ABC):
         from discreet.profiles.loss_distribution import curve_loss
 
         return [(curve_loss(self._delta, self._reach()), 1)]
-
-    @overload
-    def delta_at(self, epsilon: float) -> float: ...
-    @overload
-    def delta_at(self, epsilon: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def delta_at(self, epsilon: ArrayLike) -> Curve:
-        """The δ of (ε, δ)-DP at each ε ≥ 0: the hockey-stick divergence between the worst neighbours.
-
-        Examples
-        --------
-        >>> LaplaceProfile([1]).delta_at(0.5)
-        0.22119921692859515
-        """
-        return pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
-
-    @overload
-    def epsilon_at(self, delta: float) -> float: ...
-    @overload
-    def epsilon_at(self, delta: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def epsilon_at(self, delta: ArrayLike) -> Curve:
-        """The smallest ε of (ε, δ)-DP at each δ; infinity where no ε will do.
-
-        Examples
-        --------
-        >>> GaussianProfile(1).epsilon_at([1e-3, 1e-6]).round(4)
-        array([3.1387, 4.8866])
-        """
-        return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """The smallest type-II error of any test between the worst neighbours at type-I error ``alpha``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -54,9 +53,7 @@ class CountQuestions(PublicFacts):
     def table(self, columns: Sequence[str], guarantee: Guarantee, chosen: Selection) -> Question:
         """Counts by the labels of some columns."""
         names = tuple(columns)
-        statistic = ContingencyTable(dict(self._labels(names)))
-        limits = self._limits(chosen)
-        sensitivity = stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
+        statistic, sensitivity = self._cells(names, chosen)
         public = {"n": self.schema.size} if self._every_unit_once(names) else {}
         return Question(
             guarantee=guarantee,
@@ -70,19 +67,29 @@ class CountQuestions(PublicFacts):
             read="rows of a cell",
         )
 
+    def _cells(self, names: tuple[str, ...], chosen: Selection) -> tuple[ContingencyTable, Sensitivity]:
+        """The counts by the labels of some columns, and how far one unit moves them."""
+        statistic = ContingencyTable(dict(self._labels(names)))
+        limits = self._limits(chosen)
+        return statistic, stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
+
     def mode(self, column: str, guarantee: Guarantee, chosen: Selection) -> Question:
         """The most frequent label of a column, chosen without publishing any count."""
-        counted = self.table((column,), guarantee, chosen)
+        table, sensitivity = self._cells((column,), chosen)
         kind = PermuteAndFlip if isinstance(guarantee, PureDP) else ExponentialMechanism
         # A unit that comes or goes moves all of its counts one way.
         one_way = self.schema.neighbours is Neighbours.ADD_REMOVE
-        chooser = kind.calibrate(guarantee, counted.sensitivity, monotone=one_way)
+        chooser = kind.calibrate(guarantee, sensitivity, monotone=one_way)
         labels = self._labels((column,))[column]
-        return replace(
-            counted,
+        return Question(
+            guarantee=guarantee,
             statistic=Mode(categories=labels),
+            sensitivity=sensitivity,
             mechanism=chooser,
+            by=(column,),
+            contribution=chosen.contribution,
             public={},
+            value=lambda counts, sums: counts.astype(np.int64).reshape(table.shape),
             read="rows behind",
             bound=lambda level: chooser.score_loss(len(labels), level),
         )

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from discreet import requirements
-from discreet.rounding import decimal
 from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.bounded import fractions, whole_bounds
-from discreet.statistics.statistic import Statistic
+from discreet.statistics.bounded import fractions
+from discreet.statistics.private_size import PrivateSizeColumn
 
 if TYPE_CHECKING:
     from discreet.releases import Exact, Release
@@ -22,7 +19,7 @@ __all__ = ["MeanAndVariance"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanAndVariance(Statistic):
+class MeanAndVariance(PrivateSizeColumn):
     """Mean and variance of a column in public bounds, from three noisy totals.
 
     The value is (Σz, Σz², number of rows) with z = (x − middle)/half-width, so that each coordinate moves by at most 1
@@ -46,29 +43,12 @@ class MeanAndVariance(Statistic):
     """
 
     name: ClassVar[str] = "mean_and_variance"
-    bounds: tuple[float, float]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-
-    @property
-    def middle(self) -> Fraction:
-        """Centre of the bounds."""
-        return (decimal(self.bounds[0]) + decimal(self.bounds[1])) / 2
-
-    @property
-    def half(self) -> Fraction:
-        """Half the width of the bounds."""
-        return (decimal(self.bounds[1]) - decimal(self.bounds[0])) / 2
 
     @classmethod
     def release_type(cls) -> type[Release]:
         from discreet.inference.mean_and_variance import MeanAndVarianceRelease
 
         return MeanAndVarianceRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds)}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the three totals."""
@@ -87,7 +67,7 @@ class MeanAndVariance(Statistic):
         """The three totals of a column, still private."""
         from discreet.releases import Exact
 
-        low, high = (decimal(end) for end in self.bounds)
-        rows = [min(max(Fraction(requirements.finite("data", x)), low), high) for x in np.asarray(data).tolist()]
-        value = self.of_sums(len(rows), sum(rows, Fraction(0)), sum((x * x for x in rows), Fraction(0)))
-        return Exact(value, self.sensitivity(neighbours=neighbours), neighbours, unit, self)
+        rows, (total, squares) = self._power_sums(data, 2)
+        return Exact(
+            self.of_sums(rows, total, squares), self.sensitivity(neighbours=neighbours), neighbours, unit, self
+        )

@@ -16,6 +16,7 @@ from discreet.stability import doubled
 from discreet.statistics.bounded import fractions
 from discreet.statistics.covariance import bounds_of_columns
 from discreet.statistics.covariance_matrix import pairs
+from discreet.statistics.private_size import clipped
 from discreet.statistics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -119,11 +120,7 @@ class MeansAndCovariances(Statistic):
         table = float_truth(data)
         if table.ndim != 2 or table.shape[1] != self.dimension:
             raise InvalidParameter("data", table.shape, f"must be rows × {self.dimension}", "Give every column bounds.")
-        ends = [tuple(decimal(end) for end in pair) for pair in self.bounds]
-        columns = [
-            [min(max(Fraction(requirements.finite("data", x)), low), high) for x in column]
-            for column, (low, high) in zip(table.T.tolist(), ends, strict=True)
-        ]
+        columns = [clipped(column, pair) for column, pair in zip(table.T.tolist(), self.bounds, strict=True)]
         totals = [sum(column, Fraction(0)) for column in columns]
         products = [
             sum((x * y for x, y in zip(columns[j], columns[k], strict=True)), Fraction(0))

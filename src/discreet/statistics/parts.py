@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from discreet import requirements
 from discreet.rounding import decimal
 from discreet.schema import Contribution
 from discreet.sensitivity import Neighbours, Sensitivity
 from discreet.stability import in_parts
-from discreet.statistics.bounded import fractions, whole_bounds
-from discreet.statistics.statistic import Statistic
+from discreet.statistics.bounded import fractions
+from discreet.statistics.private_size import PrivateSizeColumn
 
 if TYPE_CHECKING:
     from discreet.releases import Exact, Release
@@ -25,7 +23,7 @@ __all__ = ["MeanAndVarianceInParts", "MeanInParts", "Parts"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts(Statistic):
+class Parts(PrivateSizeColumn):
     """Totals of (d over k)·uᵏ(1 − u)ᵈ⁻ᵏ for k = 0 … d, with u = (x − low)/(high − low) and d the ``degree``.
 
     The d + 1 parts of a row are not negative and add up to 1, so the totals add up to the number of rows, and they know
@@ -43,28 +41,16 @@ class Parts(Statistic):
     """
 
     degree: ClassVar[int]
-    bounds: tuple[float, float]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
 
     @property
-    def middle(self) -> Fraction:
-        """Centre of the bounds."""
-        return (decimal(self.bounds[0]) + decimal(self.bounds[1])) / 2
-
-    @property
-    def half(self) -> Fraction:
-        """Half the width of the bounds."""
-        return (decimal(self.bounds[1]) - decimal(self.bounds[0])) / 2
+    def title(self) -> str:
+        """What it is of: that it is measured in parts matters less to a reader."""
+        return super().title.removesuffix(" in parts")
 
     @property
     def positions(self) -> tuple[float, ...]:
         """Where each part lies between the bounds, from −1 to 1: the mean is their mean, weighted by the totals."""
         return tuple(2 * k / self.degree - 1 for k in range(self.degree + 1))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds)}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the totals."""
@@ -90,10 +76,8 @@ class Parts(Statistic):
         """The totals of a column, still private."""
         from discreet.releases import Exact
 
-        low, high = (decimal(end) for end in self.bounds)
-        rows = [min(max(Fraction(requirements.finite("data", x)), low), high) for x in np.asarray(data).tolist()]
-        sums = [sum((x**power for x in rows), Fraction(0)) for power in range(1, self.degree + 1)]
-        return Exact(self.of_sums(len(rows), *sums), self.sensitivity(neighbours=neighbours), neighbours, unit, self)
+        rows, sums = self._power_sums(data, self.degree)
+        return Exact(self.of_sums(rows, *sums), self.sensitivity(neighbours=neighbours), neighbours, unit, self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ class Statistic(ABC):
     @property
     def title(self) -> str:
         """The name in words, for people who read a release."""
-        return self.name.removesuffix("_in_parts").replace("_", " ")
+        return self.name.replace("_", " ")
 
     @classmethod
     def release_type(cls) -> type[Release]:

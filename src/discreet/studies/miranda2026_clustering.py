@@ -88,8 +88,8 @@ class _Clustering:
 
     def utility(self, omit: Omit, epsilon: float, generator: np.random.Generator) -> Estimate:
         """Cost for all rows of centres found on the rows that are kept."""
-        rows, distances = _clustering_data(self)
-        chances = omit.keep(distances)
+        rows, _ = _clustering_data(self)
+        chances = omit.keep(_mean_distances(self) if omit.m is not None else np.zeros(len(rows)))
         costs = []
         for _ in range(self.repeats):
             kept = rows if omit == Omit() else rows[generator.random(len(rows)) < chances]
@@ -103,14 +103,19 @@ class _Clustering:
 
 
 @lru_cache(maxsize=4)
-def _clustering_data(task: _Clustering) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rows, and the mean distance of each to all."""
+def _clustering_data(task: _Clustering) -> tuple[NDArray[np.float64], tuple[tuple[float, float], ...]]:
+    """Rows and their bounds."""
     if task.name == "DPLloyd":
         rows = adult_table(task.folder)[:: 8 if task.quick else 1]
-        bounds = ((-1.0, 1.0),) * rows.shape[1]
-    else:
-        rows, bounds = four_groups(2026), ((1.0, 100.0),) * 2
-    return rows, EuclideanDistance(bounds).mean_distances(rows)
+        return rows, ((-1.0, 1.0),) * rows.shape[1]
+    return four_groups(2026), ((1.0, 100.0),) * 2
+
+
+@lru_cache(maxsize=4)
+def _mean_distances(task: _Clustering) -> NDArray[np.float64]:
+    """The mean distance of each row to all; it takes seconds, and only suppression asks for it."""
+    rows, bounds = _clustering_data(task)
+    return EuclideanDistance(bounds).mean_distances(rows)
 
 
 def _clustering_cost(
