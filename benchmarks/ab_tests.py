@@ -14,15 +14,15 @@ import duckdb
 import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
-from discreet.bounding import Bounded
-from discreet.comparing.compare import Settled, compare_totals
+from discreet.core.ledger import Ledger
+from discreet.core.rows import Bounded
+from discreet.core.rows.sources import open_source
+from discreet.core.sensitivity import Neighbours
 from discreet.inference.censored_normal import CensoredNormal
-from discreet.inference.mean_difference import MeanComparison
-from discreet.ledger import Ledger
-from discreet.partitioning import arms_on_engine
-from discreet.sensitivity import Neighbours
-from discreet.sources import open_source
-from discreet.statistics.mean_difference import MeanDifference
+from discreet.inference.mean_difference_release import MeanComparison
+from discreet.questions.comparison.compare import Settled, compare_totals
+from discreet.questions.comparison.partitioning import arms_on_engine
+from discreet.questions.mean_difference import MeanDifference
 
 ROWS, DEVICES, PARTITIONS = 40_000_000, 6_700_000, 800
 PLAIN = """

@@ -9,9 +9,9 @@ import csv
 import sys
 from pathlib import Path
 
-from discreet.studies import run
-from discreet.studies.coverage import LEAST, MOST, STUDY
-from discreet.studies.study import Progress
+from discreet.papers import run
+from discreet.papers.coverage import LEAST, MOST, STUDY
+from discreet.papers.study import Progress
 
 HERE = Path(__file__).parent
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
-from discreet.sensitivity import Neighbours
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.sensitivity import Neighbours
 
 SPENDS = 1000
 TARGET = 2.0  # times the bare commit; the milliseconds are the disk's

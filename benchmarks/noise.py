@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from discreet import Gaussian, Laplace
-from discreet.noise.choice import choose
-from discreet.noise.laws import TruncatedLaplaceLaw
+from discreet.core.noise.choice import choose
+from discreet.core.noise.laws import TruncatedLaplaceLaw
 from timing import Figure, figure
 
 HERE = Path(__file__).parent

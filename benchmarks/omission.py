@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
 from discreet import PureDP
-from discreet.clustering import DPLloyd
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.studies import load
-from discreet.studies.miranda2026 import MEAN_NOISES, MODE_MECHANISMS
-from discreet.studies.miranda2026_data import column
-from discreet.studies.miranda2026_utility import Omit, gaussian_scale, spendable
+from discreet.papers import load
+from discreet.papers.miranda2026 import MEAN_NOISES, MODE_MECHANISMS
+from discreet.papers.miranda2026_data import column
+from discreet.papers.miranda2026_utility import Omit, gaussian_scale, spendable
+from discreet.questions.clusters import DPLloyd
 
 RATES = (0.1, 0.5, 0.9)
 ROWS = 1_000_000

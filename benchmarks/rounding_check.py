@@ -13,9 +13,9 @@ from collections.abc import Callable
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
 
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import gaussian_scale, laplace_scale
-from discreet.sensitivity import Sensitivity
 
 TABLE = Sensitivity(moves=(1, 1))
 _PLACES = 50

@@ -52,9 +52,9 @@ def plain(path: Path) -> float:
 
 def bounded(path: Path, engine: str = "duckdb") -> float:
     """The table and the sums behind the means, per unit at most 3 groups and 2 rows in each."""
-    from discreet.bounding import Bounded
-    from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-    from discreet.sources import open_source
+    from discreet.core.rows import Bounded
+    from discreet.core.rows.sources import open_source
+    from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 
     schema = Schema(
         columns={"x": Bounds(0, VALUES_HIGH, grid=0.01), "g": Categories([f"g{i}" for i in range(GROUPS)])},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from discreet import PureDP, Schema, Session
-from discreet.ledger import Ledger
-from discreet.sensitivity import Neighbours
+from discreet.core.ledger import Ledger
+from discreet.core.sensitivity import Neighbours
 
 RELEASES, REPEATS = 2000, 40
 TARGET = 1.5  # times the first requests

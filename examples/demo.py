@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.errors import InsufficientBudget
-from discreet.job import Job, Step
+from discreet.core.errors import InsufficientBudget
+from discreet.plans.job import Job, Step
 
 BANDS = ["18-24", "25-34", "35-49", "50-64", "65+"]
 REGIONS = ["north", "east", "south", "west"]

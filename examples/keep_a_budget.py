@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from discreet import Bounds, Categories, PureDP, Schema, Session
-from discreet.errors import InsufficientBudget
+from discreet.core.errors import InsufficientBudget
 
 SURVEY = Path(__file__).parent / "survey.csv"
 

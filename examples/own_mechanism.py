@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from discreet import Laplace, PureDP, Sensitivity
-from discreet.guarantees import Guarantee
+from discreet.core.guarantee import Guarantee
 from discreet.testing import check_mechanism
 
 

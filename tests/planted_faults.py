@@ -29,22 +29,22 @@ from discreet import (
     Sensitivity,
     release,
 )
-from discreet.amplification import poisson_sampling
-from discreet.audit.exact import audit_cells, audit_choices, audit_laws
+from discreet.audit.exact_losses import audit_cells, audit_choices, audit_laws
 from discreet.audit.exhaustive import cells_hold, laplace_masses
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.path_cases import _kept_law, _mixed
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay
-from discreet.audit.spending import audit_spending
+from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.timing import audit_timing
-from discreet.errors import InsufficientBudget
-from discreet.noise.laws import LaplaceLaw, TruncatedLaplaceLaw
+from discreet.core.errors import InsufficientBudget
+from discreet.core.noise.laws import LaplaceLaw, TruncatedLaplaceLaw
+from discreet.core.rounding import precisely
+from discreet.mechanisms.choices.selection_profile import RangeProfile
 from discreet.omission import OutlierSuppression
+from discreet.omission.amplification import poisson_sampling
 from discreet.omission.outliers import AbsoluteDistance
-from discreet.profiles.selection import RangeProfile
-from discreet.rounding import precisely
 from discreet.testing import check_sampler
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -318,7 +318,7 @@ def _() -> Finding:
 @fault("a threshold on the exact count")
 def _() -> Finding:
     def draw(value: Exact) -> Any:
-        from discreet.noise.laws import GaussianLaw
+        from discreet.core.noise.laws import GaussianLaw
 
         number = float(np.asarray(value.value))
         return LaplaceLaw(number, 1.0).sample() if number >= 5 else GaussianLaw(0.0, 1e-9).sample()

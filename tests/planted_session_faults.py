@@ -29,8 +29,8 @@ from discreet import (
 from discreet.audit.pipeline import Pipeline, audit_pipeline
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
 from discreet.audit.worlds import World, row_world, unit_world
-from discreet.clustering import DPLloyd, KMedian
-from discreet.comparing.spending import Purse
+from discreet.questions.clusters import DPLloyd, KMedian
+from discreet.questions.comparison.noise_shares import Purse
 from tests.planted_faults import Finding, fault
 
 ONE, UNIT = PureDP(1.0), Sensitivity(l1=1.0)

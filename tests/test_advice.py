@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.advice import advise
-from discreet.amplification import before_poisson_sampling
-from discreet.errors import InvalidParameter
-from discreet.guarantees import PureDP
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import PureDP
+from discreet.omission.advice import advise
+from discreet.omission.amplification import before_poisson_sampling
 
 
 @given(st.floats(0.01, 10.0), st.floats(0.001, 1.0))

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.amplification import (
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import decimal
+from discreet.core.sensitivity import Neighbours
+from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile
+from discreet.omission.amplification import (
     before_deterministic_suppression,
     before_outlier_suppression,
     before_poisson_sampling,
@@ -22,13 +27,8 @@ from discreet.amplification import (
     poisson_sampling,
     sampling_without_replacement,
 )
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.omission.outlier_bound import outlier_epsilon_up
-from discreet.profiles import GaussianProfile, LaplaceProfile
-from discreet.profiles.sampled import SampledProfile
-from discreet.rounding import decimal
-from discreet.sensitivity import Neighbours
+from discreet.omission.sampled_profile import SampledProfile
 
 epsilons = st.floats(0.01, 8.0)
 rates = st.floats(0.01, 1.0)

@@ -10,7 +10,7 @@ import pytest
 from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
 from discreet.audit.bounds import certified_delta, certified_epsilon, certified_mu, clopper_pearson, smallest_excess
 from discreet.audit.catalogue import cases
-from discreet.audit.exact import Cells, audit_choices, audit_laws
+from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.neighbours import column_pairs, numeric_candidates, unit_pairs, worst_pair
@@ -18,10 +18,10 @@ from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay, path_taken, same_randomness
 from discreet.audit.replay_cases import replay_cases
 from discreet.audit.run import AuditReport, Line, run_audit
-from discreet.audit.spending import audit_spending
+from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
-from discreet.errors import DiscreetError
+from discreet.core.errors import DiscreetError
 
 CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}

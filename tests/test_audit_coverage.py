@@ -7,17 +7,17 @@ from functools import cache
 import pytest
 
 import discreet
-import discreet.clustering
-import discreet.estimators
-from discreet.audit.coverage import RELEASES_NOTHING, audited_names, pipelines
+import discreet.questions.clusters
+import discreet.questions.naive_bayes
+from discreet.audit.audited_names import RELEASES_NOTHING, audited_names, pipelines
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
 from discreet.audit.pipeline import audit_pipeline
-from discreet.comparing.compare import method_named
-from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import REGISTRY as MECHANISMS
+from discreet.core.contract import REGISTRY as MECHANISMS
+from discreet.core.errors import InvalidParameter
+from discreet.core.statistic import REGISTRY as STATISTICS
+from discreet.questions.comparison.compare import method_named
 from discreet.session import Session
-from discreet.statistics.statistic import REGISTRY as STATISTICS
 
 AUDITED = audited_names()
 PIPELINES = {pipeline.name: pipeline for pipeline in pipelines()}
@@ -68,7 +68,7 @@ def test_methods_of_comparisons():
 
 
 def test_everything_that_fits():
-    rooms = (discreet.clustering, discreet.estimators)
+    rooms = (discreet.questions.clusters, discreet.questions.naive_bayes)
     models = {name for room in rooms for name in room.__all__ if hasattr(getattr(room, name), "fit")}
     assert models == {"DPLloyd", "KMedian", "GaussianNaiveBayes"} <= set(AUDITED)
 

@@ -18,12 +18,18 @@ from discreet import (
     ZeroConcentratedDP,
     release,
 )
-from discreet.errors import DiscreetError
-from discreet.profiles.bounded import BoundedLaplaceProfile
-from discreet.profiles.bounded_curve import BoundedCurve, divergence, divergence_bound, largest_loss, worst_position
-from discreet.profiles.bounded_loss import Coordinate, assigned_loss, spread_loss
-from discreet.profiles.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
-from discreet.rounding import ball, decimal, precisely
+from discreet.core.errors import DiscreetError
+from discreet.core.rounding import ball, decimal, precisely
+from discreet.mechanisms.bounded.bounded_curve import (
+    BoundedCurve,
+    divergence,
+    divergence_bound,
+    largest_loss,
+    worst_position,
+)
+from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, spread_loss
+from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
+from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.testing import check_calibration, check_mechanism, exact_loss
 
 UNIT = Sensitivity(l1=0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.studies import STUDIES, holohan2018, liu2019, load
+from discreet.papers import STUDIES, holohan2018, liu2019, load
 
 
 @pytest.mark.parametrize("key", ["liu2019", "holohan2018", "coverage"])

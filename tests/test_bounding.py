@@ -14,14 +14,14 @@ import pyarrow.parquet
 import pytest
 from scipy import stats
 
-from discreet.bounding import Bounded
-from discreet.errors import DiscreetError, SourceError
-from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.sensitivity import Neighbours
-from discreet.source_conformance import documented_choice
-from discreet.sources import open_source
-from discreet.stability import stability
+from discreet.core.errors import DiscreetError, SourceError
+from discreet.core.rows import Bounded
+from discreet.core.rows.sources import open_source
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.sensitivity import Neighbours
+from discreet.core.stability import stability
 from discreet.testing import check_source
+from discreet.testing.sources import documented_choice
 
 ARMS, REGIONS = ["A", "B"], ["north", "south", "east", "west", 'it\'s "x"; DROP']
 SPEND, VISITS = Bounds(-2, 10, grid=0.25), Bounds(0, 7, grid=1, nulls=3)

@@ -23,11 +23,11 @@ from discreet import (
     independence,
     release,
 )
-from discreet.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter
 from discreet.inference import departures
 from discreet.inference.measured_table import measured_table
 from discreet.inference.power import GoodnessOfFitDesign, HomogeneityDesign, IndependenceDesign
-from discreet.studies.lee2022_tests import age_shares, default_rejections
+from discreet.papers.lee2022_tests import age_shares, default_rejections
 
 KOREA, STATES = age_shares(9)
 TABLE = ContingencyTable({"age": list(range(9))})

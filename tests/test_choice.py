@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from discreet.errors import InvalidParameter, WrongType
-from discreet.noise.choice import bernoulli_exp, choose
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.noise.choice import bernoulli_exp, choose
 
 DRAWS = 200_000
 

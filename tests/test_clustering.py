@@ -10,12 +10,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from discreet import GaussianDP, Ledger, PureDP
-from discreet.clustering import DPLloyd, KMedian
-from discreet.clustering.box import RESOLUTION, Box, cluster_totals, labels_of
-from discreet.clustering.kmedian import _CELLS, _LocalSearch
-from discreet.clustering.spread import spread_centres
-from discreet.errors import InsufficientBudget, InvalidParameter
-from discreet.guarantees import ApproxDP, ZeroConcentratedDP
+from discreet.core.errors import InsufficientBudget, InvalidParameter
+from discreet.core.guarantee import ApproxDP, ZeroConcentratedDP
+from discreet.questions.clusters import DPLloyd, KMedian
+from discreet.questions.clusters.box import RESOLUTION, Box, cluster_totals, labels_of
+from discreet.questions.clusters.kmedian import _CELLS, _LocalSearch
+from discreet.questions.clusters.spread import spread_centres
 
 BOUNDS = [(-5.0, 15.0), (-5.0, 15.0)]
 

@@ -13,11 +13,11 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.composition import compose
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.profiles.responses import Responses
-from discreet.rounding import decimal
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import decimal
+from discreet.mechanisms.composition import compose
+from discreet.mechanisms.responses import Responses
 
 mpmath.mp.dps = 30
 

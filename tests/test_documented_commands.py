@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from discreet.cli import _app
-from discreet.plan_file import SETTINGS
+from discreet.plans.plan_file import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

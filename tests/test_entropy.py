@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from discreet.noise.entropy import SYSTEM_ENTROPY
-from discreet.noise.laws import LaplaceLaw
+from discreet.core.noise.entropy import SYSTEM_ENTROPY
+from discreet.core.noise.laws import LaplaceLaw
 
 WORKERS = 1000
 FORKS = 300

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import ApproxDP, Bounds, Categories, PureDP, Schema, Session, Unlisted
-from discreet.asking import Asking
-from discreet.errors import InvalidParameter, PlanFileError
-from discreet.job import Job
-from discreet.planner import PlannedRelease
+from discreet.core.errors import InvalidParameter, PlanFileError
+from discreet.plans.job import Job
+from discreet.plans.planner import PlannedRelease
+from discreet.questions.asking import Asking
 
 SCHEMA = Schema(
     columns={

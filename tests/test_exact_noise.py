@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpz
 
-from discreet.noise import families
-from discreet.noise.exact import CHUNK
-from discreet.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
+from discreet.core.noise import families
+from discreet.core.noise.exact import CHUNK
+from discreet.core.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
 from tests.chosen_entropy import InterleavedEntropy
 
 FURTHER = 0x9E3779B97F4A7C15

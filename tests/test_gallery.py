@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from discreet.cli import main
-from discreet.studies import STUDIES, Part, Study
-from discreet.studies.figure import Figure
-from discreet.studies.gallery import run_gallery
+from discreet.papers import STUDIES, Part, Study
+from discreet.papers.figure import Figure
+from discreet.papers.gallery import run_gallery
 
 
 def _cells(quick):
@@ -65,7 +65,7 @@ def test_error_bars_are_drawn_from_columns_with_dots() -> None:
 
 
 def test_the_command_runs_all_studies(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("discreet.studies.load", lambda key, data=None: _study(key))
+    monkeypatch.setattr("discreet.papers.load", lambda key, data=None: _study(key))
     main(["reproduce", "all", "--quick", "--out", str(tmp_path)])
     assert f"{len(STUDIES)} studies: {2 * len(STUDIES)} cells computed" in capsys.readouterr().out
     monkeypatch.undo()

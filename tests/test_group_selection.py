@@ -24,11 +24,11 @@ from discreet import (
     Unlisted,
     ZeroConcentratedDP,
 )
-from discreet.bounding.unlisted import unit_counts
-from discreet.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
-from discreet.inference.groups import ReleasedGroups
-from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.sources import open_source
+from discreet.core.contract import mechanism_from_dict
+from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
+from discreet.core.rows.sources import open_source
+from discreet.core.rows.unlisted import unit_counts
+from discreet.questions.released_groups import ReleasedGroups
 
 WHOLE = 2**256
 
@@ -177,7 +177,7 @@ def test_draws_follow_the_law_and_no_other(rule, others):
 
 def test_ties_of_the_first_word_are_decided_by_the_rest(monkeypatch):
     """Words are fed by hand: equal first words, then a rest just below and just above the numerator's."""
-    from discreet.mechanisms import group_selection
+    from discreet.mechanisms.choices import group_selection
 
     rule = OptimalSelection(epsilon=1.0, delta=1e-3)
     number = rule.numerators()[3]

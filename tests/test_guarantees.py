@@ -12,10 +12,10 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.errors import InvalidParameter, NoConversion, WrongType
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.rounding import decimal, down, greatest, least, precisely, thin, up
-from discreet.sensitivity import Sensitivity
+from discreet.core.errors import InvalidParameter, NoConversion, WrongType
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import decimal, down, greatest, least, precisely, thin, up
+from discreet.core.sensitivity import Sensitivity
 
 mpmath.mp.dps = 30
 parameters = st.floats(1e-4, 20.0)

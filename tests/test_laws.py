@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidParameter, WrongType
-from discreet.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
 from discreet.testing import check_sampler
 
 LAWS = {

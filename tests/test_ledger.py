@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.errors import (
+from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
     LedgerMismatch,
@@ -22,12 +22,12 @@ from discreet.errors import (
     NoConversion,
     WrongType,
 )
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.ledger import Ledger, Reservation
-from discreet.ledger.accounting import Accounting
-from discreet.ledger.conformance import check_ledger
-from discreet.rounding import decimal
-from discreet.sensitivity import Neighbours
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Ledger, Reservation
+from discreet.core.ledger.accounting import Accounting
+from discreet.core.rounding import decimal
+from discreet.core.sensitivity import Neighbours
+from discreet.testing.ledgers import check_ledger
 
 RELEASE: dict[str, Any] = {
     "statistic": {"name": "count"},

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from discreet.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger, Reservation
-from discreet.ledger.journal import ROOT, canonical, chained
-from discreet.sensitivity import Neighbours
+from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger, Reservation
+from discreet.core.ledger.journal import ROOT, canonical, chained
+from discreet.core.sensitivity import Neighbours
 
 SUFFIXES = ("", "-wal", "-head")
 
@@ -325,8 +325,8 @@ def test_directory_and_missing_file(tmp_path: Path) -> None:
 
 
 def test_bad_budget_leaves_no_file(tmp_path: Path) -> None:
-    from discreet.errors import InvalidParameter
-    from discreet.guarantees import ApproxDP
+    from discreet.core.errors import InvalidParameter
+    from discreet.core.guarantee import ApproxDP
 
     with pytest.raises(InvalidParameter):
         Ledger(tmp_path / "x.db", ApproxDP(1.0, 0.0), accounting="gdp")
@@ -343,8 +343,8 @@ def test_path_may_hold_any_character(tmp_path: Path) -> None:
 
 FILL = """
 import resource, signal, sys
-from discreet.errors import LedgerUnavailable
-from discreet.ledger import Ledger
+from discreet.core.errors import LedgerUnavailable
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = Ledger(sys.argv[1])
@@ -485,7 +485,7 @@ def test_interrupted_step_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyP
     with Ledger(path) as ledger:
         head = ledger.head
         with monkeypatch.context() as patch:
-            patch.setattr("discreet.ledger.ledger.texts", interrupt)
+            patch.setattr("discreet.core.ledger.ledger.texts", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 spend(ledger)
         assert ledger.head == head

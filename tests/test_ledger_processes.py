@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 ROOT = Path(__file__).parents[1]
@@ -54,10 +54,10 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 
 MUTANT = """
 import json, sys
-import discreet.ledger.ledger as module
+import discreet.core.ledger.ledger as module
 from discreet.audit.crashes import crash_trials
-from discreet.ledger.ledger import Ledger
-from discreet.ledger.reservation import Reservation
+from discreet.core.ledger.ledger import Ledger
+from discreet.core.ledger.reservation import Reservation
 
 {mutation}
 report = crash_trials(sys.argv[1], 200, seed=3)
@@ -75,12 +75,12 @@ def late(self, reservation, answer):
 Ledger.reserve, Ledger.record_answer = lazy, late
 """
 NO_WITNESS = """
-from discreet.ledger.journal import Journal
+from discreet.core.ledger.journal import Journal
 Journal.attest = lambda self, entry: None
 """
 FORGETFUL = """
 # Writes three of four entries.
-from discreet.ledger.journal import Entry, Journal, chained
+from discreet.core.ledger.journal import Entry, Journal, chained
 append = Journal.append
 def forgetful(self, after, kind, body):
     if after is None or after.seq % 4:
@@ -100,9 +100,9 @@ def test_trials_find_faults(tmp_path: Path, mutation: str) -> None:
 
 RACE = """
 import json, os, sys
-from discreet.errors import InsufficientBudget
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
+from discreet.core.errors import InsufficientBudget
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 def racer(budget):
@@ -142,7 +142,7 @@ def test_processes_race_for_the_last_of_the_budget(tmp_path: Path) -> None:
 
 SAME_REQUEST = """
 import json, os, sys
-from discreet.ledger import Ledger
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 children = []
@@ -198,9 +198,9 @@ def test_spawned_workers_share_a_ledger(tmp_path: Path) -> None:
 
 FORKED = """
 import json, os, sys, time
-from discreet.errors import LedgerUnavailable
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
+from discreet.core.errors import LedgerUnavailable
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 memory = Ledger(":memory:", PureDP(1.0))
@@ -239,8 +239,8 @@ def test_fork_hooks_hold_no_lock(tmp_path: Path) -> None:
         pytest.skip("no fork on this system")
     program = """
 import os, sys, threading
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 ledger = Ledger(sys.argv[1], PureDP(1000.0))

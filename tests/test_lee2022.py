@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import lambertw, ndtr, ndtri
 
-from discreet.profiles import LaplaceProfile
-from discreet.studies import load, run
-from discreet.studies.lee2022 import crossing_by_ratio, crossing_on_tables
+from discreet.mechanisms.profile import LaplaceProfile
+from discreet.papers import load, run
+from discreet.papers.lee2022 import crossing_by_ratio, crossing_on_tables
 
 
 def test_the_three_crossings():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from discreet.studies.liu2023 import SIZES, STUDY, _simulation_cells
-from discreet.studies.outcomes import LAWS
+from discreet.papers.liu2023 import SIZES, STUDY, _simulation_cells
+from discreet.papers.outcomes import LAWS
 
 CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "ε-DP", "repeats": 4}
 

@@ -13,11 +13,10 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.profiles import GaussianProfile, LaplaceProfile, Profile
-from discreet.profiles.composed import ComposedProfile, compose_profiles
-from discreet.profiles.loss_distribution import (
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.mechanisms.composed import ComposedProfile, compose_profiles
+from discreet.mechanisms.loss_distribution import (
     Convolution,
     Lattice,
     curve_loss,
@@ -25,7 +24,8 @@ from discreet.profiles.loss_distribution import (
     laplace_loss,
     response_loss,
 )
-from discreet.profiles.responses import ResponseProfile, Responses
+from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile, Profile
+from discreet.mechanisms.responses import ResponseProfile, Responses
 
 HALF = Fraction(1, 2)
 

@@ -19,13 +19,8 @@ from discreet import (
     compare_arms,
     compare_means,
 )
-from discreet.comparing.arms import arms_from_columns
-from discreet.comparing.methods import Best, Direct, NoiseAware, Setting, placed
-from discreet.comparing.paper import CensoredLikelihood, combined, paper_method
-from discreet.comparing.planning import plan_comparison
-from discreet.comparing.sanitizing import Ordered, Sanitizer, simulated_quantiles
-from discreet.comparing.spending import Purse
-from discreet.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
+from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
+from discreet.core.statistic import statistic_from_dict
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
 from discreet.inference.multiple_synthesis import MultipleSynthesis
@@ -33,10 +28,15 @@ from discreet.inference.noise_aware import NoiseAwarePosterior, WinsorizedLaw
 from discreet.inference.noise_sum import NormalPlusLaplace
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.statistics.mean_difference import CURVATURE_WEIGHT, MeanDifference, WinsorizedMoments, arm_moments
-from discreet.statistics.statistic import statistic_from_dict
-from discreet.studies.comparisons import simulated_contrast, summary
-from discreet.studies.outcomes import LAWS
+from discreet.papers.comparisons import simulated_contrast, summary
+from discreet.papers.outcomes import LAWS
+from discreet.questions.comparison.arms import arms_from_columns
+from discreet.questions.comparison.comparison_plan import plan_comparison
+from discreet.questions.comparison.methods import Best, Direct, NoiseAware, Setting, placed
+from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.paper import CensoredLikelihood, combined, paper_method
+from discreet.questions.comparison.sanitizing import Ordered, Sanitizer, simulated_quantiles
+from discreet.questions.mean_difference import CURVATURE_WEIGHT, MeanDifference, WinsorizedMoments, arm_moments
 from discreet.testing import check_mechanism
 
 SHARES = [Fraction(k, 40) for k in range(41)]
@@ -415,7 +415,7 @@ def test_placement_from_moments_beats_the_certified_quantile():
     """At P = 100, ε = 1 and wide bounds, the certified quantile mostly misses; the placement does not."""
     law, rng = LAWS["ZILN"], np.random.default_rng(9)
     sample = law.sample(100_000, 100, 200, True, rng)
-    from discreet.studies.comparisons import direct
+    from discreet.papers.comparisons import direct
 
     start = contrast(direct(sample, Purse(PureDP(0.3), rng), law.bounds), [-1.0, 1.0], laplace=True)
     low, high = placed(start, 100, (0.1, 0.1))

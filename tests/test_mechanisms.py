@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity, ZeroConcentratedDP
-from discreet.errors import DiscreetError, InvalidParameter, NoConversion, WrongType
+from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, WrongType
 from discreet.testing import check_calibration, check_mechanism
 
 UNIT = Sensitivity(l1=1.0, l2=1.0)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from discreet import ApproxDP, Gaussian, Sensitivity
-from discreet.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.studies import STUDIES, load, load_all
-from discreet.studies.miranda2026 import with_data
-from discreet.studies.miranda2026_clustering import clustering_cells, clustering_rows
-from discreet.studies.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups
-from discreet.studies.miranda2026_utility import (
+from discreet.papers import STUDIES, load, load_all
+from discreet.papers.miranda2026 import with_data
+from discreet.papers.miranda2026_clustering import clustering_cells, clustering_rows
+from discreet.papers.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups
+from discreet.papers.miranda2026_utility import (
     Omit,
     difference,
     estimate_mean,

@@ -22,8 +22,8 @@ from discreet import (
     ReportNoisyMax,
     release,
 )
-from discreet.errors import InvalidParameter
-from discreet.inference.noisy_average import laplace_pair_tail
+from discreet.core.errors import InvalidParameter
+from discreet.inference.noisy_average_release import laplace_pair_tail
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

@@ -13,10 +13,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from discreet import BoundaryInflatedLaplace, GaussianNaiveBayes, Ledger, Neighbours, PureDP, ZeroConcentratedDP
-from discreet.errors import InsufficientBudget, InvalidParameter
-from discreet.estimators import naive_bayes
-from discreet.grid import Grid
-from discreet.studies.holohan2018 import BOUNDS, iris
+from discreet.core.errors import InsufficientBudget, InvalidParameter
+from discreet.core.grid import Grid
+from discreet.papers.holohan2018 import BOUNDS, iris
+from discreet.questions import naive_bayes
 
 X, Y = iris()
 CLASSES = ("setosa", "versicolor", "virginica")

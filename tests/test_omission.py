@@ -12,11 +12,11 @@ import pytest
 from flint import arb
 
 from discreet import OutlierSuppression, PoissonSample
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, PureDP
-from discreet.noise.events import exact_events
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, PureDP
+from discreet.core.noise.events import exact_events
+from discreet.core.sensitivity import Neighbours
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
-from discreet.sensitivity import Neighbours
 from tests.chosen_entropy import ChosenEntropy
 
 

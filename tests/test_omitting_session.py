@@ -16,8 +16,8 @@ from discreet import (
     Schema,
     Session,
 )
-from discreet.amplification import before_outlier_suppression, before_poisson_sampling
-from discreet.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.omission.outliers import AbsoluteDistance
 
 ROWS = pyarrow.table({"age": np.arange(4000) % 100, "colour": ["red"] * 3000 + ["blue"] * 1000})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.studies import STUDIES, load
+from discreet.papers import STUDIES, load
 
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
-from discreet.bounding import Bounded
-from discreet.errors import InvalidParameter
-from discreet.partitioning import MOST_PARTITIONS, arms_on_engine
-from discreet.sources import open_source
+from discreet.core.errors import InvalidParameter
+from discreet.core.rows import Bounded
+from discreet.core.rows.sources import open_source
+from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
 
 ARMS = Categories(["control", "treatment"])
 SALT = "ab" * 32

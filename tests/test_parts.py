@@ -24,13 +24,13 @@ from discreet import (
     Session,
     release,
 )
-from discreet.errors import DiscreetError, InvalidParameter
+from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.stability import in_parts
 from discreet.questions import Questions, Selection
-from discreet.stability import in_parts
-from discreet.statistics.grouped import Grouped
-from discreet.statistics.mean_and_variance import MeanAndVariance
-from discreet.statistics.noisy_average import NoisyAverage
-from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
+from discreet.questions.grouped import Grouped
+from discreet.questions.mean_and_variance import MeanAndVariance
+from discreet.questions.noisy_average import NoisyAverage
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 KINDS = [MeanInParts, MeanAndVarianceInParts]

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.cli import main
-from discreet.composition import compose
-from discreet.errors import DiscreetError, InsufficientBudget, PlanFileError
-from discreet.guarantees import PureDP
-from discreet.job import Job
-from discreet.ledger import Ledger
-from discreet.plan_file import PlanFile
-from discreet.releases import Release
-from discreet.skeleton import skeleton
+from discreet.core.door import Release
+from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from discreet.mechanisms.composition import compose
+from discreet.plans.job import Job
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.skeleton import skeleton
 
 PLAN = """\
 title = "Visits <b>&</b> spend"

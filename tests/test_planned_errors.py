@@ -21,8 +21,8 @@ from discreet import (
     compare_means,
     release,
 )
-from discreet.clustering import DPLloyd
 from discreet.questions import Expected, Questions, Selection
+from discreet.questions.clusters import DPLloyd
 
 ROWS, DRAWS = 4000, 1600
 COLUMNS = {

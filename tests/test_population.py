@@ -35,12 +35,12 @@ from discreet import (
     Variance,
     release,
 )
-from discreet.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter
 from discreet.inference.population import ReleaseLaw, debiased
 from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance
-from discreet.mechanisms.covariance import BoundedCovariance
-from discreet.mechanisms.proportion_vector import BoundedProportions
-from discreet.studies import coverage as study
+from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
+from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.papers import coverage as study
 
 REPLACE = Neighbours.REPLACE_ONE
 BOUNDED = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import ball, decimal, precisely
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import gaussian_profile, gaussian_scale, laplace_profile, laplace_scale
-from discreet.profiles import GaussianProfile, LaplaceProfile
-from discreet.profiles.envelope import dominates
-from discreet.profiles.laplace_curve import LaplaceCurve
-from discreet.rounding import ball, decimal, precisely
-from discreet.sensitivity import Sensitivity
+from discreet.mechanisms.envelope import dominates
+from discreet.mechanisms.laplace_curve import LaplaceCurve
+from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile
 
 mpmath.mp.dps = 30
 shift_lists = st.lists(st.floats(0.01, 3.0), min_size=1, max_size=5)

@@ -31,7 +31,7 @@ def test_a_bare_import_loads_no_heavy_library():
 
 
 def test_the_function_release_is_not_hidden_by_its_room():
-    code = "import discreet.releases; from discreet import Exact, release; print(callable(release))"
+    code = "import discreet.core.door; from discreet import Exact, release; print(callable(release))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "True"
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.errors import DiscreetError, NotCertified
-from discreet.guarantees import GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.ledger import Ledger
-from discreet.mechanisms.quantile import QuantileChoice
-from discreet.releases import Release, release
-from discreet.schema import Bounds
-from discreet.sensitivity import Neighbours
-from discreet.statistics.quantiles import Quantiles
+from discreet.core.door import Release, release
+from discreet.core.errors import DiscreetError, NotCertified
+from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds
+from discreet.core.sensitivity import Neighbours
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.questions.quantiles import Quantiles
 
 GRID = Bounds(0, 5, grid=1)
 

@@ -22,7 +22,14 @@ from discreet import (
     plan,
     release,
 )
-from discreet.errors import InsufficientBudget, InvalidParameter, LedgerError, NoConversion, NotCertified, WrongType
+from discreet.core.errors import (
+    InsufficientBudget,
+    InvalidParameter,
+    LedgerError,
+    NoConversion,
+    NotCertified,
+    WrongType,
+)
 
 UNIT = Sensitivity(l1=1.0)
 SECRET = 987654.25

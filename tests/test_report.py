@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
-from discreet.report import as_markdown, as_page, report_facts
-from discreet.report.charts import chart
-from discreet.report.prose import reading_words
-from discreet.report.readings import readings
+from discreet.publish import as_markdown, as_page, report_facts
+from discreet.publish.charts import chart
+from discreet.publish.prose import reading_words
+from discreet.publish.readings import readings
 
 EVIL = "<script>alert(1)</script> | x"
 

@@ -34,12 +34,12 @@ from discreet import (
     plan,
     release,
 )
-from discreet.advice import advise
-from discreet.audit.exact import audit_exactly
+from discreet.audit.exact_losses import audit_exactly
 from discreet.audit.run import AuditReport, Line
-from discreet.result import Result
-from discreet.studies.gallery import GalleryResult
-from discreet.studies.study import StudyResult
+from discreet.core.result import Result
+from discreet.omission.advice import advise
+from discreet.papers.gallery import GalleryResult
+from discreet.papers.study import StudyResult
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
@@ -47,7 +47,7 @@ NO_RESULTS = {
     "public facts": "Bounds Categories Column Contribution Domain Schema Partition PlanFile Study Part Target Unlisted",
     "still private": "Exact Dataset Arms Totals Settled Purse",
     "parts of a result": "Entry Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View",
-    "laws and losses": "PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture",
+    "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture",
 }
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import mpmath
 import pytest
 
-from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "rounding_check.py"
 

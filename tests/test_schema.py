@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.errors import DiscreetError
-from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.sensitivity import Neighbours
+from discreet.core.errors import DiscreetError
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.sensitivity import Neighbours
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ import pytest
 from scipy import integrate, stats
 
 from discreet import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.noise.families import GumbelFamily, LaplaceFamily
-from discreet.noise.race import noisy_argmax
-from discreet.profiles.selection import RangeProfile
-from discreet.sensitivity import Sensitivity
+from discreet.core.contract import mechanism_from_dict
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.noise.families import GumbelFamily, LaplaceFamily
+from discreet.core.noise.race import noisy_argmax
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.selection_profile import RangeProfile
 from tests.chosen_entropy import ChosenEntropy
 
 COUNTS = Sensitivity(moves=(1,))

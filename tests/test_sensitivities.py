@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.sensitivity import Neighbours
-from discreet.statistics.conformance import check_statistic, worst_change
-from discreet.statistics.count import Count
-from discreet.statistics.covariance import Covariance
-from discreet.statistics.covariance_matrix import CovarianceMatrix
-from discreet.statistics.mean import Mean, Proportion
-from discreet.statistics.pooled import PooledCovariance, PooledVariance
-from discreet.statistics.proportion_vector import ProportionVector
-from discreet.statistics.sum import Sum, SumAndCount
-from discreet.statistics.variance import Variance
+from discreet.core.sensitivity import Neighbours
+from discreet.questions.count import Count
+from discreet.questions.covariance import Covariance
+from discreet.questions.covariance_matrix import CovarianceMatrix
+from discreet.questions.mean import Mean, Proportion
+from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.sum import Sum, SumAndCount
+from discreet.questions.variance import Variance
+from discreet.testing.statistics import check_statistic, worst_change
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 HALF = Fraction(1, 2)

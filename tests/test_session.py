@@ -20,10 +20,10 @@ from discreet import (
     goodness_of_fit,
     independence,
 )
-from discreet.errors import DiscreetError, InsufficientBudget
+from discreet.core.door import Release
+from discreet.core.errors import DiscreetError, InsufficientBudget
+from discreet.publish.readings import readings
 from discreet.questions import Questions, Selection
-from discreet.releases import Release
-from discreet.report.readings import readings
 
 ARMS = ["A", "B"]
 BANDS = ["young", "old"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from discreet.studies import STUDIES, load_all
-from discreet.studies.figure import Figure
-from discreet.studies.gallery import run_gallery
+from discreet.papers import STUDIES, load_all
+from discreet.papers.figure import Figure
+from discreet.papers.gallery import run_gallery
 
 STORED = Path(__file__).parents[1] / "docs" / "studies"
 

@@ -22,11 +22,11 @@ from discreet import (
     plan,
     release,
 )
-from discreet.errors import DiscreetError
-from discreet.mechanisms.histogram_tree import HistogramTree
-from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.mechanisms.positive_semidefinite import nearest_covariance
-from discreet.noise.laws import TruncatedLaplaceLaw
+from discreet.core.contract import mechanism_from_dict
+from discreet.core.errors import DiscreetError
+from discreet.core.noise.laws import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
+from discreet.mechanisms.tables.histogram_tree import HistogramTree
 from discreet.testing import exact_loss
 
 CHANGES = (0.36, 0.81, 0.54)

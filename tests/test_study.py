@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidParameter
-from discreet.studies import Part, Progress, Study, load, run
-from discreet.studies.figure import Figure
-from discreet.studies.page import markdown_table
+from discreet.core.errors import InvalidParameter
+from discreet.papers import Part, Progress, Study, load, run
+from discreet.papers.figure import Figure
+from discreet.papers.study_page import markdown_table
 
 
 def _cells(quick: bool) -> list[dict[str, object]]:

@@ -10,9 +10,9 @@ import pytest
 from flint import Ordering, fmpz_mpoly_ctx
 from scipy.optimize import linprog
 
-from discreet.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
-from discreet.errors import InvalidParameter
-from discreet.guarantees import ApproxDP, GaussianDP, PureDP
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
+from discreet.omission.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
 from discreet.omission.suppression import independent_deletion, suppression, suppressor_sensitivity
 
 

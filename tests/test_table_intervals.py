@@ -16,7 +16,7 @@ from discreet import (
     RankDeficientGaussian,
     release,
 )
-from discreet.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter
 from discreet.inference.association import _fieller
 
 TABLE = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "perhaps", "yes"]})

@@ -28,12 +28,12 @@ from discreet import (
     best_table_mechanism,
     release,
 )
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.mechanisms.clipping import onto_simplex, onto_total, rounded
-from discreet.mechanisms.helmert import from_helmert, to_helmert, trend
-from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.mechanisms.post_processed import exact_total
-from discreet.mechanisms.shrinkage import james_stein_risk, shrunk, target
+from discreet.core.contract import mechanism_from_dict
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.mechanisms.tables.clipping import onto_simplex, onto_total, rounded
+from discreet.mechanisms.tables.helmert import from_helmert, to_helmert, trend
+from discreet.mechanisms.tables.post_processed import exact_total
+from discreet.mechanisms.tables.shrinkage import james_stein_risk, shrunk, target
 from discreet.testing import check_calibration
 
 TABLE = Sensitivity(moves=(1, 1))

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bins, ContingencyTable, Exact, Neighbours, RankDeficientGaussian, Release, release
-from discreet.errors import InvalidParameter, WrongType
-from discreet.statistics.statistic import statistic_from_dict
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.statistic import statistic_from_dict
 
 ROWS = {"arm": ["a", "a", "b", "b", "b"], "outcome": ["no", "yes", "no", "no", "yes"]}
 TABLE = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})

@@ -34,8 +34,8 @@ from discreet import (
     compare_means,
     compose,
 )
-from discreet.clustering import DPLloyd
-from discreet.estimators import GaussianNaiveBayes
+from discreet.questions.clusters import DPLloyd
+from discreet.questions.naive_bayes import GaussianNaiveBayes
 from probing import absent, no, number, refused, yes
 
 one = PureDP(1.0)

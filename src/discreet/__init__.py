@@ -9,15 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step with the table below
-    from discreet.comparing.compare import compare_means as compare_means
-    from discreet.comparing.many_arms import compare_arms as compare_arms
-    from discreet.comparing.planning import plan_comparison as plan_comparison
-    from discreet.composition import compose as compose
-    from discreet.estimators.naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
-    from discreet.guarantees import ApproxDP as ApproxDP
-    from discreet.guarantees import GaussianDP as GaussianDP
-    from discreet.guarantees import PureDP as PureDP
-    from discreet.guarantees import ZeroConcentratedDP as ZeroConcentratedDP
+    from discreet.core.door import Exact as Exact
+    from discreet.core.door import Release as Release
+    from discreet.core.door import release as release
+    from discreet.core.guarantee import ApproxDP as ApproxDP
+    from discreet.core.guarantee import GaussianDP as GaussianDP
+    from discreet.core.guarantee import PureDP as PureDP
+    from discreet.core.guarantee import ZeroConcentratedDP as ZeroConcentratedDP
+    from discreet.core.interval import Interval as Interval
+    from discreet.core.ledger import Ledger as Ledger
+    from discreet.core.schema import Bounds as Bounds
+    from discreet.core.schema import Categories as Categories
+    from discreet.core.schema import Contribution as Contribution
+    from discreet.core.schema import PrivacyUnit as PrivacyUnit
+    from discreet.core.schema import Schema as Schema
+    from discreet.core.schema import Unlisted as Unlisted
+    from discreet.core.sensitivity import Neighbours as Neighbours
+    from discreet.core.sensitivity import Sensitivity as Sensitivity
     from discreet.inference.chi_square import goodness_of_fit as goodness_of_fit
     from discreet.inference.chi_square import homogeneity as homogeneity
     from discreet.inference.chi_square import independence as independence
@@ -26,142 +34,134 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.inference.multiple_synthesis import DoubleSanitization as DoubleSanitization
     from discreet.inference.multiple_synthesis import MultipleSynthesis as MultipleSynthesis
     from discreet.inference.population import NoiseAware as NoiseAware
-    from discreet.inference.results import Interval as Interval
-    from discreet.ledger import Ledger as Ledger
-    from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace as BoundaryInflatedLaplace
-    from discreet.mechanisms.bounded_laplace import BoundedLaplace as BoundedLaplace
-    from discreet.mechanisms.clipped import Clipped as Clipped
-    from discreet.mechanisms.covariance import BoundedCovariance as BoundedCovariance
-    from discreet.mechanisms.exponential_mechanism import ExponentialMechanism as ExponentialMechanism
+    from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace as BoundaryInflatedLaplace
+    from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance as BoundedCovariance
+    from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace as BoundedLaplace
+    from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions as BoundedProportions
+    from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales as bounded_laplace_scales
+    from discreet.mechanisms.bounded.tied_pair import TiedPair as TiedPair
+    from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism as ExponentialMechanism
+    from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold as GaussianThreshold
+    from discreet.mechanisms.choices.group_selection import OptimalSelection as OptimalSelection
+    from discreet.mechanisms.choices.noisy_max import ReportNoisyMax as ReportNoisyMax
+    from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+    from discreet.mechanisms.choices.quantile_choice import QuantileChoice as QuantileChoice
+    from discreet.mechanisms.composed import compose_profiles as compose_profiles
+    from discreet.mechanisms.composition import compose as compose
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
-    from discreet.mechanisms.gaussian_threshold import GaussianThreshold as GaussianThreshold
-    from discreet.mechanisms.group_selection import OptimalSelection as OptimalSelection
-    from discreet.mechanisms.james_stein import JamesSteinGaussian as JamesSteinGaussian
     from discreet.mechanisms.laplace import Laplace as Laplace
-    from discreet.mechanisms.noisy_max import ReportNoisyMax as ReportNoisyMax
-    from discreet.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
-    from discreet.mechanisms.proportion_vector import BoundedProportions as BoundedProportions
-    from discreet.mechanisms.quantile import QuantileChoice as QuantileChoice
-    from discreet.mechanisms.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
-    from discreet.mechanisms.table_choice import best_table_mechanism as best_table_mechanism
-    from discreet.mechanisms.tied_pair import TiedPair as TiedPair
+    from discreet.mechanisms.tables.clipped import Clipped as Clipped
+    from discreet.mechanisms.tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
+    from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
+    from discreet.mechanisms.tables.table_choice import best_table_mechanism as best_table_mechanism
     from discreet.omission import OutlierSuppression as OutlierSuppression
     from discreet.omission import PoissonSample as PoissonSample
-    from discreet.planning import Plan as Plan
-    from discreet.planning import plan as plan
-    from discreet.profiles.bounded_scale import bounded_laplace_scales as bounded_laplace_scales
-    from discreet.profiles.composed import compose_profiles as compose_profiles
-    from discreet.releases import Exact as Exact
-    from discreet.releases import Release as Release
-    from discreet.releases import release as release
-    from discreet.schema import Bounds as Bounds
-    from discreet.schema import Categories as Categories
-    from discreet.schema import Contribution as Contribution
-    from discreet.schema import PrivacyUnit as PrivacyUnit
-    from discreet.schema import Schema as Schema
-    from discreet.schema import Unlisted as Unlisted
-    from discreet.sensitivity import Neighbours as Neighbours
-    from discreet.sensitivity import Sensitivity as Sensitivity
+    from discreet.plans.planning import Plan as Plan
+    from discreet.plans.planning import plan as plan
+    from discreet.questions.comparison.compare import compare_means as compare_means
+    from discreet.questions.comparison.comparison_plan import plan_comparison as plan_comparison
+    from discreet.questions.comparison.many_arms import compare_arms as compare_arms
+    from discreet.questions.count import Count as Count
+    from discreet.questions.covariance import Covariance as Covariance
+    from discreet.questions.covariance_matrix import CorrelationMatrix as CorrelationMatrix
+    from discreet.questions.covariance_matrix import CovarianceMatrix as CovarianceMatrix
+    from discreet.questions.mean import Mean as Mean
+    from discreet.questions.mean import Proportion as Proportion
+    from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
+    from discreet.questions.modes import Mode as Mode
+    from discreet.questions.naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
+    from discreet.questions.noisy_average import NoisyAverage as NoisyAverage
+    from discreet.questions.pooled import PooledCovariance as PooledCovariance
+    from discreet.questions.pooled import PooledVariance as PooledVariance
+    from discreet.questions.proportion_vector import ProportionVector as ProportionVector
+    from discreet.questions.quantiles import Quantiles as Quantiles
+    from discreet.questions.sum import Sum as Sum
+    from discreet.questions.sum import SumAndCount as SumAndCount
+    from discreet.questions.table_axes import Bins as Bins
+    from discreet.questions.tables import ContingencyTable as ContingencyTable
+    from discreet.questions.variance import StandardDeviation as StandardDeviation
+    from discreet.questions.variance import Variance as Variance
     from discreet.session import Session as Session
-    from discreet.statistics.count import Count as Count
-    from discreet.statistics.covariance import Covariance as Covariance
-    from discreet.statistics.covariance_matrix import CorrelationMatrix as CorrelationMatrix
-    from discreet.statistics.covariance_matrix import CovarianceMatrix as CovarianceMatrix
-    from discreet.statistics.mean import Mean as Mean
-    from discreet.statistics.mean import Proportion as Proportion
-    from discreet.statistics.means_and_covariances import MeansAndCovariances as MeansAndCovariances
-    from discreet.statistics.modes import Mode as Mode
-    from discreet.statistics.noisy_average import NoisyAverage as NoisyAverage
-    from discreet.statistics.pooled import PooledCovariance as PooledCovariance
-    from discreet.statistics.pooled import PooledVariance as PooledVariance
-    from discreet.statistics.proportion_vector import ProportionVector as ProportionVector
-    from discreet.statistics.quantiles import Quantiles as Quantiles
-    from discreet.statistics.sum import Sum as Sum
-    from discreet.statistics.sum import SumAndCount as SumAndCount
-    from discreet.statistics.table_axes import Bins as Bins
-    from discreet.statistics.tables import ContingencyTable as ContingencyTable
-    from discreet.statistics.variance import StandardDeviation as StandardDeviation
-    from discreet.statistics.variance import Variance as Variance
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     # guarantees
-    "PureDP": "guarantees",
-    "ApproxDP": "guarantees",
-    "ZeroConcentratedDP": "guarantees",
-    "GaussianDP": "guarantees",
-    "compose": "composition",
-    "compose_profiles": "profiles.composed",
-    "Neighbours": "sensitivity",
-    "Sensitivity": "sensitivity",
+    "PureDP": "core.guarantee",
+    "ApproxDP": "core.guarantee",
+    "ZeroConcentratedDP": "core.guarantee",
+    "GaussianDP": "core.guarantee",
+    "compose": "mechanisms.composition",
+    "compose_profiles": "mechanisms.composed",
+    "Neighbours": "core.sensitivity",
+    "Sensitivity": "core.sensitivity",
     # mechanisms
     "Laplace": "mechanisms.laplace",
     "Gaussian": "mechanisms.gaussian",
-    "GaussianThreshold": "mechanisms.gaussian_threshold",
-    "OptimalSelection": "mechanisms.group_selection",
-    "BoundedLaplace": "mechanisms.bounded_laplace",
-    "bounded_laplace_scales": "profiles.bounded_scale",
-    "BoundaryInflatedLaplace": "mechanisms.boundary_inflated",
-    "BoundedCovariance": "mechanisms.covariance",
-    "BoundedProportions": "mechanisms.proportion_vector",
-    "TiedPair": "mechanisms.tied_pair",
-    "ExponentialMechanism": "mechanisms.exponential_mechanism",
-    "PermuteAndFlip": "mechanisms.permute_and_flip",
-    "ReportNoisyMax": "mechanisms.noisy_max",
-    "Mode": "statistics.modes",
-    "NoisyAverage": "statistics.noisy_average",
-    "MeansAndCovariances": "statistics.means_and_covariances",
+    "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
+    "OptimalSelection": "mechanisms.choices.group_selection",
+    "BoundedLaplace": "mechanisms.bounded.bounded_laplace",
+    "bounded_laplace_scales": "mechanisms.bounded.bounded_scale",
+    "BoundaryInflatedLaplace": "mechanisms.bounded.boundary_inflated",
+    "BoundedCovariance": "mechanisms.bounded.bounded_covariance",
+    "BoundedProportions": "mechanisms.bounded.bounded_proportions",
+    "TiedPair": "mechanisms.bounded.tied_pair",
+    "ExponentialMechanism": "mechanisms.choices.exponential_mechanism",
+    "PermuteAndFlip": "mechanisms.choices.permute_and_flip",
+    "ReportNoisyMax": "mechanisms.choices.noisy_max",
+    "Mode": "questions.modes",
+    "NoisyAverage": "questions.noisy_average",
+    "MeansAndCovariances": "questions.means_and_covariances",
     "PoissonSample": "omission",
     "OutlierSuppression": "omission",
-    "RankDeficientGaussian": "mechanisms.rank_deficient",
-    "JamesSteinGaussian": "mechanisms.james_stein",
-    "Clipped": "mechanisms.clipped",
-    "best_table_mechanism": "mechanisms.table_choice",
+    "RankDeficientGaussian": "mechanisms.tables.rank_deficient",
+    "JamesSteinGaussian": "mechanisms.tables.james_stein",
+    "Clipped": "mechanisms.tables.clipped",
+    "best_table_mechanism": "mechanisms.tables.table_choice",
     # statistics of bounded columns
-    "Count": "statistics.count",
-    "Sum": "statistics.sum",
-    "SumAndCount": "statistics.sum",
-    "Mean": "statistics.mean",
-    "Proportion": "statistics.mean",
-    "ProportionVector": "statistics.proportion_vector",
-    "Variance": "statistics.variance",
-    "StandardDeviation": "statistics.variance",
-    "Covariance": "statistics.covariance",
-    "CovarianceMatrix": "statistics.covariance_matrix",
-    "CorrelationMatrix": "statistics.covariance_matrix",
-    "PooledVariance": "statistics.pooled",
-    "PooledCovariance": "statistics.pooled",
+    "Count": "questions.count",
+    "Sum": "questions.sum",
+    "SumAndCount": "questions.sum",
+    "Mean": "questions.mean",
+    "Proportion": "questions.mean",
+    "ProportionVector": "questions.proportion_vector",
+    "Variance": "questions.variance",
+    "StandardDeviation": "questions.variance",
+    "Covariance": "questions.covariance",
+    "CovarianceMatrix": "questions.covariance_matrix",
+    "CorrelationMatrix": "questions.covariance_matrix",
+    "PooledVariance": "questions.pooled",
+    "PooledCovariance": "questions.pooled",
     # tables
-    "ContingencyTable": "statistics.tables",
-    "Bins": "statistics.table_axes",
+    "ContingencyTable": "questions.tables",
+    "Bins": "questions.table_axes",
     # releasing
-    "Exact": "releases",
-    "Release": "releases",
-    "release": "releases",
-    "Plan": "planning",
-    "plan": "planning",
-    "Ledger": "ledger",
+    "Exact": "core.door",
+    "Release": "core.door",
+    "release": "core.door",
+    "Plan": "plans.planning",
+    "plan": "plans.planning",
+    "Ledger": "core.ledger",
     # comparing
-    "compare_means": "comparing.compare",
-    "compare_arms": "comparing.many_arms",
-    "plan_comparison": "comparing.planning",
+    "compare_means": "questions.comparison.compare",
+    "compare_arms": "questions.comparison.many_arms",
+    "plan_comparison": "questions.comparison.comparison_plan",
     # data
-    "Bounds": "schema",
-    "Unlisted": "schema",
-    "Categories": "schema",
-    "Contribution": "schema",
-    "PrivacyUnit": "schema",
-    "Schema": "schema",
+    "Bounds": "core.schema",
+    "Unlisted": "core.schema",
+    "Categories": "core.schema",
+    "Contribution": "core.schema",
+    "PrivacyUnit": "core.schema",
+    "Schema": "core.schema",
     "Session": "session",
-    "Quantiles": "statistics.quantiles",
-    "QuantileChoice": "mechanisms.quantile",
+    "Quantiles": "questions.quantiles",
+    "QuantileChoice": "mechanisms.choices.quantile_choice",
     # inference
     "NoiseAware": "inference.population",
     "MultipleSynthesis": "inference.multiple_synthesis",
     "DoubleSanitization": "inference.multiple_synthesis",
-    "GaussianNaiveBayes": "estimators.naive_bayes",
-    "Interval": "inference.results",
+    "GaussianNaiveBayes": "questions.naive_bayes",
+    "Interval": "core.interval",
     "MonteCarlo": "inference.monte_carlo",
     "Asymptotic": "inference.monte_carlo",
     "goodness_of_fit": "inference.chi_square",

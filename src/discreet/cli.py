@@ -9,7 +9,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import DiscreetError, MissingExtra
+from discreet.core.errors import DiscreetError, MissingExtra
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -66,7 +66,7 @@ def _plan(file: Path, /, *, json: bool = False) -> None:
     json
         Print JSON.
     """
-    from discreet.job import Job
+    from discreet.plans.job import Job
 
     planned = Job(file).plan()
     print(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
@@ -86,7 +86,7 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
     out
         Directory for results and report; NAME-report beside the plan file by default.
     """
-    from discreet.job import Job
+    from discreet.plans.job import Job
 
     job = Job(file)
     print(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
@@ -102,8 +102,8 @@ def _describe(file: str, /, *, out: Path | None = None) -> None:
     out
         Where to write it; the terminal by default.
     """
-    from discreet.skeleton import skeleton
-    from discreet.sources import open_source
+    from discreet.core.rows.sources import open_source
+    from discreet.plans.skeleton import skeleton
 
     text = skeleton(file, open_source(file).types())
     if out is None:
@@ -140,16 +140,16 @@ def _reproduce(
     data
         Folder with the original data files, for studies that can read them; stand-ins are generated otherwise.
     """
-    from discreet import studies
+    from discreet import papers
 
     target = out or Path("studies") / study
     done = _progress("computed")
     if study == "all":
-        from discreet.studies.gallery import run_gallery
+        from discreet.papers.gallery import run_gallery
 
-        print(run_gallery(studies.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
+        print(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
         return
-    print(studies.run(studies.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
+    print(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 
 
 def _advise(
@@ -185,8 +185,8 @@ def _advise(
     json
         Print JSON.
     """
-    from discreet.advice import advise
-    from discreet.guarantees import PureDP
+    from discreet.core.guarantee import PureDP
+    from discreet.omission.advice import advise
 
     advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
     print(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
@@ -227,7 +227,7 @@ def _show(file: Path, /, *, json: bool = False) -> None:
     json
         Print JSON.
     """
-    from discreet.ledger import Ledger
+    from discreet.core.ledger import Ledger
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
@@ -244,7 +244,7 @@ def _verify(file: Path, /, *, anchor: str | None = None) -> None:
     anchor
         A head noted earlier and kept elsewhere.
     """
-    from discreet.ledger import Ledger
+    from discreet.core.ledger import Ledger
 
     with Ledger(file, read_only=True) as opened:
         print(opened.verify(anchor=anchor))

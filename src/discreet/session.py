@@ -7,30 +7,30 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from discreet import requirements
-from discreet.asking import Asking
-from discreet.bounding import Bounded
-from discreet.errors import InvalidParameter, SourceError
-from discreet.guarantees import Guarantee
-from discreet.ledger import Ledger
-from discreet.planner import PlannedRelease, Planner
-from discreet.planning import affordable, plan
+from discreet.core import requirements
+from discreet.core.door import Exact, Release, claimed, release
+from discreet.core.errors import InvalidParameter, SourceError
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
+from discreet.core.rows import Bounded
+from discreet.core.rows.sources import Dataset, open_source
+from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Neighbours
+from discreet.plans.planner import PlannedRelease, Planner
+from discreet.plans.planning import affordable, plan
 from discreet.questions import Question
-from discreet.releases import Exact, Release, claimed, release
-from discreet.schema import Contribution, Schema
-from discreet.sensitivity import Neighbours
-from discreet.sources import Dataset, open_source
-from discreet.tested import TestedRelease
+from discreet.questions.asking import Asking
+from discreet.questions.tested import TestedRelease
 
 if TYPE_CHECKING:
-    from discreet.clustering.model import ClusterModel
-    from discreet.comparing.column import ColumnComparison
-    from discreet.inference.groups import ReleasedGroups
-    from discreet.inference.mean_difference import MeanComparison
-    from discreet.ledger import Reservation
+    from discreet.core.ledger import Reservation
+    from discreet.core.schema import Column
+    from discreet.inference.mean_difference_release import MeanComparison
     from discreet.omission import Omission
-    from discreet.questions.groups import GroupQuestion
-    from discreet.schema import Column
+    from discreet.questions.clusters.model import ClusterModel
+    from discreet.questions.comparison.column import ColumnComparison
+    from discreet.questions.group_questions import GroupQuestion
+    from discreet.questions.released_groups import ReleasedGroups
 
 __all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
 
@@ -41,7 +41,7 @@ class Session(Asking):
     Parameters
     ----------
     source
-        Anything `discreet.sources.open_source` reads: a frame, a path, a connection. It is opened by the first
+        Anything `open_source` reads: a frame, a path, a connection. It is opened by the first
         question, so planning reads no data.
     schema
         The public facts.
@@ -121,7 +121,7 @@ class Session(Asking):
         """The same session, with rows left out by ``step`` before each question; a fresh, secret choice every time.
 
         Guarantees given to its questions are those of the whole: the noise is calibrated to what may be spent behind
-        the step. See `discreet.amplification`.
+        the step. See `discreet.omission.amplification`.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class Session(Asking):
         >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
         (True, 0.5, 1.2022)
         """
-        from discreet.omitting import OmittingSession
+        from discreet.omission.omitting_session import OmittingSession
 
         return OmittingSession(self, step)
 
@@ -178,9 +178,9 @@ class Session(Asking):
         return TestedRelease(test(answer), answer)
 
     def _compared(self, comparison: ColumnComparison, request: str | None) -> MeanComparison:
-        from discreet.comparing.compare import reserve
-        from discreet.inference.mean_difference import MeanComparison
-        from discreet.partitioning import compare_column
+        from discreet.inference.mean_difference_release import MeanComparison
+        from discreet.questions.comparison.compare import reserve
+        from discreet.questions.comparison.partitioning import compare_column
 
         if request is not None and self.ledger.requested(request) is not None:
             earlier = reserve(comparison.settled(self.ledger), comparison.statistic, request)
@@ -192,8 +192,8 @@ class Session(Asking):
         return compare_column(self._bounded(**comparison.selection()), comparison, self.ledger, request=request)
 
     def _selected(self, question: GroupQuestion, request: str | None) -> ReleasedGroups:
-        from discreet.bounding.unlisted import unit_counts
-        from discreet.inference.groups import ReleasedGroups
+        from discreet.core.rows.unlisted import unit_counts
+        from discreet.questions.released_groups import ReleasedGroups
 
         def reserve() -> Reservation:
             return self.ledger.reserve(question.claim, request=request, **question.described())

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.exact import ExactAudit
-from discreet.guarantees import Guarantee
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.sensitivity import Sensitivity
+from discreet.audit.exact_losses import ExactAudit
+from discreet.core.contract import Mechanism
+from discreet.core.guarantee import Guarantee
+from discreet.core.sensitivity import Sensitivity
 
 __all__ = ["PAIR", "UNIT", "Case", "Draw", "one_by_one"]
 

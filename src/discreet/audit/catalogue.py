@@ -16,26 +16,26 @@ from numpy.typing import NDArray
 
 from discreet.audit.case import PAIR, UNIT, Case, Draw, one_by_one
 from discreet.audit.choice_cases import choice_cases, quantile_cases
-from discreet.audit.exact import (
+from discreet.audit.exact_losses import (
     ExactAudit,
     audit_exactly,
     audit_laws,
 )
 from discreet.audit.group_cases import group_cases
 from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.clipped import Clipped
-from discreet.mechanisms.covariance import BoundedCovariance
+from discreet.core.contract import Mechanism
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.mechanisms.bounded.tied_pair import TiedPair
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.james_stein import JamesSteinGaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.proportion_vector import BoundedProportions
-from discreet.mechanisms.rank_deficient import RankDeficientGaussian
-from discreet.mechanisms.tied_pair import TiedPair
-from discreet.sensitivity import Sensitivity
+from discreet.mechanisms.tables.clipped import Clipped
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
+from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
 
 __all__ = ["cases"]
 

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.case import UNIT, Case, Draw, one_by_one
-from discreet.audit.exact import ExactAudit, audit_choices
-from discreet.guarantees import GaussianDP, Guarantee, PureDP
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.noisy_max import ReportNoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.quantile import QuantileChoice
-from discreet.mechanisms.selection import Selection
-from discreet.schema import Bounds
-from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.quantiles import Quantiles
+from discreet.audit.exact_losses import ExactAudit, audit_choices
+from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
+from discreet.core.schema import Bounds
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.selection import Selection
+from discreet.questions.quantiles import Quantiles
 
 __all__ = ["choice_cases", "quantile_cases"]
 

@@ -22,24 +22,24 @@ from typing import Any
 
 import numpy as np
 
-import discreet.ledger as ledger_package
-from discreet import releases
-from discreet.display import Facts
-from discreet.errors import InsufficientBudget, LedgerError
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger, Reservation
+import discreet.core.ledger as ledger_package
+from discreet.core import door
+from discreet.core.display import Facts
+from discreet.core.door import Exact, release
+from discreet.core.errors import InsufficientBudget, LedgerError
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger, Reservation
+from discreet.core.noise.law import Floats, Truth
+from discreet.core.result import Result
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.laplace import Laplace
-from discreet.noise.law import Floats, Truth
-from discreet.releases import Exact, release
-from discreet.result import Result
-from discreet.sensitivity import Sensitivity
 
 __all__ = ["CrashReport", "crash_trials"]
 
 _DRAWN, _PUBLISHED = b"d", b"p"
 _RECORD = struct.Struct("=cd32s")
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
-_WATCHED = (os.path.dirname(ledger_package.__file__), releases.__file__)
+_WATCHED = (os.path.dirname(ledger_package.__file__), door.__file__)
 
 
 @dataclass

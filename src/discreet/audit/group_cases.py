@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.case import Case, Draw
-from discreet.audit.exact import ExactAudit, audit_choices
-from discreet.guarantees import ApproxDP
-from discreet.mechanisms.gaussian_threshold import GaussianThreshold
-from discreet.mechanisms.group_selection import GroupSelection, OptimalSelection
-from discreet.sensitivity import Sensitivity
+from discreet.audit.exact_losses import ExactAudit, audit_choices
+from discreet.core.guarantee import ApproxDP
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
+from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection
 
 __all__ = ["group_cases"]
 

@@ -1,7 +1,7 @@
 """Hostile audit: whatever is passed, a function refuses it in words or answers with finite numbers.
 
 Every argument of a call is replaced, one at a time, by values that break careless code. A refusal must be one of
-`discreet.errors`; an answer must hold no NaN. Anything else is a finding.
+`discreet.core.errors`; an answer must hold no NaN. Anything else is a finding.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.display import Facts
-from discreet.errors import DiscreetError
-from discreet.result import Result
+from discreet.core.display import Facts
+from discreet.core.errors import DiscreetError
+from discreet.core.result import Result
 
 __all__ = ["HOSTILE", "HostileAudit", "audit_hostile"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import discreet as d
-from discreet.amplification import outlier_suppression, poisson_sampling
+from discreet.omission.amplification import outlier_suppression, poisson_sampling
 from discreet.omission.outliers import AbsoluteDistance
 
 __all__ = ["hostile_calls"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import discreet as d
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
-from discreet.clustering import DPLloyd, KMedian
-from discreet.errors import DiscreetError
+from discreet.core.errors import DiscreetError
+from discreet.questions.clusters import DPLloyd, KMedian
 
 __all__ = ["hostile_questions"]
 

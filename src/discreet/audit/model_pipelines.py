@@ -9,15 +9,15 @@ import numpy as np
 
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world
-from discreet.clustering.kmedian import KMedian
-from discreet.clustering.lloyd import DPLloyd
-from discreet.comparing.compare import compare_means
-from discreet.comparing.many_arms import compare_arms
-from discreet.comparing.paper import CensoredLikelihood
-from discreet.estimators.naive_bayes import GaussianNaiveBayes
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.ledger import Ledger
-from discreet.sensitivity import Neighbours
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Ledger
+from discreet.core.sensitivity import Neighbours
+from discreet.questions.clusters.kmedian import KMedian
+from discreet.questions.clusters.lloyd import DPLloyd
+from discreet.questions.comparison.compare import compare_means
+from discreet.questions.comparison.many_arms import compare_arms
+from discreet.questions.comparison.paper import CensoredLikelihood
+from discreet.questions.naive_bayes import GaussianNaiveBayes
 
 __all__ = ["PAPER_METHODS", "model_pipelines"]
 

@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.case import UNIT, Case, Draw
-from discreet.audit.exact import Cells, ExactAudit, audit_cells, law_cells
+from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, law_cells
 from discreet.audit.neighbours import unit_pairs
-from discreet.clustering.kmedian import KMedian
-from discreet.clustering.lloyd import DPLloyd
-from discreet.comparing.compare import compare_means
-from discreet.estimators.naive_bayes import GaussianNaiveBayes
-from discreet.guarantees import ApproxDP, Guarantee, PureDP
-from discreet.ledger import Ledger
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.core.door import release
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance, outlier_scores
-from discreet.profiles.composed import compose_profiles
 from discreet.questions import Question, Questions, Selection
-from discreet.releases import release
-from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.questions.clusters.kmedian import KMedian
+from discreet.questions.clusters.lloyd import DPLloyd
+from discreet.questions.comparison.compare import compare_means
+from discreet.questions.naive_bayes import GaussianNaiveBayes
 from discreet.session import Session
 
 __all__ = ["as_table", "model_cases", "omission_cases", "pipeline_case", "session_case"]

@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.exact import Cells, ExactAudit, audit_cells, joined, law_cells
+from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, joined, law_cells
 from discreet.audit.transcript import Choice, Draw, Numbers, Script, scripted
 from discreet.audit.worlds import World
-from discreet.display import Facts
-from discreet.guarantees import Guarantee, PureDP
-from discreet.ledger import Ledger
-from discreet.noise.laws import GaussianLaw
-from discreet.result import Result
+from discreet.core.display import Facts
+from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.noise.laws import GaussianLaw
+from discreet.core.result import Result
 
 __all__ = ["Pipeline", "PipelineAudit", "audit_pipeline"]
 

@@ -9,42 +9,42 @@ import numpy as np
 
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
-from discreet.guarantees import GaussianDP, Guarantee, PureDP
+from discreet.core.contract import Mechanism
+from discreet.core.door import Exact, release
+from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds
+from discreet.core.sensitivity import Neighbours, Sensitivity
 from discreet.inference.multiple_synthesis import MultipleSynthesis
-from discreet.ledger import Ledger
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.clipped import Clipped
-from discreet.mechanisms.covariance import BoundedCovariance
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.james_stein import JamesSteinGaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.noisy_max import ReportNoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.proportion_vector import BoundedProportions
-from discreet.mechanisms.quantile import QuantileChoice
-from discreet.mechanisms.rank_deficient import RankDeficientGaussian
-from discreet.mechanisms.table_choice import best_table_mechanism
-from discreet.mechanisms.tied_pair import TiedPair
-from discreet.releases import Exact, release
-from discreet.schema import Bounds
-from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.count import Count
-from discreet.statistics.covariance import Covariance
-from discreet.statistics.covariance_matrix import CorrelationMatrix, CovarianceMatrix
-from discreet.statistics.mean import Mean, Proportion
-from discreet.statistics.mean_and_variance import MeanAndVariance
-from discreet.statistics.modes import Mode
-from discreet.statistics.noisy_average import NoisyAverage
-from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
-from discreet.statistics.pooled import PooledCovariance, PooledVariance
-from discreet.statistics.proportion_vector import ProportionVector
-from discreet.statistics.quantiles import Quantiles
-from discreet.statistics.sum import Sum, SumAndCount
-from discreet.statistics.tables import ContingencyTable
-from discreet.statistics.variance import StandardDeviation, Variance
+from discreet.mechanisms.tables.clipped import Clipped
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
+from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.tables.table_choice import best_table_mechanism
+from discreet.questions.count import Count
+from discreet.questions.covariance import Covariance
+from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
+from discreet.questions.mean import Mean, Proportion
+from discreet.questions.mean_and_variance import MeanAndVariance
+from discreet.questions.modes import Mode
+from discreet.questions.noisy_average import NoisyAverage
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
+from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.quantiles import Quantiles
+from discreet.questions.sum import Sum, SumAndCount
+from discreet.questions.tables import ContingencyTable
+from discreet.questions.variance import StandardDeviation, Variance
 
 __all__ = ["release_pipelines"]
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 import discreet
-from discreet.display import Facts, number
-from discreet.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
-from discreet.releases import Exact
-from discreet.result import Result
-from discreet.sensitivity import Sensitivity
+from discreet.core.display import Facts, number
+from discreet.core.door import Exact
+from discreet.core.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
+from discreet.core.result import Result
+from discreet.core.sensitivity import Sensitivity
 
 __all__ = ["ReplayAudit", "audit_replay", "coordinate_changes", "path_taken", "same_randomness"]
 

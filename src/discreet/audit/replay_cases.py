@@ -12,30 +12,30 @@ import numpy as np
 
 from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates
 from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
-from discreet.clustering.box import Box, cluster_totals
-from discreet.guarantees import PureDP
-from discreet.ledger import Ledger
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.core.contract import Mechanism
+from discreet.core.door import Exact, release
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.quantile import QuantileChoice
-from discreet.releases import Exact, release
-from discreet.schema import Bounds
-from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.statistics.count import Count
-from discreet.statistics.covariance import Covariance
-from discreet.statistics.covariance_matrix import CovarianceMatrix
-from discreet.statistics.mean import Mean, Proportion
-from discreet.statistics.mean_and_variance import MeanAndVariance
-from discreet.statistics.modes import Mode
-from discreet.statistics.noisy_average import NoisyAverage
-from discreet.statistics.parts import MeanAndVarianceInParts, MeanInParts
-from discreet.statistics.pooled import PooledCovariance, PooledVariance
-from discreet.statistics.proportion_vector import ProportionVector
-from discreet.statistics.quantiles import Quantiles
-from discreet.statistics.sum import Sum, SumAndCount
-from discreet.statistics.tables import ContingencyTable
-from discreet.statistics.variance import Variance
+from discreet.questions.clusters.box import Box, cluster_totals
+from discreet.questions.count import Count
+from discreet.questions.covariance import Covariance
+from discreet.questions.covariance_matrix import CovarianceMatrix
+from discreet.questions.mean import Mean, Proportion
+from discreet.questions.mean_and_variance import MeanAndVariance
+from discreet.questions.modes import Mode
+from discreet.questions.noisy_average import NoisyAverage
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
+from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.quantiles import Quantiles
+from discreet.questions.sum import Sum, SumAndCount
+from discreet.questions.tables import ContingencyTable
+from discreet.questions.variance import Variance
 
 __all__ = ["ReplayCase", "replay_cases"]
 

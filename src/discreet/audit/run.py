@@ -11,29 +11,30 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from discreet import __version__, requirements
+from discreet import __version__
+from discreet.audit.audit_page import audit_markdown, audit_page
 from discreet.audit.catalogue import cases
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import HOSTILE, audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
 from discreet.audit.model_pipelines import model_pipelines
-from discreet.audit.page import audit_markdown, audit_page
 from discreet.audit.pipeline import Pipeline, audit_pipeline
 from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay_cases import replay_cases
 from discreet.audit.session_pipelines import session_pipelines
-from discreet.audit.spending import audit_spending
+from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
-from discreet.display import Facts
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.display import Facts
+from discreet.core.errors import InvalidParameter
+from discreet.core.result import Result
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.result import Result
 
 __all__ = ["AuditReport", "Line", "run_audit"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world, unit_world
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.ledger import Ledger
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
+from discreet.core.sensitivity import Neighbours
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
-from discreet.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
-from discreet.sensitivity import Neighbours
 from discreet.session import Session
 
 __all__ = ["session_pipelines", "table_of"]

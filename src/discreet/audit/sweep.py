@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.statistical import audit_draws, audit_pair
-from discreet.display import Facts
-from discreet.guarantees import GaussianDP, Guarantee, PureDP
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.core.contract import Mechanism
+from discreet.core.display import Facts
+from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
+from discreet.core.noise.choice import choose
+from discreet.core.result import Result
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.choice import choose
-from discreet.result import Result
-from discreet.sensitivity import Sensitivity
 
 __all__ = ["FalseAlarms", "Power", "Sweep", "audit_false_alarms", "audit_power", "audit_sweep"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet import requirements
-from discreet.display import Facts
-from discreet.result import Result
+from discreet.core import requirements
+from discreet.core.display import Facts
+from discreet.core.result import Result
 
 __all__ = ["TimingAudit", "audit_timing"]
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from discreet.guarantees import PureDP
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
+from discreet.core.contract import Mechanism
+from discreet.core.guarantee import PureDP
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.james_stein import JamesSteinGaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.noisy_max import ReportNoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.rank_deficient import RankDeficientGaussian
-from discreet.sensitivity import Sensitivity
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
+from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
 
 __all__ = ["timing_cases"]
 
@@ -54,7 +54,7 @@ def _draw(mechanism: Mechanism, truth: Any) -> Call:
 
 def _by_noise(mechanism: Mechanism) -> tuple[Call, Call]:
     """Draws whose words make the noise small, and draws whose words make it large."""
-    from discreet.noise.entropy import Words
+    from discreet.core.noise.entropy import Words
 
     law: Any = mechanism.law(0.5)
     random = np.random.default_rng()

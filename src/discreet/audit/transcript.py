@@ -21,16 +21,16 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.clustering import kmedian
-from discreet.mechanisms import quantile
-from discreet.mechanisms.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.group_selection import GroupSelection
-from discreet.mechanisms.noisy_max import ReportNoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
-from discreet.noise.bounded_laws import ClampedLaplaceLaw
-from discreet.noise.law import Law
-from discreet.noise.laws import LocationLaw, TruncatedLaplaceLaw
+from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
+from discreet.core.noise.law import Law
+from discreet.core.noise.laws import LocationLaw, TruncatedLaplaceLaw
+from discreet.mechanisms.choices import quantile_choice as quantile
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.group_selection import GroupSelection
+from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.omission import step
+from discreet.questions.clusters import kmedian
 
 __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet import requirements
-from discreet.display import number
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.display import number
+from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
+from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import MonteCarlo
-from discreet.inference.results import Interval
-from discreet.result import Result
 
 if TYPE_CHECKING:
-    from discreet.releases import Release
+    from discreet.core.door import Release
 
 __all__ = ["CramersV", "OddsRatio", "cramers_v", "odds_ratio"]
 

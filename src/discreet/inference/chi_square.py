@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from discreet import requirements
-from discreet.display import Facts, number
-from discreet.errors import InvalidParameter, WrongType
+from discreet.core import requirements
+from discreet.core.display import Facts, number
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.result import Result
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.releases import Release
-from discreet.result import Result
 
 __all__ = ["ChiSquareResult", "StatisticName", "goodness_of_fit", "homogeneity", "independence"]
 

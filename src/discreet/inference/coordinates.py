@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidParameter
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.covariance import BoundedCovariance
+from discreet.core.contract import Mechanism
+from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.proportion_vector import BoundedProportions
-from discreet.sensitivity import Sensitivity
-from discreet.statistics.covariance_matrix import pairs
+from discreet.questions.covariance_matrix import pairs
 
 __all__ = ["measured_coordinate"]
 

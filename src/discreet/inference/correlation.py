@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.guarantees import ApproxDP, PureDP
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.guarantee import ApproxDP, PureDP
+from discreet.core.interval import Interval
+from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
+from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import last_that_holds, share_below
-from discreet.inference.results import Interval
-from discreet.mechanisms.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.covariance import BoundedCovariance
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.bounded_laws import ClampedLaplaceLaw
-from discreet.noise.laws import TruncatedLaplaceLaw
-from discreet.profiles.bounded_scale import bounded_laplace_scales
-from discreet.statistics.covariance_matrix import pairs
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
+from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales
+from discreet.questions.covariance_matrix import pairs
 
 __all__ = ["CorrelationLaw"]
 

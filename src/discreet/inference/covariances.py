@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.correlation import CorrelationLaw
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
-from discreet.inference.results import Interval
 from discreet.inference.sampling import GammaVariance, NormalCovariance
-from discreet.releases import Release
-from discreet.statistics.covariance_matrix import as_matrix, pairs
+from discreet.questions.covariance_matrix import as_matrix, pairs
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.mechanism import Mechanism
-    from discreet.statistics.covariance_matrix import CovarianceMatrix
+    from discreet.core.contract import Mechanism
+    from discreet.questions.covariance_matrix import CovarianceMatrix
 
 __all__ = ["CovarianceMatrixRelease"]
 
@@ -31,7 +31,7 @@ class CovarianceMatrixRelease(Release):
     """A released covariance matrix.
 
     ``value`` is the vector of variances and covariances in the order of
-    `discreet.statistics.covariance_matrix.pairs`, or the matrix.
+    `discreet.questions.covariance_matrix.pairs`, or the matrix.
     """
 
     def _of(self) -> CovarianceMatrix:

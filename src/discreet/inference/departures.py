@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mechanisms.clipping import onto_simplex
-from discreet.mechanisms.helmert import trend
+from discreet.mechanisms.tables.clipping import onto_simplex
+from discreet.mechanisms.tables.helmert import trend
 
 __all__ = [
     "pearson_goodness",

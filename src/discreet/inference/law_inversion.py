@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet import requirements
-from discreet.noise.law import Floats
+from discreet.core import requirements
+from discreet.core.noise.law import Floats
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.mechanism import Mechanism
+    from discreet.core.contract import Mechanism
 
 __all__ = ["clamped_laplace_interval", "invert_law", "truncated_laplace_interval"]
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Neighbours
 from discreet.mechanisms.additive import AdditiveNoise
-from discreet.mechanisms.clipping import onto_simplex, onto_total
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.post_processed import PostProcessed
-from discreet.sensitivity import Neighbours
-from discreet.statistics.tables import ContingencyTable
+from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
+from discreet.mechanisms.tables.post_processed import PostProcessed
+from discreet.questions.tables import ContingencyTable
 
 if TYPE_CHECKING:
-    from discreet.releases import Release
+    from discreet.core.door import Release
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
@@ -103,7 +103,7 @@ class MeasuredTable:
 
 def measured_table(release: Release) -> MeasuredTable:
     """What inference may use of a released table; refuses releases whose noise it does not know."""
-    from discreet.releases import Release
+    from discreet.core.door import Release
 
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet import requirements
-from discreet.display import Facts, number
-from discreet.errors import InvalidParameter, WrongType
+from discreet.core import requirements
+from discreet.core.display import Facts, number
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.interval import Interval
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points, debiased
-from discreet.inference.results import Interval
 from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, SamplingModel
-from discreet.releases import Release
 
 if TYPE_CHECKING:
-    from discreet.statistics.covariance import Covariance
-    from discreet.statistics.mean import Mean
-    from discreet.statistics.variance import Variance
+    from discreet.questions.covariance import Covariance
+    from discreet.questions.mean import Mean
+    from discreet.questions.variance import Variance
 
 __all__ = [
     "CovarianceRelease",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.noise.law import generator
+from discreet.core import requirements
+from discreet.core.noise.law import generator
 
 __all__ = ["Asymptotic", "MonteCarlo"]
 

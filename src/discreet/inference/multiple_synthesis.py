@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.display import Facts, number
-from discreet.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.guarantees import Guarantee
-from discreet.inference.results import Interval
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.law import generator
-from discreet.result import Result
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.display import Facts, number
+from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.noise.law import generator
+from discreet.core.result import Result
 
 if TYPE_CHECKING:
-    from discreet.ledger import Ledger
-    from discreet.releases import Exact, Release
+    from discreet.core.door import Exact, Release
+    from discreet.core.ledger import Ledger
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
@@ -149,7 +149,7 @@ class MultipleSynthesis:
 
         ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
         """
-        from discreet.releases import Exact, release
+        from discreet.core.door import Exact, release
 
         requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")

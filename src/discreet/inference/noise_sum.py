@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.laws import LaplaceLaw
+from discreet.core.contract import Mechanism
+from discreet.core.noise.laws import LaplaceLaw
 
 __all__ = ["NormalPlusLaplace", "combined_error"]
 

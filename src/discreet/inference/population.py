@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet import requirements
-from discreet.inference.results import Interval
+from discreet.core import requirements
+from discreet.core.interval import Interval
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Mechanism
+    from discreet.core.noise.law import Law
     from discreet.inference.sampling import SamplingModel
-    from discreet.mechanisms.mechanism import Mechanism
-    from discreet.noise.law import Law
 
 __all__ = [
     "NoiseAware",

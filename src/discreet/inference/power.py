@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri, chndtr
 
-from discreet import requirements
-from discreet.errors import InvalidParameter, WrongType
-from discreet.guarantees import GaussianDP, Guarantee
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.guarantee import GaussianDP, Guarantee
+from discreet.core.sensitivity import Neighbours, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.sensitivity import Neighbours, Sensitivity
 
 __all__ = ["GoodnessOfFitDesign", "HomogeneityDesign", "IndependenceDesign", "TestDesign", "smallest_departure"]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import NoiseAware, ReleaseLaw
-from discreet.inference.results import Interval
 from discreet.inference.sampling import Binomial
-from discreet.mechanisms.clipping import onto_simplex
-from discreet.releases import Release
+from discreet.mechanisms.tables.clipping import onto_simplex
 
 if TYPE_CHECKING:
-    from discreet.statistics.proportion_vector import ProportionVector
+    from discreet.questions.proportion_vector import ProportionVector
 
 __all__ = ["ProportionVectorRelease"]
 

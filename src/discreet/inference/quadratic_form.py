@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter
 from discreet.inference.measured_table import MeasuredTable
 
 __all__ = ["goodness_form", "homogeneity_form", "independence_form"]

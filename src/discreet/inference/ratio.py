@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet import requirements
-from discreet.inference.results import Interval
-from discreet.releases import Release
+from discreet.core import requirements
+from discreet.core.door import Release
+from discreet.core.interval import Interval
 
 if TYPE_CHECKING:
-    from discreet.statistics.sum import SumAndCount
+    from discreet.questions.sum import SumAndCount
 
 __all__ = ["SumAndCountRelease"]
 

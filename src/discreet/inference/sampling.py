@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from discreet import requirements
-from discreet.errors import InvalidParameter
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
 
 __all__ = ["BetaMean", "Binomial", "GammaVariance", "NormalCovariance", "SamplingModel"]
 

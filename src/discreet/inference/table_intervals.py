@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.special import ndtri
 
-from discreet import requirements
-from discreet.display import number
+from discreet.core import requirements
+from discreet.core.display import number
+from discreet.core.interval import Interval
+from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, measured_table
-from discreet.inference.results import Interval
 from discreet.mechanisms.laplace import Laplace
-from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.inference.table_release import TableRelease
@@ -167,7 +167,7 @@ class CellEstimates(Result):
 
     def chart(self) -> Any:
         """Altair chart of every cell with its 95 % interval."""
-        from discreet.report.charts import interval_chart
+        from discreet.publish.charts import interval_chart
 
         interval = self.confidence_interval()
         ends = (np.ravel(part).tolist() for part in (self.estimate, interval.low, interval.high))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.display import Facts
-from discreet.errors import InvalidParameter
-from discreet.releases import Release
-from discreet.statistics.tables import ContingencyTable
+from discreet.core.display import Facts
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter
+from discreet.questions.tables import ContingencyTable
 
 if TYPE_CHECKING:
     from discreet.inference.association import CramersV, OddsRatio

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet import requirements
-from discreet.guarantees import Guarantee
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.noise.location import power_of_two
-from discreet.sensitivity import Sensitivity
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.guarantee import Guarantee
+from discreet.core.noise.location import power_of_two
+from discreet.core.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.noise.law import Truth
-    from discreet.noise.laws import LocationLaw
+    from discreet.core.noise.law import Truth
+    from discreet.core.noise.laws import LocationLaw
 
 __all__ = ["AdditiveNoise"]
 

@@ -14,15 +14,15 @@ from fractions import Fraction
 
 from flint import arb
 
-from discreet import requirements
-from discreet.curves import gaussian_delta
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.profiles import GaussianProfile, LaplaceProfile
-from discreet.profiles.envelope import first_certified, gaussian_parameter, supremum
-from discreet.profiles.laplace_curve import LaplaceCurve, laplace_rho
-from discreet.rounding import PRECISION, ball, decimal, least, normal_cdf, precisely
-from discreet.sensitivity import Sensitivity
+from discreet.core import requirements
+from discreet.core.curves import gaussian_delta
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import PRECISION, ball, decimal, least, normal_cdf, precisely
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.envelope import first_certified, gaussian_parameter, supremum
+from discreet.mechanisms.laplace_curve import LaplaceCurve, laplace_rho
+from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile
 
 __all__ = ["gaussian_profile", "gaussian_scale", "laplace_profile", "laplace_scale"]
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from discreet.guarantees import GaussianDP, Guarantee
+from discreet.core.guarantee import GaussianDP, Guarantee
+from discreet.core.noise.laws import GaussianLaw, LocationLaw
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import AdditiveNoise
-from discreet.noise.laws import GaussianLaw, LocationLaw
-from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.profiles import GaussianProfile
+    from discreet.mechanisms.profile import GaussianProfile
 
 __all__ = ["Gaussian"]
 
@@ -44,7 +44,7 @@ class Gaussian(AdditiveNoise):
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
         """The exact privacy curve."""
-        from discreet.profiles import GaussianProfile
+        from discreet.mechanisms.profile import GaussianProfile
 
         return GaussianProfile(Fraction(sensitivity.require_l2()) / Fraction(self.scale))
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from discreet.guarantees import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.noise.laws import LaplaceLaw, LocationLaw
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import AdditiveNoise
-from discreet.noise.laws import LaplaceLaw, LocationLaw
-from discreet.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.profiles import LaplaceProfile
+    from discreet.mechanisms.profile import LaplaceProfile
 
 __all__ = ["Laplace"]
 
@@ -46,7 +46,7 @@ class Laplace(AdditiveNoise):
 
     def profile(self, sensitivity: Sensitivity) -> LaplaceProfile:
         """The exact privacy curve."""
-        from discreet.profiles import LaplaceProfile
+        from discreet.mechanisms.profile import LaplaceProfile
 
         moves = sensitivity.moves or (sensitivity.require_l1(),)
         return LaplaceProfile(tuple(Fraction(move) / Fraction(self.scale) for move in moves))

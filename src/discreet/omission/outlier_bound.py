@@ -18,7 +18,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.rounding import ball, decimal, precisely, up
+from discreet.core.rounding import ball, decimal, precisely, up
 
 __all__ = ["outlier_epsilon", "outlier_epsilon_up"]
 

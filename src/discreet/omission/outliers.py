@@ -16,9 +16,9 @@ import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from discreet import requirements
-from discreet.errors import InvalidParameter, WrongType
-from discreet.rounding import ball
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.rounding import ball
 
 __all__ = [
     "AbsoluteDistance",

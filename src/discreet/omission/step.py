@@ -16,15 +16,16 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from discreet import amplification, requirements  # a module: it imports this room's bounds in turn
-from discreet.errors import InvalidParameter
-from discreet.guarantees import ApproxDP, PureDP
-from discreet.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.noise.events import exact_events
-from discreet.noise.law import generator
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, PureDP
+from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
+from discreet.core.noise.events import exact_events
+from discreet.core.noise.law import generator
+from discreet.core.rounding import ball, decimal
+from discreet.core.sensitivity import Neighbours
+from discreet.omission import amplification  # a module: it imports this room's bounds in turn
 from discreet.omission.outliers import Distance, distance_from_dict, outlier_scores
-from discreet.rounding import ball, decimal
-from discreet.sensitivity import Neighbours
 
 __all__ = ["Omission", "OutlierSuppression", "PoissonSample", "omission_from_dict"]
 
@@ -106,7 +107,7 @@ class PoissonSample(Omission):
 
     Guarantee
     ---------
-    See `discreet.amplification.poisson_sampling`. Sampling lowers ε for the same noise, but at equal privacy it
+    See `amplification.poisson_sampling`. Sampling lowers ε for the same noise, but at equal privacy it
     costs accuracy (miranda2026 §3): use it to save time, not to gain precision.
 
     Examples
@@ -163,7 +164,7 @@ class OutlierSuppression(Omission):
 
     Guarantee
     ---------
-    See `discreet.amplification.outlier_suppression`; ε may grow.
+    See `discreet.omission.amplification.outlier_suppression`; ε may grow.
 
     Examples
     --------

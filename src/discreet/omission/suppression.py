@@ -18,10 +18,10 @@ from itertools import combinations_with_replacement
 
 from flint import arb
 
-from discreet import requirements
-from discreet.errors import InvalidParameter, NoConversion
-from discreet.guarantees import ApproxDP, Guarantee, PureDP
-from discreet.rounding import ball, decimal, precisely, up
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.rounding import ball, decimal, precisely, up
 
 __all__ = [
     "Algorithm",

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import requirements
-from discreet.errors import InvalidParameter
-from discreet.guarantees import ApproxDP, Guarantee, PureDP
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.door import Release
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.stability import check_unit_sum
+from discreet.core.statistic import Statistic
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
-from discreet.releases import Release
-from discreet.schema import Bounds, Contribution, Schema
-from discreet.sensitivity import Neighbours, Sensitivity
-from discreet.stability import check_unit_sum
-from discreet.statistics.grouped import Grouped
-from discreet.statistics.statistic import Statistic
+from discreet.questions.grouped import Grouped
 
 __all__ = ["Counted", "Expected", "Histograms", "PublicFacts", "Question", "Selection", "additive"]
 

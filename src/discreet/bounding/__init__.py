@@ -1,5 +1,0 @@
-"""Bounding: no unit contributes more than was declared, and every value lies on its public grid."""
-
-from discreet.bounding.bounded import Bounded, Totals
-
-__all__ = ["Bounded", "Totals"]

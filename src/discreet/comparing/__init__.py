@@ -1,6 +1,0 @@
-"""Comparing: private comparisons of arms' means. The rooms in the order of the data flow: arms, spending, methods."""
-
-from discreet.comparing.compare import compare_means
-from discreet.comparing.many_arms import compare_arms
-
-__all__ = ["compare_arms", "compare_means"]

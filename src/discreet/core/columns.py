@@ -1,0 +1,226 @@
+"""Columns: what is publicly known of a column's values, and what happens to those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.rounding import decimal
+
+__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted", "one_of"]
+
+LARGEST_INDEX = 2**40
+"""Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
+MOST_CELLS = 1_000_000
+
+Label = str | int | bool
+Policy = Literal["drop", "refuse"]
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str], fix: str) -> str:
+    """Return ``value`` if it is one of the words allowed."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidParameter(name, value, f"must be one of {', '.join(map(repr, allowed))}", fix)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A numeric column: values are clipped to [low, high] and rounded to multiples of ``grid``.
+
+    Parameters
+    ----------
+    low, high
+        Public limits, multiples of the grid. Values outside are moved to the nearer limit.
+    grid
+        Public resolution: sums are sums of whole numbers of grid steps, hence exact and the same on every engine.
+        All three count as the decimals they print as.
+    nulls
+        What to do with missing values, NaN and text that is no number: ``"drop"`` the row, ``"refuse"`` the data
+        set (an error then reveals that there is one), or a number in [low, high] that takes their place.
+
+    Examples
+    --------
+    >>> age = Bounds(0, 120, grid=1)
+    >>> age.lowest, age.highest, age.cells
+    (0, 120, 121)
+    >>> Bounds(0, 9.99, grid=0.01).cells
+    1000
+    """
+
+    low: float
+    high: float
+    grid: float
+    nulls: str | float = "drop"
+
+    def __post_init__(self) -> None:
+        low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
+        for name, value in (("low", low), ("high", high)):
+            object.__setattr__(self, name, requirements.finite(name, value))
+        object.__setattr__(self, "grid", requirements.positive("grid", self.grid))
+        for name in ("low", "high"):
+            self._on_grid(name, getattr(self, name))
+        if max(abs(self.lowest), abs(self.highest)) > LARGEST_INDEX:
+            raise InvalidParameter(
+                "grid",
+                self.grid,
+                f"a limit is more than 2^40 grid steps from zero ({self.low:g} to {self.high:g})",
+                "Use a coarser grid.",
+            )
+        self._check_nulls()
+
+    def _on_grid(self, name: str, value: float) -> int:
+        steps = decimal(value) / self.step
+        if steps.denominator != 1:
+            raise InvalidParameter(
+                name, value, f"must be a multiple of the grid {self.grid:g}", "Move the limit or change the grid."
+            )
+        return int(steps)
+
+    def _check_nulls(self) -> None:
+        if isinstance(self.nulls, str):
+            one_of("nulls", self.nulls, ("drop", "refuse"), 'Write "drop", "refuse" or a number inside the bounds.')
+            return
+        replacement = requirements.finite("nulls", self.nulls)
+        if not self.low <= replacement <= self.high:
+            raise InvalidParameter("nulls", self.nulls, "must lie inside the bounds", "Pass a number inside them.")
+        self._on_grid("nulls", replacement)
+        object.__setattr__(self, "nulls", replacement)
+
+    @property
+    def step(self) -> Fraction:
+        """The grid as an exact decimal fraction."""
+        return decimal(self.grid)
+
+    @property
+    def lowest(self) -> int:
+        """The lower limit in grid steps."""
+        return int(decimal(self.low) / self.step)
+
+    @property
+    def highest(self) -> int:
+        """The upper limit in grid steps."""
+        return int(decimal(self.high) / self.step)
+
+    @property
+    def cells(self) -> int:
+        """Number of values on the grid."""
+        return self.highest - self.lowest + 1
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no row can fall out because of this column."""
+        return self.nulls != "drop"
+
+    def index(self, value: float) -> int:
+        """Grid step of a single value, as the engines compute it: clip, then floor(x/g + ½)."""
+        clipped = min(max(float(value), self.low), self.high)
+        return min(max(int((clipped / self.grid + 0.5) // 1), self.lowest), self.highest)
+
+    def null_index(self) -> int | None:
+        """Grid step that takes the place of a missing value; None where it has none."""
+        return None if isinstance(self.nulls, str) else self._on_grid("nulls", self.nulls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column of labels from a public list.
+
+    Parameters
+    ----------
+    labels
+        All possible values, in the order in which cells are numbered: all text, all whole numbers, or all booleans.
+    nulls, unknown
+        What to do with missing values, and with values that are not on the list: ``"drop"`` the row, ``"refuse"``
+        the data set, or the label that takes their place, written ``"=label"`` or as a whole number or boolean.
+
+    Examples
+    --------
+    >>> Categories(["a", "b", "other"], unknown="=other").replacement("unknown")
+    2
+    """
+
+    labels: Sequence[Label]
+    nulls: Label = "drop"
+    unknown: Label = "drop"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
+            raise WrongType("labels", self.labels, "must be a list of labels", 'Pass ["north", "south"].')
+        labels = tuple(self.labels)
+        kinds = {type(label) for label in labels}
+        if not labels or len(kinds) != 1 or not kinds <= {str, int, bool}:
+            raise WrongType(
+                "labels",
+                self.labels,
+                "must be a non-empty list of only text, only whole numbers or only booleans",
+                "Write numbers with decimals as text.",
+            )
+        if len(set(labels)) != len(labels):
+            raise InvalidParameter("labels", self.labels, "must not repeat a label", "List every label once.")
+        if len(labels) > MOST_CELLS:
+            raise InvalidParameter("labels", "…", f"must be at most {MOST_CELLS:,}", "Group the labels.")
+        object.__setattr__(self, "labels", labels)
+        self.replacement("nulls")
+        self.replacement("unknown")
+
+    def replacement(self, policy: Literal["nulls", "unknown"]) -> int | None:
+        """Code of the label that takes the place of a missing or unknown value; None where it is dropped or refused."""
+        value = getattr(self, policy)
+        if value in ("drop", "refuse"):
+            return None
+        label = value[1:] if isinstance(value, str) and value.startswith("=") else value
+        same_kind = type(label) is type(self.labels[0]) and (not isinstance(value, str) or value.startswith("="))
+        if not same_kind or label not in self.labels:
+            raise InvalidParameter(
+                policy,
+                value,
+                'must be "drop", "refuse", or one of the labels written "=label"',
+                f'Write {policy} = "=…" with a label from the list.',
+            )
+        return self.labels.index(label)
+
+    @property
+    def cells(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Whether no row can fall out because of this column."""
+        return "drop" not in (self.nulls, self.unknown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A column of labels (text or whole numbers) whose list is not public, such as place names or search words.
+
+    Nothing can be released by it, except which of its labels are common: `Session.groups`. The released list then
+    declares the column. Rows without a label count nowhere.
+
+    Examples
+    --------
+    >>> Unlisted().to_dict()
+    {'unlisted': True}
+    """
+
+    keeps_every_row: ClassVar[bool] = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"unlisted": True}
+
+
+Column = Bounds | Categories | Unlisted

@@ -1,0 +1,154 @@
+"""Grid: values as integers on a public power-of-two grid, so that sums are exact and do not depend on order.
+
+A float sum depends on the order of its terms, and its true sensitivity is not the one on paper. Here a value is
+clipped to its public bounds and becomes the integer ``floor(x/g + 1/2)``; sums are sums of integers, and a
+statistic is a quotient of integers: an exact fraction whose sensitivity is exactly the one declared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+
+__all__ = ["MAX_ROWS", "Grid", "column", "product_total", "total"]
+
+Indices = NDArray[np.int64]
+
+MAX_ROWS = 2**30
+"""Most rows of one sum. With offsets below 2³¹ no partial sum of `total` or `product_total` reaches 2⁶²."""
+
+_CELLS = 30  # a column is resolved to 2⁻³⁰ of its width, or 2⁻⁵¹ of its largest absolute value
+_EXACT = 51  # below this many bits, x/g + 1/2 is exact in a float
+
+
+def column(name: str, values: Any) -> NDArray[np.float64]:
+    """A one-dimensional column of finite numbers; everything else is refused before anything is computed.
+
+    It may be empty: where rows are added and removed, a refusal would tell that nobody is in the data.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType(name, "…", "must be a column of numbers", "Pass a list, an array or a series.") from None
+    if array.ndim != 1:
+        raise WrongType(name, f"shape {array.shape}", "must have one dimension", "Pass one column.")
+    if array.size > MAX_ROWS:
+        raise InvalidParameter(name, f"{array.size} rows", "has more than 2³⁰ rows", "Aggregate in parts.")
+    if not np.all(np.isfinite(array)):
+        raise InvalidParameter(
+            name, "…", "must not contain NaN or infinity", "Drop or replace missing values by a public rule."
+        )
+    return array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A public power-of-two grid over public bounds.
+
+    The grid points used lie inside the bounds, so whatever is proved for values in ``bounds`` holds for the
+    values on the grid; where the bounds are grid points themselves, it is also tight.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds; values outside are clipped.
+    step
+        Distance of grid points, a power of two; by default about 2⁻³⁰ of the width.
+
+    Examples
+    --------
+    >>> grid = Grid(bounds=(0, 10))
+    >>> grid.step == 2**-26
+    True
+    >>> [str(x) for x in grid.values(grid.offsets("x", [-3.0, 0.5, 99.0]))]
+    ['0', '1/2', '10']
+    """
+
+    bounds: tuple[float, float]
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        low, high = requirements.ordered_bounds("bounds", self.bounds)
+        if math.isinf(low) or math.isinf(high):
+            raise InvalidParameter("bounds", self.bounds, "must be finite", "Give both ends of the column.")
+        object.__setattr__(self, "bounds", (low, high))
+        step = self._default_step() if self.step is None else requirements.positive("step", self.step)
+        object.__setattr__(self, "step", step)
+        if math.frexp(step)[0] != 0.5:
+            raise InvalidParameter("step", step, "must be a power of two", "Pass 1, 0.5, 2**-10, …")
+        if self.largest >= 2**31 or max(abs(low), abs(high)) / step >= 2**_EXACT:
+            raise InvalidParameter("step", step, "is too fine for these bounds", "Leave it out.")
+        if self.largest < 1:
+            raise InvalidParameter(
+                "bounds", self.bounds, "hold fewer than two grid points", "Widen the bounds or shift the column."
+            )
+
+    def _default_step(self) -> float:
+        low, high = self.bounds
+        width = high - low
+        if not math.isfinite(width):
+            raise InvalidParameter("bounds", self.bounds, "are too wide for a float", "Narrow them.")
+        fine = math.frexp(width)[1] - _CELLS
+        coarse = math.frexp(max(abs(low), abs(high)))[1] - _EXACT
+        return max(math.ldexp(1.0, max(fine, coarse)), 2.0**-1022)
+
+    @property
+    def exact_step(self) -> Fraction:
+        """The step as a fraction."""
+        assert self.step is not None
+        return Fraction(self.step)
+
+    @property
+    def first(self) -> int:
+        """Index of the lowest grid point inside the bounds."""
+        return math.ceil(Fraction(self.bounds[0]) / self.exact_step)
+
+    @property
+    def largest(self) -> int:
+        """The largest offset: number of steps from the lowest to the highest grid point."""
+        return math.floor(Fraction(self.bounds[1]) / self.exact_step) - self.first
+
+    @property
+    def width(self) -> Fraction:
+        """Upper minus lower bound, exactly."""
+        return Fraction(self.bounds[1]) - Fraction(self.bounds[0])
+
+    @property
+    def origin(self) -> Fraction:
+        """The lowest grid point."""
+        return self.first * self.exact_step
+
+    def offsets(self, name: str, values: Any) -> Indices:
+        """Clip and round a column; the result counts steps above the lowest grid point."""
+        clipped = np.clip(column(name, values), *self.bounds)
+        index = np.floor(clipped / float(self.exact_step) + 0.5).astype(np.int64)
+        return np.clip(index - self.first, 0, self.largest)
+
+    def values(self, offsets: Indices) -> list[Fraction]:
+        """The numbers that offsets stand for."""
+        return [self.origin + int(offset) * self.exact_step for offset in offsets]
+
+
+def total(offsets: Indices) -> int:
+    """Σ of offsets: at most 2³⁰ terms below 2³¹, so the sum stays below 2⁶¹."""
+    return int(offsets.sum())
+
+
+def product_total(first: Indices, second: Indices) -> int:
+    """Σ of products of two columns of offsets, exactly.
+
+    Each offset is split into its upper 15 and lower 16 bits; a product of two parts is below 2³², so each of
+    the four sums of at most 2³⁰ terms stays below 2⁶².
+    """
+    upper_1, lower_1, upper_2, lower_2 = first >> 16, first & 0xFFFF, second >> 16, second & 0xFFFF
+    high = int((upper_1 * upper_2).sum())
+    middle = int((upper_1 * lower_2).sum()) + int((lower_1 * upper_2).sum())
+    return (high << 32) + (middle << 16) + int((lower_1 * lower_2).sum())

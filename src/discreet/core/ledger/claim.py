@@ -1,0 +1,124 @@
+"""Claim: what a release asks of a ledger, checked and in the form in which it is written down."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger.balance import Partition
+from discreet.core.ledger.journal import canonical
+from discreet.core.sensitivity import Neighbours
+
+__all__ = [
+    "Guarantees",
+    "described",
+    "identified",
+    "names",
+    "now",
+    "require_stable_membership",
+    "scope",
+    "text",
+    "written",
+]
+
+Guarantees = Guarantee | Mapping[str, Guarantee]
+"""One guarantee, or one for each part of a partition."""
+
+
+def now() -> str:
+    """The time, as entries record it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def text(name: str, value: Any) -> str:
+    """Return ``value`` if it is non-empty text."""
+    if not isinstance(value, str):
+        raise WrongType(name, value, "must be text", f"Pass {name} as a string.")
+    if not value.strip():
+        raise InvalidParameter(name, value, "must not be empty", f"Pass {name} as a non-empty string.")
+    return value
+
+
+def names(parts: Iterable[Any]) -> list[str]:
+    """Return the names of parts, which must be distinct."""
+    if not isinstance(parts, Iterable):
+        raise WrongType("parts", parts, "must be a collection of names", 'Pass ["north", "south"].')
+    listed = [text("parts", part) for part in parts]
+    if not listed:
+        raise InvalidParameter("parts", listed, "must not be empty", "Name at least one part.")
+    if len(set(listed)) != len(listed):
+        raise InvalidParameter("parts", listed, "must be distinct", "Name each part once.")
+    return listed
+
+
+def described(
+    statistic: Any, mechanism: Mapping[str, Any], sensitivity: Mapping[str, Any], neighbours: Neighbours, unit: str
+) -> dict[str, Any]:
+    """The fields that describe the release."""
+    for name, value in (("mechanism", mechanism), ("sensitivity", sensitivity)):
+        requirements.instance(name, value, dict, f"{name}.to_dict()")
+    requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+    return {
+        "statistic": statistic,
+        "mechanism": mechanism,
+        "sensitivity": sensitivity,
+        "neighbours": neighbours.value,
+        "unit": text("unit", unit),
+    }
+
+
+def written(content: dict[str, Any]) -> str:
+    """The claim in canonical form; a part that is not made of JSON values is named."""
+    try:
+        return canonical("release", content)
+    except InvalidParameter:
+        for name in ("statistic", "mechanism", "sensitivity"):
+            canonical(name, content[name])
+        raise
+
+
+def identified(release_id: str | None, request: str | None) -> dict[str, Any]:
+    """The fields that tell it from other releases."""
+    return {
+        "release_id": uuid.uuid4().hex if release_id is None else text("release_id", release_id),
+        "request": None if request is None else text("request", request),
+        "created": now(),
+    }
+
+
+def scope(
+    guarantee: Guarantees, partition: str | Partition | None, parts: str | Iterable[str] | None
+) -> dict[str, Any]:
+    """The fields that say what is promised, and to which groups."""
+    for one in guarantee.values() if isinstance(guarantee, Mapping) else (guarantee,):
+        requirements.instance("guarantee", one, Guarantee, "a guarantee such as PureDP(0.1)")
+    if partition is None:
+        if parts is not None or isinstance(guarantee, Mapping):
+            raise InvalidParameter(
+                "partition", None, "is needed where parts are named", "Declare it with ledger.partition(…)."
+            )
+        return {"guarantee": guarantee.to_dict(), "partition": None, "parts": None}
+    name = partition.name if isinstance(partition, Partition) else text("partition", partition)
+    if isinstance(guarantee, Mapping):
+        if parts is not None:
+            raise InvalidParameter("parts", parts, "already follow from the guarantees", "Leave parts out.")
+        own = {part: guarantee[part].to_dict() for part in names(guarantee)}
+        return {"guarantee": None, "partition": name, "parts": own}
+    chosen = None if parts is None else names((parts,) if isinstance(parts, str) else parts)
+    return {"guarantee": guarantee.to_dict(), "partition": name, "parts": chosen}
+
+
+def require_stable_membership(partition: Partition, neighbours: Neighbours | None) -> None:
+    """Refuse parallel composition where a unit may move between parts."""
+    if neighbours is Neighbours.REPLACE_ONE and not partition.membership_public:
+        raise InvalidParameter(
+            "membership_public", False,
+            f"a replaced unit may leave one part of {partition.name!r} and enter another, so the parts do not "
+            "compose in parallel under REPLACE_ONE",
+            "Use ADD_REMOVE, or declare membership_public=True if who belongs to which part is public.",
+        )  # fmt: skip

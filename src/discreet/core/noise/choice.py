@@ -1,0 +1,223 @@
+"""Choice: exact random selection by log-weights, and exact coin flips with probability exp(−x).
+
+A choice is a race: every candidate gets a standard exponential time divided by its weight (on the logarithmic scale:
+its log-weight plus a Gumbel draw), the first wins, and candidate i wins with probability proportional to its weight.
+The race runs in doubles with error bounds; only contenders that these cannot separate are refined, with more bits and
+in ball arithmetic, until one is certainly ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
+from discreet.core.noise.exact import uniform_ball
+from discreet.core.noise.families import LOG_BUDGET
+from discreet.core.noise.law import generator
+from discreet.core.requirements import positive_integer, rational
+from discreet.core.rounding import ball, precisely
+
+__all__ = ["bernoulli_exp", "choose"]
+
+_CERTAIN_LOSS = 700.0
+"""A log-weight this far below the best cannot win a race that the double path decides."""
+_FEW_BITS = 2.0**-17
+"""A uniform below this has too few leading bits; its time is left to the ball path."""
+_BLOCK = 2**16
+"""Candidates per pass when many choices are made at once."""
+
+
+def _scores(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        scores = np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType("scores", values, "must be an array of numbers", "Pass one score per candidate.") from None
+    if scores.ndim != 1 or scores.size == 0:
+        raise InvalidParameter("scores", values, "must be one non-empty row", "Pass one score per candidate.")
+    if np.isnan(scores).any() or (scores == math.inf).any() or (scores == -math.inf).all():
+        raise InvalidParameter(
+            "scores",
+            "…",
+            "must be finite, or −∞ for candidates that cannot win, with one finite score at least",
+            "Remove NaN and +∞.",
+        )
+    return scores
+
+
+def choose(
+    scores: ArrayLike,
+    factor: float | Fraction = 1,
+    *,
+    multiplicity: ArrayLike | None = None,
+    size: int | None = None,
+    rng: int | np.random.Generator | None = None,
+    entropy: Entropy = SYSTEM_ENTROPY,
+) -> int | NDArray[np.int64]:
+    """Choose a candidate with probability proportional to ``multiplicity · exp(factor · score)``, exactly.
+
+    Parameters
+    ----------
+    scores
+        One score per candidate, exact as it stands; −∞ excludes a candidate.
+    factor
+        Exact multiplier of the scores, for example ε/2 over the sensitivity as a `fractions.Fraction`.
+    multiplicity
+        How many equal candidates each entry stands for (whole numbers ≥ 0, exact); one by default.
+    size
+        Number of independent choices; by default one, returned as an int.
+    rng
+        A seed or numpy generator simulates the choice in floating point.
+
+    Examples
+    --------
+    >>> choose([0.0, -1e9, 5e3]), choose([0.0, 0.0], multiplicity=[1, 0])
+    (2, 0)
+    """
+    values, exact_factor = _scores(scores), rational("factor", factor)
+    counts = _multiplicities(multiplicity, values.size)
+    race = _Race(values, exact_factor, counts)
+    repeats = 1 if size is None else positive_integer("size", size)
+    if rng is None:
+        winners = race.winners(repeats, entropy)
+    else:
+        gumbel = generator(rng).gumbel(size=(repeats, race.candidates.size))
+        winners = race.candidates[np.argmax(race.log_weights + gumbel, axis=1)]
+    return int(winners[0]) if size is None else winners
+
+
+def _multiplicities(values: ArrayLike | None, candidates: int) -> list[int] | None:
+    if values is None:
+        return None
+    counts = [int(value) for value in np.asarray(values, dtype=object).ravel()]
+    if len(counts) != candidates or any(count < 0 for count in counts) or not any(counts):
+        raise InvalidParameter(
+            "multiplicity",
+            values,
+            "must hold one whole number ≥ 0 per candidate, not all zero",
+            "Check its length.",
+        )
+    return counts
+
+
+class _Race:
+    """Candidates with exact log-weights. Candidate i finishes at E_i/weight_i, E_i standard exponential; first wins."""
+
+    def __init__(self, scores: NDArray[np.float64], factor: Fraction, counts: list[int] | None) -> None:
+        self.scores, self.factor, self.counts = scores, factor, counts
+        runs = np.isfinite(scores)
+        if counts is not None:
+            runs &= np.array([count > 0 for count in counts])
+            if not runs.any():
+                raise InvalidParameter("multiplicity", "…", "leaves no candidate", "Give one a positive number.")
+        self.candidates = np.flatnonzero(runs)
+        weights = scores[runs] * float(factor)
+        magnitude = float(np.abs(weights).max())
+        if counts is not None:
+            logs = np.array([math.log(counts[index]) for index in self.candidates.tolist()])
+            weights += logs
+            magnitude += float(logs.max())
+        self.log_weights = weights
+        self.handicaps = np.exp(np.minimum(weights.max() - weights, _CERTAIN_LOSS))
+        # Product, logarithm and sums are each within a relative 2⁻⁵² of the magnitude, the exponential in its budget.
+        self.error = magnitude * 2.0**-49 + 4 * LOG_BUDGET
+
+    def winners(self, repeats: int, entropy: Entropy) -> NDArray[np.int64]:
+        rows = max(1, _BLOCK // self.candidates.size)
+        blocks = [self._block(min(rows, repeats - start), entropy) for start in range(0, repeats, rows)]
+        return np.asarray(self.candidates[np.concatenate(blocks)], dtype=np.int64)
+
+    def _block(self, rows: int, entropy: Entropy) -> NDArray[np.intp]:
+        words = entropy.words(rows * self.candidates.size).reshape(rows, -1)
+        with np.errstate(all="ignore"):
+            finish, doubt = self._finish(words)
+            earliest = finish - doubt
+            bar = np.fmin.reduce(finish + doubt, axis=1, keepdims=True)
+            contenders = ~(earliest > bar)  # NaN stays in the race
+        first: NDArray[np.intp] = contenders.argmax(axis=1)
+        for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
+            first[row] = self._photo_finish(np.flatnonzero(contenders[row]), words[row], entropy)
+        return first
+
+    def _finish(self, words: Words) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Finishing times and bounds on their errors; the doubt is infinite where the bits are too few."""
+        uniforms = (words >> np.uint64(1)).view(np.int64) * 2.0**-63
+        times = np.log(uniforms)
+        times *= -self.handicaps
+        doubt = times * self.error
+        doubt += self.handicaps * 2.0**-51  # a uniform near one is only known to 2⁻⁵³
+        few = uniforms < _FEW_BITS
+        if few.any():
+            doubt[few] = math.inf
+        return times, doubt
+
+    def _log_weight_ball(self, candidate: int) -> arb:
+        index = int(self.candidates[candidate])
+        weight = ball(self.factor * Fraction(float(self.scores[index])))
+        return weight if self.counts is None else weight + arb(self.counts[index]).log()
+
+    def _photo_finish(self, contenders: NDArray[np.intp], words: Words, entropy: Entropy) -> int:
+        bits = {int(candidate): int(words[candidate]) for candidate in contenders}
+        count = 64
+        while len(bits) > 1:
+            count += 64
+            more = entropy.words(len(bits))
+            bits = {index: (old << 64) | int(new) for (index, old), new in zip(bits.items(), more, strict=True)}
+            with precisely(2 * count + 128):
+                ahead = {i: self._log_weight_ball(i) + gumbel_ball(b, count) for i, b in bits.items()}
+                known = [total.lower() for total in ahead.values() if total.is_finite()]
+                if known:
+                    bar = max(known)
+                    bits = {i: bits[i] for i, total in ahead.items() if not (total.is_finite() and total < bar)}
+        return next(iter(bits))
+
+
+def gumbel_ball(bits: int, count: int) -> arb:
+    """A standard Gumbel draw −ln(−ln U) as a ball."""
+    return -(-uniform_ball(bits, count).log()).log()
+
+
+def bernoulli_exp(
+    x: ArrayLike, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
+) -> bool | NDArray[np.bool_]:
+    """Flip a coin for each ``x`` ≥ 0 that is true with probability exp(−x), exactly.
+
+    Examples
+    --------
+    >>> bernoulli_exp(0.0), bernoulli_exp(1e6)
+    (True, False)
+    """
+    exponents = np.asarray(x, dtype=float)
+    if not np.all((exponents >= 0) & np.isfinite(exponents)):
+        raise InvalidParameter("x", x, "must be finite and ≥ 0 everywhere", "Pass non-negative exponents.")
+    flat = exponents.ravel()
+    if rng is not None:
+        flips = generator(rng).random(flat.size) < np.exp(-flat)
+    else:
+        words = entropy.words(flat.size)
+        uniforms, chances = words * 2.0**-64, np.exp(-flat)
+        flips = uniforms < chances
+        # Both sides are within 2⁻⁴³ of the chance plus 2⁻⁶³ of exact.
+        close = np.abs(uniforms - chances) <= chances * (4 * LOG_BUDGET) + 2.0**-60
+        for index in np.flatnonzero(close & (flat > 0)).tolist():
+            flips[index] = _resolve_flip(float(flat[index]), int(words[index]), entropy)
+        flips[flat == 0] = True
+    flips = flips.reshape(exponents.shape)
+    return bool(flips) if flips.ndim == 0 else flips
+
+
+def _resolve_flip(x: float, word: int, entropy: Entropy) -> bool:
+    bits, count = word, 64
+    while True:
+        bits, count = (bits << 64) | int(entropy.words(1)[0]), count + 64
+        with precisely(2 * count + 64):
+            uniform, chance = uniform_ball(bits, count), (-ball(x)).exp()
+            if uniform < chance:
+                return True
+            if uniform > chance:
+                return False

@@ -1,0 +1,105 @@
+"""Law: the exact conditional distribution of a mechanism's output given the truth."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core.errors import InvalidParameter, WrongType
+
+__all__ = ["Floats", "Law", "Truth", "float_truth", "generator", "plain"]
+
+Floats = float | NDArray[np.float64]
+Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
+"""A true value: numbers are exact as they stand; fractions keep quotients such as means exact."""
+
+
+def float_truth(truth: Truth) -> NDArray[np.float64]:
+    """The truth as floats, for densities and moments; refuses what is not finite and real."""
+    try:
+        if np.asarray(truth).dtype.kind in "mM":  # times are no numbers, though numpy counts them
+            raise TypeError
+        array = np.asarray(truth, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType("truth", truth, "must be a real number or an array of them", "Pass numbers.") from None
+    if not np.all(np.isfinite(array)):
+        raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")
+    return array
+
+
+def plain(values: Any) -> Floats:
+    """A float for a single number, otherwise an array."""
+    return float(values) if np.ndim(values) == 0 else np.asarray(values)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The numpy generator behind a seed or a generator, for simulations only."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise WrongType("rng", rng, "must be None, a seed ≥ 0 or a numpy Generator", "Pass rng=7 to simulate.")
+    return np.random.default_rng(int(rng))
+
+
+class Law(ABC):
+    """A distribution, or an array of independent ones, with everything inference needs.
+
+    Array arguments broadcast against the shape of the location.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one draw."""
+
+    @property
+    @abstractmethod
+    def support(self) -> tuple[Floats, Floats]:
+        """Smallest interval that holds all outcomes."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Expected output."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Floats:
+        """Variance of the output."""
+
+    @property
+    @abstractmethod
+    def bias(self) -> Floats:
+        """Expected output minus truth."""
+
+    @property
+    def mse(self) -> Floats:
+        """Mean squared error: variance plus squared bias."""
+        return self.variance + self.bias**2
+
+    @abstractmethod
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density at ``x``."""
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Probability of an output of at most ``x``."""
+
+    @abstractmethod
+    def quantile(self, q: ArrayLike) -> Floats:
+        """The value below which the output falls with probability ``q``."""
+
+    @abstractmethod
+    def sample(
+        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
+    ) -> Floats:
+        """Draw outputs: one per location, or ``size`` of them in front.
+
+        ``rng=None`` draws exactly, from operating-system entropy. A seed or a numpy generator draws the same
+        law in floating point, for simulations only.
+        """

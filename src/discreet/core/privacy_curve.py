@@ -1,0 +1,58 @@
+"""Privacy curve: δ as a function of ε, which guarantees imply and profiles know exactly."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core import requirements
+from discreet.core.curves import Curve, pointwise
+
+__all__ = ["PrivacyCurve"]
+
+
+class PrivacyCurve(ABC):
+    """Every (ε, δ)-DP that holds: the smallest δ for an ε, and the smallest ε for a δ; never rounded down."""
+
+    @abstractmethod
+    def _delta(self, epsilon: float) -> float:
+        """The smallest δ at one ε ≥ 0, rounded up."""
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> float:
+        """The smallest ε at one δ, rounded up; infinity where there is none."""
+
+    @overload
+    def delta_at(self, epsilon: float) -> float: ...
+    @overload
+    def delta_at(self, epsilon: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def delta_at(self, epsilon: ArrayLike) -> Curve:
+        """The smallest δ of (ε, δ)-DP at each ε ≥ 0; of a profile, the hockey-stick divergence of the worst neighbours.
+
+        Examples
+        --------
+        >>> from discreet import GaussianDP
+        >>> from discreet.mechanisms.profile import LaplaceProfile
+        >>> round(GaussianDP(1.0).delta_at(1.0), 12), LaplaceProfile([1]).delta_at(0.5)
+        (0.126936737507, 0.22119921692859515)
+        """
+        return pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
+
+    @overload
+    def epsilon_at(self, delta: float) -> float: ...
+    @overload
+    def epsilon_at(self, delta: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def epsilon_at(self, delta: ArrayLike) -> Curve:
+        """The smallest ε of (ε, δ)-DP at each δ; infinity where no ε will do.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms.profile import GaussianProfile
+        >>> GaussianProfile(1).epsilon_at([1e-3, 1e-6]).round(4)
+        array([3.1387, 4.8866])
+        """
+        return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))

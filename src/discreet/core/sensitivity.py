@@ -1,0 +1,139 @@
+"""Sensitivity: how far one privacy unit can move a statistic, and between which neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.rounding import least
+
+__all__ = ["Neighbours", "Sensitivity", "root_up"]
+
+
+class Neighbours(Enum):
+    """Which data sets must be hard to tell apart."""
+
+    ADD_REMOVE = "add_remove"
+    """One unit is added or removed; the number of units is private."""
+    REPLACE_ONE = "replace_one"
+    """One unit's data is replaced; the number of units is public."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """The largest change of a statistic between neighbours.
+
+    Parameters
+    ----------
+    l1, l2
+        Largest ℓ₁ and ℓ₂ change. Where only one is given the other is taken from it if it follows: ℓ₂ ≤ ℓ₁
+        always; ℓ₁ ≤ √p·ℓ₂ only where ``dimension`` is given (it is 1 for a scalar).
+    dimension
+        Number of coordinates of the statistic, where it is fixed.
+    moves
+        Where the worst change is known coordinate by coordinate: the absolute changes, in any order, of the
+        worst neighbour. A record that moves between two cells of a table has ``moves=(1, 1)``. Every possible
+        change must be dominated by it: at most that many coordinates move, the largest by at most the
+        largest, and so on. Then ``l1`` and ``l2`` follow.
+
+    Examples
+    --------
+    >>> table = Sensitivity(moves=(1, 1))
+    >>> table.l1, round(table.l2, 4)
+    (2.0, 1.4142)
+    >>> Sensitivity(l1=3.0).l2
+    3.0
+    """
+
+    l1: float | None = None
+    l2: float | None = None
+    dimension: int | None = None
+    moves: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None:
+            object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
+        if self.moves is not None:
+            self._from_moves(self.moves)
+        if self.l1 is None and self.l2 is None:
+            raise InvalidParameter(
+                "l1", None, "a sensitivity needs l1, l2 or moves", "Pass Sensitivity(l1=1.0), for example."
+            )
+        for name in ("l1", "l2"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _float_above(name, getattr(self, name)))
+        if self.l2 is None:
+            object.__setattr__(self, "l2", self.l1)
+        elif self.l1 is None and self.dimension is not None:
+            object.__setattr__(self, "l1", root_up(self.dimension * Fraction(self.l2) ** 2))
+        self._check_order()
+
+    def _from_moves(self, moves: Any) -> None:
+        if self.l1 is not None or self.l2 is not None:
+            raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Leave out l1 and l2.")
+        if isinstance(moves, str) or not isinstance(moves, Sequence) or len(moves) == 0:
+            raise InvalidParameter("moves", moves, "must be a non-empty sequence", "Pass moves=(1, 1).")
+        sizes = sorted((_float_above("moves", move) for move in moves), reverse=True)
+        if self.dimension is not None and len(sizes) > self.dimension:
+            raise InvalidParameter(
+                "moves", moves, f"has more entries than dimension = {self.dimension}", "Check the two values."
+            )
+        object.__setattr__(self, "moves", tuple(sizes))
+        total = sum((Fraction(size) for size in sizes), Fraction(0))
+        object.__setattr__(self, "l1", _float_above("moves", total))
+        object.__setattr__(self, "l2", root_up(sum((Fraction(size) ** 2 for size in sizes), Fraction(0))))
+
+    def _check_order(self) -> None:
+        if self.l1 is not None and self.l2 is not None and self.l2 > self.l1:
+            raise InvalidParameter("l2", self.l2, f"cannot exceed l1 = {self.l1:g}", "Check the two values.")
+
+    def require_l1(self) -> float:
+        """ℓ₁, or an error that says how to give it."""
+        if self.l1 is None:
+            raise InvalidParameter("l1", None, "this mechanism needs it", "Pass Sensitivity(l1=…).")
+        return self.l1
+
+    def require_l2(self) -> float:
+        """ℓ₂; it always follows from ℓ₁ where it is not given."""
+        assert self.l2 is not None
+        return self.l2
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sensitivity as JSON-ready data; `from_dict` reads it back."""
+        if self.moves is not None:
+            return {"moves": list(self.moves), "dimension": self.dimension}
+        return {"l1": self.l1, "l2": self.l2, "dimension": self.dimension}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Sensitivity:
+        """Read what `to_dict` wrote."""
+        fields = dict(data)
+        if fields.get("moves") is not None:
+            fields["moves"] = tuple(fields["moves"])
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        norms = (("ℓ₁", self.l1), ("ℓ₂", self.l2))
+        return ", ".join(f"{name} = {value:.6g}" for name, value in norms if value is not None)
+
+
+def _float_above(name: str, value: Any) -> float:
+    """The value as a positive float; a fraction that no float equals is rounded up."""
+    number = requirements.positive(name, value)
+    if isinstance(value, Fraction | int) and Fraction(number) < value:
+        number = requirements.positive(name, math.nextafter(number, math.inf))
+    return number
+
+
+def root_up(square: Fraction) -> float:
+    """The smallest float whose square is at least ``square``."""
+    # Fractions reach further than floats do: halve the exponent before taking the root.
+    half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    guess = math.ldexp(math.sqrt(square / Fraction(4) ** half), half)
+    return least(lambda x: Fraction(x) ** 2 >= square, guess)

@@ -1,0 +1,1 @@
+"""Noise that stays inside public bounds."""

@@ -1,0 +1,259 @@
+"""The bounded proportions mechanism: shares of categories that are possible and add up to one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.tables.clipping import onto_simplex
+from discreet.mechanisms.tables.histogram_tree import HistogramTree
+from discreet.mechanisms.tables.structured_law import StructuredLaw
+
+if TYPE_CHECKING:
+    from discreet.core.door import Exact
+    from discreet.mechanisms.profile import Profile
+
+__all__ = ["BoundedProportions"]
+
+Array = NDArray[np.float64]
+Rng = int | np.random.Generator | None
+Method = Literal["rescale", "all_but_one", "universal_histogram", "simplex"]
+Noise = Literal["bounded", "inflated", "laplace"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedProportions(Mechanism):
+    """A vector of K proportions by bounded noise, brought to add up to one (liu2019 section 4.2).
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise on every measured number.
+    categories
+        Number of proportions K.
+    method
+        ``"rescale"``: noise on every proportion, then division by their sum. ``"all_but_one"``: noise on all but one,
+        which takes the rest. ``"universal_histogram"``: noise on every node of a tree above the proportions, made
+        consistent from the leaves up and from the root, which is 1, down; negative nodes become 0 and their siblings
+        are rescaled (liu2019, footnote 3). ``"simplex"``: noise on every proportion, then the nearest point of the
+        simplex.
+    noise
+        ``"bounded"`` (conditioned on [0, 1]), ``"inflated"`` (clamped to it) or ``"laplace"`` (neither).
+    branching
+        Children of a node of the tree.
+    left_out
+        Index of the proportion that takes the rest.
+    grid
+        Power of two to which noisy numbers are rounded.
+
+    Guarantee
+    ---------
+    That of the noise, for the moves of the measured numbers: a record moves one proportion by 1/n (add/remove) or two
+    of them (replace-one), and in the tree one or two nodes of each level. What follows is post-processing. Proof:
+    ``docs/proofs/proportion_vector.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Sensitivity
+    >>> moves = Sensitivity(moves=(0.01, 0.01), dimension=4)
+    >>> mechanism = BoundedProportions.calibrate(PureDP(1.0), moves, method="universal_histogram")
+    >>> noisy = mechanism.draw([0.1, 0.2, 0.3, 0.4], rng=1)
+    >>> round(float(noisy.sum()), 12), bool(noisy.min() >= 0)
+    (1.0, True)
+    """
+
+    name: ClassVar[str] = "bounded_proportions"
+    scale: float
+    categories: int
+    method: Method = "rescale"
+    noise: Noise = "bounded"
+    branching: int = 2
+    left_out: int = -1
+    grid: float | None = None
+    _tree: HistogramTree | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
+        size = requirements.positive_integer("categories", self.categories, at_least=2)
+        object.__setattr__(self, "categories", size)
+        for name, choices in (("method", get_args(Method)), ("noise", get_args(Noise))):
+            requirements.one_of(name, getattr(self, name), choices)
+        if self.noise == "laplace" and self.method != "simplex":
+            raise InvalidParameter(
+                "noise", self.noise, f"leaves [0, 1], which {self.method!r} does not mend", 'Use method="simplex".'
+            )
+        requirements.instance("left_out", self.left_out, int, "left_out=-1")
+        if not -size <= self.left_out < size:
+            raise InvalidParameter("left_out", self.left_out, f"must index {size} proportions", "Pass left_out=0.")
+        tree = HistogramTree(size, self.branching) if self.method == "universal_histogram" else None
+        object.__setattr__(self, "_tree", tree)
+        _ = self._inner  # refuses a bad grid at construction
+
+    @classmethod
+    def calibrate(
+        cls,
+        guarantee: Guarantee,
+        sensitivity: Sensitivity,
+        *,
+        categories: int | None = None,
+        method: Method = "rescale",
+        noise: Noise | None = None,
+        branching: int = 2,
+        left_out: int = -1,
+        grid: float | None = None,
+    ) -> Self:
+        """The least noise that meets ``guarantee`` for the moves of the proportions."""
+        size = sensitivity.dimension if categories is None else categories
+        if size is None:
+            raise InvalidParameter(
+                "categories", None, "the number of proportions is needed", "Pass categories=…, or a dimension."
+            )
+        kind: Noise = noise or ("laplace" if method == "simplex" else "bounded")
+        fixed: dict[str, Any] = {
+            "categories": size,
+            "method": method,
+            "noise": kind,
+            "branching": branching,
+            "left_out": left_out,
+            "grid": grid,
+        }
+        draft = cls(scale=1.0, **fixed)
+        measured = draft._measured(sensitivity)
+        if kind == "laplace":
+            return cls(scale=Laplace.calibrate(guarantee, measured).scale, **fixed)
+        bounded = BoundedLaplace if kind == "bounded" else BoundaryInflatedLaplace
+        return cls(scale=bounded.calibrate(guarantee, measured, bounds=(0, 1)).scale, **fixed)
+
+    @property
+    def _inner(self) -> Mechanism:
+        """The mechanism that protects each measured number."""
+        if self.noise == "laplace":
+            return Laplace(self.scale, self.grid)
+        kind = BoundedLaplace if self.noise == "bounded" else BoundaryInflatedLaplace
+        return kind(scale=self.scale, bounds=(0.0, 1.0), grid=self.grid)
+
+    def _measured(self, sensitivity: Sensitivity) -> Sensitivity:
+        """The sensitivity of the numbers that are measured: every level of the tree moves as the leaves do."""
+        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(moves=…), for example")
+        levels, size = 1, self.categories
+        if self._tree is not None:
+            levels, size = self._tree.levels, self._tree.nodes
+        elif self.method == "all_but_one":
+            size = self.categories - 1
+        if sensitivity.moves is not None:
+            moves = sensitivity.moves[: max(size, 1)] * levels
+            return Sensitivity(moves=moves, dimension=size)
+        total = levels * Fraction(sensitivity.require_l1())
+        number = float(total)
+        up = number if Fraction(number) >= total else float(np.nextafter(number, np.inf))
+        return Sensitivity(l1=up, dimension=size)
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """The privacy curve of the measured numbers."""
+        return self._inner.profile(self._measured(sensitivity))
+
+    def guarantee(
+        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
+    ) -> Guarantee:
+        """ε of the measured numbers together, or the guarantee of the kind asked for."""
+        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
+
+    def check(self, exact: Exact) -> None:
+        """The value must have one entry per category."""
+        if float_truth(exact.value).shape != (self.categories,):
+            raise InvalidParameter(
+                "value", "…", f"must be a vector of {self.categories} proportions", "Match the categories."
+            )
+
+    def law(self, truth: Truth) -> StructuredLaw:
+        """The distribution of the output, known through draws."""
+        return StructuredLaw(self, truth, np.zeros(self.categories), np.ones(self.categories))
+
+    def _queries(self, truth: Truth) -> NDArray[Any]:
+        """The exact numbers to measure: proportions, all but one of them, or the nodes of the tree."""
+        if float_truth(truth).shape != (self.categories,):
+            raise InvalidParameter("truth", "…", f"must be {self.categories} proportions", "Match the categories.")
+        values = np.array([Fraction(value) for value in np.asarray(truth, dtype=object).ravel()], dtype=object)
+        if self._tree is not None:
+            return self._tree.sums(values)
+        return np.delete(values, self.left_out) if self.method == "all_but_one" else values
+
+    def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
+        """Noise on the numbers that are measured."""
+        return np.asarray(self._inner.draw(self._queries(truth), rng=rng))
+
+    def present(self, measurement: Any, *, rng: Rng = None) -> Array:
+        """Proportions that are not negative and add up to one; measurements along the last axis."""
+        noisy = np.asarray(measurement, dtype=float)
+        if self._tree is not None:
+            return self._tree.consistent(noisy)
+        if self.method == "simplex":
+            return onto_simplex(noisy, 1.0)
+        if self.method == "all_but_one":
+            return self._completed(noisy)
+        return _rescaled(noisy)
+
+    def _completed(self, noisy: Array) -> Array:
+        """Insert the rest; where the others exceed one, the rest is 0 and they are rescaled."""
+        kept = np.maximum(noisy, 0.0)
+        total = kept.sum(axis=-1, keepdims=True)
+        kept = np.where(total > 1, kept / np.where(total > 0, total, 1.0), kept)
+        rest = np.maximum(1 - kept.sum(axis=-1), 0.0)
+        index = self.left_out % self.categories
+        return np.insert(kept, index, rest, axis=-1)
+
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Array:
+        """One output."""
+        return self.present(self.measure(truth, rng=rng))
+
+    def simulate(self, truth: Truth, size: int, rng: Rng) -> Array:
+        """``size`` outputs for one truth, in floating point, for studies: an array of size × categories."""
+        queries = self._queries(truth).astype(float)
+        noisy = self._inner.law(queries).sample(size, rng=generator(0 if rng is None else rng))
+        return self.present(noisy)
+
+    def confidence_interval(self, value: Any, level: float) -> tuple[Array, Array]:
+        """Intervals for the true proportions behind a *measurement*, one by one.
+
+        The proportion that takes the rest has the interval of the others' sum, each at a stricter level.
+        """
+        measured = np.asarray(value, dtype=float)
+        if self._tree is not None:
+            measured = measured[..., -self.categories :]
+        if self.method != "all_but_one":
+            low, high = self._inner.confidence_interval(measured, level)
+            return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        low, high = self._inner.confidence_interval(measured, level)
+        strict = 1 - (1 - level) / (self.categories - 1)
+        below, above = self._inner.confidence_interval(measured, strict)
+        rest = np.clip(1 - np.sum(above, axis=-1), 0, 1), np.clip(1 - np.sum(below, axis=-1), 0, 1)
+        index = self.left_out % self.categories
+        return np.insert(low, index, rest[0], axis=-1), np.insert(high, index, rest[1], axis=-1)
+
+    def expected_error(self, level: float = 0.95) -> Any:
+        """How far from the truth a measured number stays with probability ``level``, at the worst truth."""
+        return self._inner.expected_error(level)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+        names = ("scale", "categories", "method", "noise", "branching", "left_out", "grid")
+        return {name: getattr(self, name) for name in names}
+
+
+def _rescaled(noisy: Array) -> Array:
+    """Divide by the sum; a vector of zeros says nothing, so it becomes uniform."""
+    total = noisy.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, noisy / np.where(total > 0, total, 1.0), 1 / noisy.shape[-1])

@@ -1,0 +1,1 @@
+"""Choices: one of many candidates, or which of many groups to show."""

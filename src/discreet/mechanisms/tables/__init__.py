@@ -1,0 +1,1 @@
+"""Noise on tables, and what can be made of it afterwards."""

@@ -1,0 +1,373 @@
+"""Amplification: what leaving records out before a mechanism does to its guarantee, and the inverse.
+
+Each function takes the guarantee of the mechanism M and returns that of M∘S, where S omits records with secret
+randomness; its inverse (``before_…``) takes the guarantee that M∘S must meet and returns what M may spend.
+Proofs: ``docs/proofs/amplification.md``. General suppression algorithms are evaluated in
+`discreet.omission.suppression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, NoConversion, WrongType
+from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import ball, decimal, down, greatest, precisely, up
+from discreet.core.sensitivity import Neighbours
+from discreet.omission.outlier_bound import outlier_epsilon, outlier_epsilon_up
+
+__all__ = [
+    "before_deterministic_suppression",
+    "before_outlier_epsilon",
+    "before_outlier_suppression",
+    "before_poisson_epsilon",
+    "before_poisson_sampling",
+    "before_sampling_without_replacement",
+    "deterministic_suppression",
+    "outlier_epsilon",
+    "outlier_suppression",
+    "poisson_epsilon",
+    "poisson_sampling",
+    "sampling_without_replacement",
+]
+
+G = TypeVar("G", PureDP, ApproxDP)
+Curve = float | NDArray[np.float64]
+
+
+def _own_parameters(guarantee: Any, procedure: str) -> tuple[float, float]:
+    """(ε, δ) of a pure or approximate guarantee; other kinds have no known tight answer."""
+    requirements.instance("guarantee", guarantee, Guarantee, "PureDP(1.0) or ApproxDP(1.0, 1e-6)")
+    if isinstance(guarantee, PureDP):
+        return guarantee.epsilon, 0.0
+    if isinstance(guarantee, ApproxDP):
+        return guarantee.epsilon, guarantee.delta
+    raise NoConversion(
+        f"{procedure} does not turn {guarantee} into another {type(guarantee).__name__}. "
+        "State it as ApproxDP with guarantee.to(ApproxDP, delta=…), or amplify the whole privacy curve "
+        "with discreet.mechanisms."
+    )
+
+
+def _rebuilt(guarantee: G, epsilon: float, delta: float) -> G:
+    if isinstance(guarantee, PureDP):
+        return PureDP(min(epsilon, HUGE_EPSILON))
+    return ApproxDP(min(epsilon, HUGE_EPSILON), delta)
+
+
+def _only(neighbours: Neighbours, wanted: Neighbours, why: str) -> None:
+    requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+    if neighbours is not wanted:
+        raise InvalidParameter("neighbours", neighbours, f"must be {wanted.name}: {why}", "Do not omit records here.")
+
+
+def sampling_rate(rate: Any) -> float:
+    """The largest of the records' sampling rates, each in (0, 1]."""
+    try:
+        rates = np.asarray(rate, dtype=float)
+        if isinstance(rate, str) or rates.size == 0:
+            raise TypeError
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType("rate", rate, "must be a probability or an array of them", "Pass rate=0.5.") from None
+    if np.asarray(rate).dtype == bool or not np.all((rates >= 0) & (rates <= 1)) or rates.max() == 0:
+        raise InvalidParameter("rate", rate, "must lie in (0, 1]", "Pass the probability of keeping a record.")
+    return float(rates.max())
+
+
+def _sampled_up(epsilon: float, rate: Fraction) -> float:
+    with precisely():
+        return max(0.0, up((1 + ball(rate) * ball(decimal(epsilon)).expm1()).log()))
+
+
+def _unsampled_down(epsilon: float, rate: Fraction) -> float:
+    """Largest float whose amplification is certainly at most ε."""
+    if epsilon == 0:
+        return 0.0
+    with precisely():
+        return min(down((1 + ball(decimal(epsilon)).expm1() / ball(rate)).log()), HUGE_EPSILON)
+
+
+def poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> G:
+    """The guarantee of a mechanism that sees a Poisson sample of the records.
+
+    Parameters
+    ----------
+    guarantee
+        What the mechanism itself satisfies, between data sets that differ by one added or removed record.
+    rate
+        Probability with which each record is kept, independently; an array holds one rate per possible
+        record, and the largest counts. Rates must not depend on the other records.
+    neighbours
+        Must be `Neighbours.ADD_REMOVE`.
+
+    Guarantee
+    ---------
+    (ln(1 + p(e^ε − 1)), p·δ)-DP between add/remove neighbours, for the largest rate p; no smaller pair holds
+    for all mechanisms (miranda2026 §2.2).
+
+    Examples
+    --------
+    >>> round(poisson_sampling(PureDP(1.0), rate=0.5).epsilon, 6)
+    0.620115
+    """
+    _only(neighbours, Neighbours.ADD_REMOVE, "a replaced record is sampled on both sides, which the theorem excludes")
+    epsilon, delta = _own_parameters(guarantee, "Poisson sampling")
+    p = decimal(sampling_rate(rate))
+    return _rebuilt(guarantee, _sampled_up(epsilon, p), up(p * decimal(delta)))
+
+
+def before_poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> G:
+    """What a mechanism may spend so that, on a Poisson sample, it meets ``guarantee``.
+
+    Examples
+    --------
+    >>> round(before_poisson_sampling(PureDP(1.0), rate=0.5).epsilon, 6)
+    1.48988
+    """
+    _only(neighbours, Neighbours.ADD_REMOVE, "a replaced record is sampled on both sides, which the theorem excludes")
+    epsilon, delta = _own_parameters(guarantee, "Poisson sampling")
+    p = decimal(sampling_rate(rate))
+    return _rebuilt(guarantee, _unsampled_down(epsilon, p), _delta_before(delta, p))
+
+
+def _delta_before(delta: float, share: Fraction) -> float:
+    if decimal(delta) >= share:
+        raise NoConversion(
+            f"no budget exists: a record is kept with probability at most {float(share):g}, and δ = {delta:g} alone "
+            "would pay for publishing it. Lower delta."
+        )
+    return down(decimal(delta) / share)
+
+
+def poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
+    """ln(1 + p(e^ε − 1)) in floating point, element by element, for plots and plans.
+
+    Examples
+    --------
+    >>> poisson_epsilon([0.5, 1.0], 0.5).round(6).tolist()
+    [0.28093, 0.620115]
+    """
+    e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
+    values = np.log1p(p * np.expm1(e))
+    return float(values) if values.ndim == 0 else values
+
+
+def before_poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
+    """The inverse of `poisson_epsilon`: ln(1 + (e^ε − 1)/p).
+
+    Examples
+    --------
+    >>> before_poisson_epsilon(1.0, [0.5, 1.0]).round(6).tolist()
+    [1.48988, 1.0]
+    """
+    e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
+    values = np.log1p(np.expm1(e) / p)
+    return float(values) if values.ndim == 0 else values
+
+
+def _sampled_share(size: int, population: int) -> Fraction:
+    size = requirements.positive_integer("size", size)
+    population = requirements.positive_integer("population", population)
+    if size > population:
+        raise InvalidParameter("size", size, f"cannot exceed the population of {population}", "Sample fewer.")
+    return Fraction(size, population)
+
+
+def sampling_without_replacement(
+    guarantee: G, size: int, population: int, *, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> G:
+    """The guarantee of a mechanism that sees ``size`` of ``population`` records, all subsets equally likely.
+
+    Guarantee
+    ---------
+    (ln(1 + p(e^ε − 1)), p·δ)-DP with p = size/population, between data sets that differ in one replaced
+    record; the mechanism's own guarantee must be for replaced records too (miranda2026 §2.2).
+
+    Examples
+    --------
+    >>> round(sampling_without_replacement(PureDP(1.0), 50, 100).epsilon, 6)
+    0.620115
+    """
+    _only(neighbours, Neighbours.REPLACE_ONE, "a fixed sample size is public only where the number of records is")
+    epsilon, delta = _own_parameters(guarantee, "sampling without replacement")
+    p = _sampled_share(size, population)
+    return _rebuilt(guarantee, _sampled_up(epsilon, p), up(p * decimal(delta)))
+
+
+def before_sampling_without_replacement(
+    guarantee: G, size: int, population: int, *, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> G:
+    """What a mechanism may spend so that, on a sample without replacement, it meets ``guarantee``."""
+    _only(neighbours, Neighbours.REPLACE_ONE, "a fixed sample size is public only where the number of records is")
+    epsilon, delta = _own_parameters(guarantee, "sampling without replacement")
+    p = _sampled_share(size, population)
+    return _rebuilt(guarantee, _unsampled_down(epsilon, p), _delta_before(delta, p))
+
+
+def _group_delta(epsilon: float, delta: float, sensitivity: int) -> arb:
+    """δ·Σ_{k<Δ} e^{kε}."""
+    step = ball(decimal(epsilon))
+    total: arb = sum(((step * k).exp() for k in range(sensitivity)), arb(0))
+    return ball(decimal(delta)) * total
+
+
+def deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarantee:
+    """The guarantee of a mechanism behind a deterministic suppressor (miranda2026, Theorem 5.1).
+
+    Parameters
+    ----------
+    guarantee
+        What the mechanism satisfies **on the data sets the suppressor can leave**: where the suppressor
+        narrows the domain, calibrate to the narrower one and pass that guarantee.
+    sensitivity
+        How many records the suppressor's output can change by when its input changes by one: 1 for rules that
+        look at each record alone (``discreet.omission.suppression.suppressor_sensitivity`` finds it on small
+        universes). Rules that compare records, such as "the 5 % furthest from the rest", have none.
+
+    Guarantee
+    ---------
+    (Δ·ε, δ·Σ_{k<Δ} e^{kε})-DP; Δ²·ρ-zCDP; Δ·μ-GDP: group privacy for Δ records.
+
+    Examples
+    --------
+    >>> deterministic_suppression(PureDP(0.5), sensitivity=2)
+    PureDP(epsilon=1.0)
+    """
+    requirements.instance("guarantee", guarantee, Guarantee, "PureDP(1.0)")
+    count = requirements.positive_integer("sensitivity", sensitivity)
+    if isinstance(guarantee, ZeroConcentratedDP):
+        return ZeroConcentratedDP(up(decimal(guarantee.rho) * count**2))
+    if isinstance(guarantee, GaussianDP):
+        return GaussianDP(up(decimal(guarantee.mu) * count))
+    epsilon, delta = _own_parameters(guarantee, "deterministic suppression")
+    total = up(decimal(epsilon) * count)
+    if isinstance(guarantee, PureDP):
+        return PureDP(total)
+    with precisely():
+        raised = up(_group_delta(epsilon, delta, count))
+    if raised >= 1:
+        raise NoConversion(f"{guarantee} gives no guarantee for groups of {count}: δ would reach 1. Lower epsilon.")
+    return ApproxDP(total, raised)
+
+
+def before_deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarantee:
+    """What a mechanism may spend so that, behind a deterministic suppressor, it meets ``guarantee``."""
+    requirements.instance("guarantee", guarantee, Guarantee, "PureDP(1.0)")
+    count = requirements.positive_integer("sensitivity", sensitivity)
+    if isinstance(guarantee, ZeroConcentratedDP):
+        return ZeroConcentratedDP(down(decimal(guarantee.rho) / count**2))
+    if isinstance(guarantee, GaussianDP):
+        return GaussianDP(down(decimal(guarantee.mu) / count))
+    epsilon, delta = _own_parameters(guarantee, "deterministic suppression")
+    share = down(decimal(epsilon) / count)
+    if isinstance(guarantee, PureDP):
+        return PureDP(share)
+    with precisely():
+        return ApproxDP(share, down(ball(decimal(delta)) / _group_delta(share, 1.0, count)))
+
+
+def _deletion_range(m: Any, M: Any) -> tuple[float, float]:
+    low, high = requirements.finite("m", m), requirements.finite("M", M)
+    if not 0 < low < 1:
+        raise InvalidParameter("m", m, "must lie strictly between 0 and 1", "At 0 and 1 no guarantee is left.")
+    if not low <= high < 1:
+        raise InvalidParameter("M", M, f"must lie in [m, 1) with m = {low:g}", "Pass 0 < m ≤ M < 1.")
+    return low, high
+
+
+def outlier_suppression(guarantee: G, m: float, M: float, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> G:
+    """The guarantee of a mechanism that sees what outlier-score suppression leaves.
+
+    Each record x is deleted independently with probability out_D(x) = m + (M − m)·(its mean distance to all
+    records), for a distance normalised to [0, 1] (see `discreet.omission.outliers`).
+
+    Parameters
+    ----------
+    guarantee
+        What the mechanism itself satisfies, between add/remove neighbours.
+    m, M
+        Smallest and largest probability of deletion, 0 < m ≤ M < 1.
+    neighbours
+        Must be `Neighbours.ADD_REMOVE`.
+
+    Guarantee
+    ---------
+    (ε^S, (1 − m)·δ)-DP with the ε^S of miranda2026, Theorem 5.4. The paper verifies it numerically on a grid of
+    (ε, m, M); ``docs/proofs/amplification.md`` proves it for all of them. ε^S may be above ε: outliers make
+    neighbours easier to tell apart.
+
+    Examples
+    --------
+    >>> round(outlier_suppression(PureDP(1.0), m=0.1, M=0.3).epsilon, 6)
+    2.789728
+    >>> round(outlier_suppression(PureDP(1.0), m=0.5, M=0.5).epsilon, 6)  # deletes uniformly: a Poisson sample
+    0.620115
+    """
+    _only(neighbours, Neighbours.ADD_REMOVE, "the theorem is for added and removed records")
+    epsilon, delta = _own_parameters(guarantee, "outlier-score suppression")
+    low, high = _deletion_range(m, M)
+    raised = outlier_epsilon_up(epsilon, low, high)
+    if raised > HUGE_EPSILON:
+        raise InvalidParameter("M", M, f"gives ε above {HUGE_EPSILON:g} with m = {low:g}", "Bring m and M closer.")
+    return _rebuilt(guarantee, raised, up((1 - decimal(low)) * decimal(delta)))
+
+
+def before_outlier_suppression(
+    guarantee: G, m: float, M: float, *, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> G:
+    """What a mechanism may spend so that, behind outlier-score suppression, it meets ``guarantee``.
+
+    Raises
+    ------
+    NoConversion
+        Where suppression alone already costs more than the target.
+
+    Examples
+    --------
+    >>> round(before_outlier_suppression(PureDP(1.0), m=0.4, M=0.5).epsilon, 6)
+    1.169559
+    """
+    _only(neighbours, Neighbours.ADD_REMOVE, "the theorem is for added and removed records")
+    epsilon, delta = _own_parameters(guarantee, "outlier-score suppression")
+    low, high = _deletion_range(m, M)
+    floor = outlier_epsilon_up(0.0, low, high)
+    if floor > epsilon:
+        raise NoConversion(
+            f"no budget exists: suppression with m = {low:g} and M = {high:g} costs ε = {floor:.6g} by itself, "
+            f"more than the target of {epsilon:g}. Bring m and M closer, or do not suppress."
+        )
+    inner = _inverse(lambda value: outlier_epsilon_up(value, low, high) <= epsilon, low, high, epsilon)
+    return _rebuilt(guarantee, inner, _delta_before(delta, 1 - decimal(low)))
+
+
+def before_outlier_epsilon(epsilon: ArrayLike, m: ArrayLike, M: ArrayLike) -> Curve:
+    """The inverse of `outlier_epsilon` in floating point; NaN where no budget exists.
+
+    Examples
+    --------
+    >>> before_outlier_epsilon(1.0, [0.4, 0.1], [0.5, 0.3]).round(6).tolist()
+    [1.169559, nan]
+    """
+    target, low, high = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (epsilon, m, M)))
+    left, right = np.zeros(target.shape), target - np.log1p(-high) + 1.0
+    for _ in range(60):
+        middle = (left + right) / 2
+        fits = np.asarray(outlier_epsilon(middle, low, high)) <= target
+        left, right = np.where(fits, middle, left), np.where(fits, right, middle)
+    values = np.where(np.asarray(outlier_epsilon(0.0, low, high)) <= target, left, np.nan)
+    return float(values) if values.ndim == 0 else values
+
+
+def _inverse(fits: Callable[[float], bool], low: float, high: float, target: float) -> float:
+    """Largest ε that fits; ε^S grows with ε, so bisection in floats gives the guess."""
+    if fits(HUGE_EPSILON):
+        return HUGE_EPSILON
+    guess = float(before_outlier_epsilon(target, low, high))
+    return greatest(fits, guess) if guess > 0 else 0.0

@@ -1,0 +1,180 @@
+"""Gallery: every study in one run, and one page with each figure beside what its paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from discreet.core.display import Facts
+from discreet.core.result import Result
+from discreet.papers.figure import Figure
+from discreet.papers.study import Part, Progress, Study, StudyResult, run
+from discreet.papers.study_page import markdown_table, part_rows, shown_figure, shown_rows
+
+__all__ = ["GalleryResult", "run_gallery"]
+
+_LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
+really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's
+own page also has its tables, and every result lies beside it as CSV.
+
+Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run goes on where it was,
+and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
+
+
+@dataclass(frozen=True)
+class GalleryResult(Result):
+    """What a run of all studies left behind: one page in two forms, and the result of every study."""
+
+    page: Path | None
+    markdown: Path
+    studies: tuple[StudyResult, ...]
+
+    def heading(self) -> str:
+        computed = sum(study.computed for study in self.studies)
+        skipped = sum(study.skipped for study in self.studies)
+        return f"{len(self.studies)} studies: {computed} cells computed, {skipped} taken from earlier runs"
+
+    def facts(self) -> Facts:
+        page = [("page", str(self.page))] if self.page else []
+        return [*page, ("text", str(self.markdown)), *(("study", str(study.page)) for study in self.studies)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON-ready data."""
+        return {
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "studies": [study.to_dict() for study in self.studies],
+        }
+
+
+def run_gallery(
+    studies: Sequence[Study],
+    out: Path,
+    *,
+    quick: bool = False,
+    seed: int = 1,
+    workers: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> GalleryResult:
+    """Compute what is missing of every study, then write ``index.md`` and, with the extras, ``index.html``.
+
+    Parameters
+    ----------
+    studies
+        What to run, in the order of the page.
+    out
+        Directory of the results: one folder a study. Finished cells found there are not computed again.
+    quick
+        Run the small grids.
+    seed
+        Seed of the simulations.
+    workers
+        Number of processes.
+    progress
+        Called after every finished cell; counts the cells of all studies.
+    """
+    total = sum(len(part.cells(quick)) for study in studies for part in study.parts)
+    results: list[StudyResult] = []
+    before = 0
+    for study in studies:
+        shown = None if progress is None else _overall(progress, study.paper, before, total)
+        target = out / study.paper
+        results.append(run(study, target, quick=quick, seed=seed, workers=workers, progress=shown))
+        before += sum(len(part.cells(quick)) for part in study.parts)
+    size = "the small grids of `--quick`" if quick else "the full grids"
+    lead = f"{_LEAD}\n\nRun on {size} with seed {seed}."
+    shown_studies = list(zip(studies, results, strict=True))
+    markdown = out / "index.md"
+    markdown.write_text(_markdown(lead, shown_studies), encoding="utf-8")
+    text = _page(lead, shown_studies)
+    page = None if text is None else out / "index.html"
+    if page is not None and text is not None:
+        page.write_text(text, encoding="utf-8")
+    return GalleryResult(page, markdown, tuple(results))
+
+
+def _overall(progress: Callable[[Progress], None], paper: str, before: int, total: int) -> Callable[[Progress], None]:
+    def shown(step: Progress) -> None:
+        progress(Progress(f"{paper} {step.part}", step.cell, before + step.done, total))
+
+    return shown
+
+
+def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
+    """The figures that were drawn, with their SVG files."""
+    files = {path.name: path for path in result.figures}
+    return [(figure, files[f"{figure.name}.svg"]) for figure in part.figures if f"{figure.name}.svg" in files]
+
+
+def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
+    sections = ["# Reproduction gallery\n", f"{lead}\n"]
+    for study, result in studies:
+        whole = f"[The whole study, with tables]({study.paper}/{result.page.name})"
+        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n", f"{whole}\n"]
+        for part in study.parts:
+            sections.append(f"### {part.title}\n")
+            for figure, path in _drawn(part, result):
+                sections.append(shown_figure(figure, f"{study.paper}/{path.name}"))
+            sections.append(f"**The paper reports.** {part.reported.strip()}\n")
+            if part.finding is not None:
+                sections.append(f"**Found here.** {part.finding(result.rows[part.name]).strip()}\n")
+    return "\n".join(sections)
+
+
+_STYLE = """
+body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: #16191d; background: #fff; }
+main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
+nav { columns: 16rem; padding: 0; } nav a { display: block; }
+h2 { margin-top: 3rem; border-top: 2px solid #16191d; padding-top: .6rem; }
+.part { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2rem; margin: 1.5rem 0; }
+.part > h3 { grid-column: 1 / -1; margin: 0; }
+figure { margin: 0 0 1.5rem; } img { width: 100%; max-width: 40rem; height: auto; }
+figcaption, .soft { color: #50565e; font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
+.told { border-left: 4px solid #d4d8dd; padding-left: 1rem; } .told.here { border-color: #0b5cad; margin-top: 1rem; }
+.told > strong:first-child { display: block; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
+th, td { padding: .15rem .5rem; border-bottom: 1px solid #d4d8dd; text-align: left; white-space: nowrap; }
+@media (max-width: 50rem) { .part { grid-template-columns: minmax(0, 1fr); } }
+"""
+
+
+def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str | None:
+    """The gallery as HTML; None where the library that reads markdown is not installed."""
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError:
+        return None
+    render = MarkdownIt("commonmark", {"html": False}).enable("table").render
+    links, sections = [], []
+    for study, result in studies:
+        links.append(f'<a href="#{escape(study.paper)}">{escape(study.title)}</a>')
+        heading = f'<h2 id="{escape(study.paper)}">{escape(study.title)}</h2>{render(study.introduction)}'
+        sections.append(heading + "".join(_part(part, study.paper, result, render) for part in study.parts))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Reproduction gallery</title><style>{_STYLE}</style></head><body><main><h1>Reproduction gallery</h1>"
+        f"{render(lead)}<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _part(part: Part, folder: str, result: StudyResult, render: Callable[[str], str]) -> str:
+    rows = result.rows[part.name]
+    figures = "".join(
+        f'<figure><img src="{escape(folder)}/{escape(path.name)}" alt="{escape(figure.title)}" loading="lazy">'
+        f"<figcaption>{escape(figure.caption())}</figcaption></figure>"
+        for figure, path in _drawn(part, result)
+    )
+    told = f'<div class="told"><strong>The paper reports</strong>{render(part.reported)}</div>'
+    if part.finding is not None:
+        told += f'<div class="told here"><strong>Found here</strong>{render(part.finding(rows))}</div>'
+    shown, words = shown_rows(part, part_rows(part, rows))
+    source = escape(f"{folder}/{result.tables[part.name].name}")
+    table = (
+        f'<details><summary>Table</summary><div class="wide">{render(markdown_table(shown))}</div></details>'
+        f'<p class="soft">{words} <a href="{source}">{source}</a></p>'
+    )
+    return f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{told}{table}</div></section>'

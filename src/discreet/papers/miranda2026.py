@@ -1,0 +1,308 @@
+"""The experiments of miranda2026: does omitting records help at equal privacy?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.errors import InvalidParameter
+from discreet.omission.amplification import outlier_epsilon
+from discreet.papers.figure import Figure
+from discreet.papers.heat_map import HeatMap
+from discreet.papers.miranda2026_clustering import clustering_cells, clustering_rows
+from discreet.papers.miranda2026_data import COLUMNS, column
+from discreet.papers.miranda2026_settings import CLUSTERING_RATES, EPSILONS, omissions, utility_row
+from discreet.papers.miranda2026_utility import (
+    Estimate,
+    Omit,
+    estimate_mean,
+    estimate_share,
+    kept_counts,
+    mean_errors,
+    mode_failures,
+    spendable,
+)
+from discreet.papers.study import Parameters, Part, Row, Study
+
+__all__ = ["STUDY", "with_data"]
+
+MEAN_NOISES = ("laplace", "gaussian")
+MODE_MECHANISMS = ("noisy max, Laplace", "noisy max, Gaussian", "noisy max, exponential", "exponential mechanism")
+MODE_COLUMNS = tuple(name for name in COLUMNS if not name.startswith("census"))
+
+
+def bound_cells(quick: bool) -> Sequence[Parameters]:
+    """Figure 2: one panel an ε."""
+    return [{"epsilon": epsilon, "steps": 20 if quick else 50} for epsilon in (0.0, 0.5, 1.0, 2.0)]
+
+
+def bound_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
+    """ε^S over (m, M)."""
+    epsilon, steps = float(parameters["epsilon"] or 0), int(parameters["steps"] or 0)
+    grid = np.arange(1, steps) / steps
+    for m, M in itertools.product(grid, grid):
+        if m <= M:
+            value = float(outlier_epsilon(epsilon, m, M))
+            shown = min(value, 10.0)
+            yield {"epsilon": epsilon, "m": round(m, 3), "M": round(M, 3), "bound": value, "shown": shown,
+                   "amplifies": value <= epsilon}  # fmt: skip
+
+
+def bound_finding(rows: list[Row]) -> str:
+    """Where suppression amplifies."""
+    lines = ["Where ε^S ≤ ε:\n"]
+    for epsilon in sorted({row["epsilon"] for row in rows}):
+        panel = [row for row in rows if row["epsilon"] == epsilon]
+        share = sum(row["amplifies"] for row in panel) / len(panel)
+        lines.append(f"- ε = {epsilon:g}: suppression amplifies on {100 * share:.0f} % of the triangle m ≤ M.")
+    return "\n".join(lines)
+
+
+def _few_bounds(rows: list[Row]) -> list[Row]:
+    """Tenths only."""
+    near = [row for row in rows if all(abs(row[name] * 5 - round(row[name] * 5)) < 1e-9 for name in ("m", "M"))]
+    return [{name: row[name] for name in ("epsilon", "m", "M", "bound", "amplifies")} for row in near]
+
+
+def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[Parameters]:
+    """One cell per column and ε; suppression also without the noise reduction (appendix A.7, A.8)."""
+    names = COLUMNS if statistic == "mean" else MODE_COLUMNS
+    repeats = {"mean": 60 if quick else 500, "mode": 200 if quick else 2000}[statistic]
+    chosen = names[:1] + names[-1:] if quick else names
+    reductions = (True,) if omission == "sampling" or quick else (True, False)
+    return [
+        {
+            "statistic": statistic,
+            "omission": omission,
+            "column": name,
+            "epsilon": epsilon,
+            "reduced": reduced,
+            "repeats": repeats,
+            "quick": quick,
+            "data": data,
+        }
+        for name in chosen
+        for epsilon in (EPSILONS[::2] if quick else EPSILONS)
+        for reduced in reductions
+    ]
+
+
+def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
+    """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
+    generator = np.random.default_rng(seed)
+    data = column(str(parameters["column"]), folder)
+    repeats, epsilon = int(parameters["repeats"] or 0), float(parameters["epsilon"] or 0)
+    averaging = parameters["statistic"] == "mean"
+    targets = {
+        method: (epsilon, data.size**-2.0 if "aussian" in method else 0.0)
+        for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
+    }
+
+    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> Estimate:
+        if averaging:
+            return estimate_mean(mean_errors(data, method, budget, counts, generator))
+        return estimate_share(mode_failures(data, method, budget, counts, generator))
+
+    everyone = kept_counts(data, Omit(), "", repeats, generator)
+    plain = {method: utility(method, target, everyone) for method, target in targets.items()}
+    for omit in omissions(parameters):
+        counts = kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
+        for method, target in targets.items():
+            budget = spendable(*target, omit) if parameters["reduced"] else target
+            other = None if budget is None else utility(method, budget, counts)
+            yield utility_row(parameters, data.name, method, omit, plain[method], other)
+
+
+def omission_finding(rows: list[Row]) -> str:
+    """How often omission helps, and whether that is more than chance."""
+    tried = [row for row in rows if row["z"] is not None and row["noise reduction"]]
+    if not tried:
+        return "No setting has a budget."
+    # One-sided at 5 % over all settings together (Bonferroni).
+    from scipy.special import ndtri
+
+    bar = -float(ndtri(0.05 / len(tried)))
+    better = [row for row in tried if row["difference"] > 0]
+    surely = [row for row in better if row["z"] > bar]
+    worse = [row for row in tried if row["z"] < -bar]
+    none = sum(row["z"] is None for row in rows)
+    lines = [
+        "Over all settings:\n",
+        f"- {len(tried)} settings at equal privacy; {none} more have no budget at all.",
+        f"- Omission is significantly worse in {len(worse)} ({100 * len(worse) / len(tried):.0f} %), "
+        f"seems better in {len(better)}, and is significantly better in {len(surely)} (z > {bar:.2f}).",
+    ]
+    if better:
+        top = max(better, key=lambda row: row["z"])
+        where = f"rate {top['rate']:g}" if top["rate"] is not None else f"m = {top['m']:g}, M = {top['M']:g}"
+        verdict = "significant" if top["z"] > bar else "not significant"
+        lines.append(
+            f"- The most striking gain is {top['difference']:.3g} ({top['subject']}, {top['method']}, "
+            f"ε = {top['epsilon']:g}, {where}), z = {top['z']:.2f}: {verdict}."
+        )
+    worst = min(tried, key=lambda row: row["difference"])
+    lines.append(
+        f"- The largest loss is {-worst['difference']:.3g} ({worst['subject']}, {worst['method']}, "
+        f"ε = {worst['epsilon']:g})."
+    )
+    return "\n".join(lines)
+
+
+def _summary(rows: list[Row]) -> list[Row]:
+    """Settings with a budget; for sampling also the mechanism without it, as rate 1."""
+    shown = [row for row in rows if row["with"] is not None]
+    whole: dict[tuple[Any, ...], Row] = {}
+    for row in shown:
+        if row["rate"] is not None:
+            value = row["without"]
+            base = {**row, "rate": 1.0, "with": value, "low": value, "high": value, "difference": 0.0, "z": 0.0}
+            whole.setdefault((row["subject"], row["method"], row["epsilon"]), base)
+    return shown + list(whole.values())
+
+
+def _shown(rows: list[Row]) -> list[Row]:
+    """A few settings for the page: rates ½ and 0.9, or m = 0.1 and 0.5 near the diagonal; the CSV file has all."""
+    keep = [row for row in rows if row["rate"] in (0.5, 0.9) or (row["m"] in (0.1, 0.5) and row["M"] - row["m"] < 0.15)]
+    names = ("subject", "method", "epsilon", "noise reduction", "rate", "m", "M", "without", "with", "difference", "z")
+    return [{name: row[name] for name in names} for row in keep]
+
+
+def _file_name(*words: str) -> str:
+    return "-".join(word.lower().replace(" ", "-") for word in words)
+
+
+def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
+    """One chart a subject, as in the paper's gallery (appendix A)."""
+    subjects = {"mean": COLUMNS, "mode": MODE_COLUMNS, "clustering": ("adult", "four groups")}[kind]
+    if omission == "sampling":
+        return tuple(
+            Figure(
+                name=_file_name(omission, kind, subject), title=f"{title}: {subject}", x="rate", y="with", low="low",
+                high="high", colour="epsilon", column="method", where=(("subject", subject),),
+                measure="error with sampling",
+            )
+            for subject in subjects
+        )  # fmt: skip
+    return tuple(
+        HeatMap(
+            name=_file_name(omission, kind, subject, suffix), title=f"{title}: {subject}, {words}",
+            x="m", y="M", colour="difference", column="epsilon", row="method", middle=0.0,
+            measure="u(M) − u(M∘S)",
+            where=(("noise reduction", reduced), ("subject", subject)),
+        )
+        for subject in subjects
+        for suffix, words, reduced in (
+            ("equal-privacy", "at equal privacy", True), ("same-noise", "at equal noise", False),
+        )
+    )  # fmt: skip
+
+
+class _Experiment:
+    """One experiment on the files of a folder, or on stand-ins; picklable, as it may run in other processes.
+
+    Cells say which of the two they use, not where the folder is: the same files give the same results anywhere.
+    """
+
+    def __init__(self, kind: str, omission: str, folder: str) -> None:
+        self.kind, self.omission, self.folder = kind, omission, folder
+
+    def cells(self, quick: bool) -> Sequence[Parameters]:
+        data = "files" if self.folder else "stand-ins"
+        if self.kind == "clustering":
+            return clustering_cells(self.omission, data, quick)
+        return column_cells(self.kind, self.omission, data, quick)
+
+    def compute(self, parameters: Parameters, seed: int) -> Iterable[Row]:
+        rows = clustering_rows if self.kind == "clustering" else column_rows
+        return rows(parameters, seed, self.folder)
+
+
+_REPORTED = {
+    ("mean", "sampling"): "Figures 1, 4–9: the error grows with less sampling at every ε; below 0.25 % for rates above "
+    "0.4 and below 2 % near 0 on Adult age (NoisyAverage, Laplace).",
+    (
+        "mode",
+        "sampling",
+    ): "Figures 1, 10–13: on Adult age the failure probability of noisy max (Laplace) rises from under "
+    "18 % to over 60 % for most rates; on hours-per-week it is 0 throughout.",
+    (
+        "clustering",
+        "sampling",
+    ): "Figures 1, 14: NICV stays close to that without sampling until about rate 0.1 (DPLloyd); "
+    "k-median degrades likewise.",
+    (
+        "mean",
+        "suppression",
+    ): "Figures 3, 15–26 and A.7: differences of less than 0.6 percentage points, rarely positive.",
+    ("mode", "suppression"): "Figures 3, 27–42 and A.8: up to 87.9 percentage points worse on Adult age (noisy max, "
+    "Laplace); the diagonal m = M loses least.",
+    ("clustering", "suppression"): "Figures 3, 43–44 and A.9: small losses; tiny gains of DPLloyd at m = M = 0.1 for "
+    "ε ≤ 0.5, which the paper ascribes to rounding.",
+}
+
+
+def _part(kind: str, omission: str, folder: str) -> Part:
+    words = {"mean": "Mean", "mode": "Mode", "clustering": "Clustering"}[kind]
+    title = f"{words} with {'Poisson sampling' if omission == 'sampling' else 'outlier-score suppression'}"
+    name = f"{omission}-{kind}"
+    experiment = _Experiment(kind, omission, folder)
+    return Part(
+        name=name,
+        title=title,
+        cells=experiment.cells,
+        compute=experiment.compute,
+        reported=_REPORTED[kind, omission],
+        summary=_summary,
+        finding=omission_finding,
+        figures=_figures(kind, omission, title),
+        shown=_shown,
+    )
+
+
+def with_data(folder: str | Path | None) -> Study:
+    """The study on the files in ``folder``; on generated stand-ins where it is None."""
+    if folder is not None and not Path(folder).is_dir():
+        raise InvalidParameter("data", str(folder), "is not a folder", "Pass the folder with the data files.")
+    place = "" if folder is None else str(folder)
+    source = (
+        "the files of the given folder" if place else "generated stand-ins with the size and shape of the originals"
+    )
+    figure_two = Part(
+        name="figure-2",
+        title="ε of outlier-score suppression",
+        cells=bound_cells,
+        compute=bound_rows,
+        reported="Figure 2: values grow with M − m; amplification only near the diagonal.",
+        finding=bound_finding,
+        shown=_few_bounds,
+        figures=(
+            HeatMap(
+                name="figure-2", title="At most 10 shown", x="m", y="M", colour="shown", column="epsilon", measure="ε^S"
+            ),
+        ),
+    )
+    kinds = ("mean", "mode", "clustering")
+    return Study(
+        paper="miranda2026",
+        title="miranda2026: sampling and suppression at equal privacy",
+        introduction=(
+            "Utility u is the mean percent error of the mean, the probability of a wrong mode, the normalised "
+            "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
+            "first and spends what the amplification theorems then allow, so that both sides have the same guarantee. "
+            "Mechanisms, budgets and noise are as published; the difference u(M) − u(M∘S) is positive where omission "
+            f"helps. Data: {source}. The full grid repeats as often as the paper (500 times, modes 2,000, "
+            f"k-median 20, and 5 at equal noise); clustering uses {len(CLUSTERING_RATES)} of the 99 rates."
+        ),
+        parts=(
+            figure_two,
+            *(_part(kind, omission, place) for omission in ("sampling", "suppression") for kind in kinds),
+        ),
+    )
+
+
+STUDY = with_data(None)

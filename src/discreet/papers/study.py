@@ -1,0 +1,354 @@
+"""Study: a paper's experiment as a grid of seeded cells that can be stopped and taken up again.
+
+A study has named parts (its figures and tables). A part is a grid of cells; a cell is a pure function of its
+parameters and a seed that returns rows. Finished cells are appended to one CSV file a part, whole or not at
+all, and skipped the next time. A cell's seed depends on the study's seed, the part and the cell's parameters
+only, so results do not depend on the order, on the number of workers or on where a run was interrupted.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from discreet.core import requirements
+from discreet.core.display import Facts
+from discreet.core.errors import InvalidParameter
+from discreet.core.result import Result
+from discreet.papers.figure import Figure
+
+__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run"]
+
+Scalar = str | int | float | bool | None
+Row = dict[str, Any]
+"""One line of results: column name to a plain string, number, bool or None."""
+Parameters = Mapping[str, Scalar]
+Summary = Callable[[list[Row]], list[Row]]
+Finding = Callable[[list[Row]], str]
+
+_BOOKKEEPING = ("cell", "row", "rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One figure or table of a paper.
+
+    Parameters
+    ----------
+    name
+        File name of its results, for example ``"figure-2"``.
+    title
+        Heading on the page.
+    cells
+        ``cells(quick)`` gives the grid: one mapping of plain parameters a cell. Everything that changes the
+        result belongs in it (the number of repeats too), because a cell is recognised by its parameters.
+    compute
+        ``compute(parameters, seed)`` gives the rows of one cell; a pure, module-level function. Every row of
+        a part has the same columns.
+    reported
+        What the paper reports, as markdown.
+    summary
+        The rows of the page's table and figures; all rows where it is not given.
+    finding
+        Markdown computed from the rows: what was found, and what changes against the paper.
+    figures
+        Charts of the summary rows.
+    shown
+        Which of the summary rows the page's table shows; all where it is not given.
+    """
+
+    name: str
+    title: str
+    cells: Callable[[bool], Sequence[Parameters]]
+    compute: Callable[[Parameters, int], Iterable[Row]]
+    reported: str
+    summary: Summary | None = None
+    finding: Finding | None = None
+    figures: tuple[Figure, ...] = ()
+    shown: Summary | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A paper's experiments.
+
+    Parameters
+    ----------
+    paper
+        The paper's key, for example ``"liu2019"``.
+    title
+        Heading of the page.
+    introduction
+        Markdown at the top of the page: what is re-run, and what "as published" and "certified" mean in it.
+    parts
+        Its figures and tables, in the paper's order.
+    """
+
+    paper: str
+    title: str
+    introduction: str
+    parts: tuple[Part, ...]
+
+    def part(self, name: str) -> Part:
+        """The part of that name."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        names = [part.name for part in self.parts]
+        raise InvalidParameter("part", name, f"must be one of {names}", "Check the spelling.")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: ``done`` of ``total`` cells; ``part`` and ``cell`` were finished last."""
+
+    part: str
+    cell: dict[str, Scalar]
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class StudyResult(Result):
+    """What a run left behind: the page, the CSV file and rows of every part, and the figures."""
+
+    paper: str
+    page: Path
+    tables: dict[str, Path]
+    figures: tuple[Path, ...]
+    computed: int
+    skipped: int
+    rows: Mapping[str, list[Row]] = field(repr=False)
+
+    def heading(self) -> str:
+        return f"{self.paper}: {self.computed} cells computed, {self.skipped} taken from earlier runs"
+
+    def facts(self) -> Facts:
+        tables = [("table", str(path)) for path in self.tables.values()]
+        return [("page", str(self.page)), *tables, *(("figure", str(path)) for path in self.figures)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON-ready data."""
+        return {
+            "paper": self.paper,
+            "page": str(self.page),
+            "tables": {name: str(path) for name, path in self.tables.items()},
+            "figures": [str(path) for path in self.figures],
+            "computed": self.computed,
+            "skipped": self.skipped,
+        }
+
+
+def run(
+    study: Study,
+    out: Path,
+    *,
+    quick: bool = False,
+    seed: int = 1,
+    parts: Sequence[str] | None = None,
+    workers: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> StudyResult:
+    """Compute what is missing, then write the figures and the page.
+
+    Parameters
+    ----------
+    study
+        What to run; `discreet.papers.load` finds it by the paper's key.
+    out
+        Directory of the results; made if it does not exist.
+    quick
+        Run the small grid.
+    seed
+        Seed of the simulations.
+    parts
+        Names of the parts to run; all by default.
+    workers
+        Number of processes.
+    progress
+        Called after every finished cell, also for those found on disk.
+    """
+    chosen = study.parts if parts is None else tuple(study.part(name) for name in parts)
+    workers = requirements.positive_integer("workers", workers)
+    seed = requirements.positive_integer("seed", seed, at_least=0)
+    out.mkdir(parents=True, exist_ok=True)
+    tables = {part.name: _Table(out / f"{part.name}.csv") for part in chosen}
+    plans = {part.name: _plan(study, part, quick, seed) for part in chosen}
+    total = sum(len(plan) for plan in plans.values())
+    computed = 0
+    report = _Counter(total, progress)
+    for part in chosen:
+        table, plan = tables[part.name], plans[part.name]
+        missing = []
+        for key, parameters in plan.items():
+            if key in table.cells:
+                report(part.name, parameters)
+            else:
+                missing.append((key, parameters))
+        computed += len(missing)
+        for key, parameters, cell in _compute(part, missing, workers):
+            table.append(key, cell)
+            report(part.name, parameters)
+    from discreet.papers.study_page import write_page
+
+    rows = {part.name: tables[part.name].rows(plans[part.name]) for part in chosen}
+    page, figures = write_page(study, chosen, rows, out, quick=quick, seed=seed)
+    paths = {name: table.path for name, table in tables.items()}
+    return StudyResult(study.paper, page, paths, figures, computed, total - computed, rows)
+
+
+class _Counter:
+    def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
+        self.total, self.progress, self.done = total, progress, 0
+
+    def __call__(self, part: str, parameters: Parameters) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(Progress(part, dict(parameters), self.done, self.total))
+
+
+def _plan(study: Study, part: Part, quick: bool, seed: int) -> dict[str, Parameters]:
+    """Every cell of the grid by its key."""
+    plan: dict[str, Parameters] = {}
+    for parameters in part.cells(quick):
+        key = _digest(study.paper, part.name, parameters, seed).hex()[:16]
+        if key in plan:
+            raise InvalidParameter(part.name, dict(parameters), "occurs twice in the grid", "Remove one.")
+        plan[key] = parameters
+    return plan
+
+
+def _digest(paper: str, part: str, parameters: Parameters, seed: int) -> bytes:
+    text = json.dumps([paper, part, sorted(parameters.items()), seed], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _compute(
+    part: Part, missing: Sequence[tuple[str, Parameters]], workers: int
+) -> Iterator[tuple[str, Parameters, list[Row]]]:
+    if workers == 1 or len(missing) < 2:
+        for key, parameters in missing:
+            yield key, parameters, _cell(part.compute, key, parameters)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        running: dict[Future[list[Row]], tuple[str, Parameters]] = {
+            pool.submit(_cell, part.compute, *cell): cell for cell in missing
+        }
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                key, parameters = running.pop(future)
+                yield key, parameters, future.result()
+
+
+def _cell(compute: Callable[[Parameters, int], Iterable[Row]], key: str, parameters: Parameters) -> list[Row]:
+    return [dict(row) for row in compute(parameters, int(key, 16))]
+
+
+class _Table:
+    """The CSV file of a part: which cells it holds whole, and how to add one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.columns: list[str] | None = None
+        self.cells: dict[str, list[Row]] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        found: dict[str, list[Row]] = {}
+        wanted: dict[str, int] = {}
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]  # a last line without its end was cut off by a crash
+        reader = csv.DictReader(io.StringIO(whole))
+        if reader.fieldnames is None or tuple(reader.fieldnames[:3]) != _BOOKKEEPING:
+            if whole:
+                raise InvalidParameter(
+                    "out", str(self.path), "is not a table of study results", "Choose another directory."
+                )
+            return
+        self.columns = list(reader.fieldnames[3:])
+        for line in reader:
+            key = line["cell"]
+            wanted[key] = int(line["rows"])
+            found.setdefault(key, []).append({name: _value(line[name]) for name in self.columns})
+        self.cells = {key: rows for key, rows in found.items() if len(rows) == wanted[key]}
+        if len(self.cells) < len(found) or whole != text:
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        """Drop cells that were cut off by a crash."""
+        fresh = self.path.with_suffix(".csv.new")
+        text = self._header() + "".join(self._lines(key, rows) for key, rows in self.cells.items())
+        fresh.write_text(text, encoding="utf-8")
+        os.replace(fresh, self.path)
+
+    def append(self, key: str, rows: list[Row]) -> None:
+        if not rows:
+            raise InvalidParameter("rows", rows, "a cell must give at least one row", "Return its results.")
+        text = ""
+        if self.columns is None:
+            self.columns = list(rows[0])
+            text = self._header()
+        for row in rows:
+            if set(row) != set(self.columns):
+                raise InvalidParameter(
+                    "columns",
+                    sorted(row),
+                    f"must be {sorted(self.columns)}, as in {self.path.name}",
+                    "Give every row the same columns; delete the file if the study has changed.",
+                )
+        text += self._lines(key, rows)
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self.cells[key] = [{name: _value(_text(row[name])) for name in self.columns} for row in rows]
+
+    def _header(self) -> str:
+        return _line([*_BOOKKEEPING, *(self.columns or [])])
+
+    def _lines(self, key: str, rows: list[Row]) -> str:
+        columns = self.columns or []
+        return "".join(
+            _line([key, str(index), str(len(rows)), *(_text(row[name]) for name in columns)])
+            for index, row in enumerate(rows)
+        )
+
+    def rows(self, plan: Mapping[str, Parameters]) -> list[Row]:
+        """The rows of a grid, in its order."""
+        return [row for key in plan for row in self.cells[key]]
+
+
+def _line(fields: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(fields)
+    return buffer.getvalue()
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str | bool | int):
+        return str(value)
+    return repr(float(value))
+
+
+def _value(text: str) -> Scalar:
+    if text == "":
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,75 @@
+"""Page: a study's results as markdown, each part beside what the paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from discreet.papers.figure import Figure
+from discreet.papers.study import Part, Row, Study
+
+__all__ = ["markdown_table", "part_rows", "shown_figure", "shown_rows", "write_page"]
+
+_MOST_ROWS = 25
+"""A longer table is thinned on the page; the CSV file has every result."""
+
+
+def write_page(
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], out: Path, *, quick: bool, seed: int
+) -> tuple[Path, tuple[Path, ...]]:
+    """Write ``<paper>.md`` and the figures; return their paths."""
+    figures: list[Path] = []
+    sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
+    size = "the small grid of `--quick`" if quick else "the full grid"
+    sections.append(f"Run on {size} with seed {seed}.\n")
+    for part in parts:
+        table = part_rows(part, rows[part.name])
+        sections.append(f"## {part.title}\n")
+        for figure in part.figures:
+            saved = figure.save(table, out)
+            if saved is not None:
+                figures.append(saved)
+                sections.append(shown_figure(figure, saved.name))
+        sections.append(f"**The paper reports.** {part.reported.strip()}\n")
+        if part.finding is not None:
+            sections.append(f"**Found here.** {part.finding(rows[part.name]).strip()}\n")
+        shown, words = shown_rows(part, table)
+        sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
+    page = out / f"{study.paper}.md"
+    page.write_text("\n".join(sections), encoding="utf-8")
+    return page, tuple(figures)
+
+
+def shown_figure(figure: Figure, path: str) -> str:
+    """A figure and its caption as markdown."""
+    return f"![{figure.title}]({path})\n\n*{figure.caption()}*\n"
+
+
+def part_rows(part: Part, rows: list[Row]) -> list[Row]:
+    """The rows behind a part's figures and table."""
+    return part.summary(rows) if part.summary else rows
+
+
+def shown_rows(part: Part, rows: list[Row]) -> tuple[list[Row], str]:
+    """The rows of a part's table on a page, few and evenly spaced, and a sentence on where the others are."""
+    chosen = part.shown(rows) if part.shown else rows
+    step = -(-len(chosen) // _MOST_ROWS)
+    few = chosen[:: max(step, 1)]
+    return few, "Every result:" if len(few) == len(rows) else f"{len(few)} lines shown. Every result:"
+
+
+def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a markdown table; numbers to four significant digits."""
+    if not rows:
+        return ""
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_shown(row[name]) for name in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

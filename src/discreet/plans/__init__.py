@@ -1,0 +1,1 @@
+"""Plans: what would be released, with what error and at what cost, and the files and jobs that say so."""

@@ -1,0 +1,404 @@
+"""Job: a plan file, planned without data or run against its source and ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from discreet.core.display import Facts
+from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, NoConversion, PlanFileError
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
+from discreet.core.result import Result
+from discreet.mechanisms.composition import compose
+from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.session import PlannedRelease, Planner, Session, TestedRelease
+
+if TYPE_CHECKING:
+    from discreet.publish.readings import Answered
+
+__all__ = ["Job", "JobPlan", "JobResult", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress of a run: release ``done`` of ``total`` is ready; ``fresh`` if it was drawn now."""
+
+    name: str
+    done: int
+    total: int
+    fresh: bool
+
+
+_LEGEND = """\
+error 95 %: privacy moves what is read by less, 95 times in 100. effect: the
+least that a 5 % test finds, 80 times in 100; comparisons and tests of tables
+count sampling error too, the others noise alone. No data was read."""
+
+
+@dataclass(frozen=True)
+class JobPlan(Result):
+    """What a plan would release and cost.
+
+    Attributes
+    ----------
+    releases
+        Name and plan of every release.
+    cost
+        What those that are not yet released would spend together; None where nothing is left to release.
+    remaining
+        What the ledger has now.
+    refusal
+        Why a run would be refused; None where the budget is enough.
+    """
+
+    title: str
+    releases: tuple[tuple[str, PlannedRelease], ...]
+    cost: Guarantee | None
+    remaining: Guarantee
+    refusal: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {
+            "title": self.title,
+            "releases": [{"name": name, **planned.to_dict()} for name, planned in self.releases],
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "refusal": self.refusal,
+        }
+
+    def heading(self) -> str:
+        return self.title
+
+    def facts(self) -> Facts:
+        shown = [(name, _expected(planned)) for name, planned in self.releases]
+        refused = [] if self.refusal is None else [("refused", self.refusal)]
+        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused]
+
+    def __str__(self) -> str:
+        header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
+        lines = [self.title, "", header]
+        for name, planned in self.releases:
+            scale, error, effect = (
+                "–" if number is None else f"{number:.4g}"
+                for number in (planned.scale, planned.expected_error, planned.smallest_effect)
+            )
+            lines.append(
+                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {scale:>8} {error:>10} {_cut(planned.read, 17)} "
+                f"{effect:>7}"
+            )
+        notes = [(name, note) for name, planned in self.releases for note in planned.notes]
+        lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
+        lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
+        if self.refusal is not None:
+            lines += wrap(f"A run would be refused: {self.refusal}", 80)
+        return "\n".join([*lines, "", _LEGEND])
+
+
+def _expected(planned: PlannedRelease) -> str:
+    error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
+    return f"{planned.statistic} by {planned.mechanism}{error}"
+
+
+@dataclass(frozen=True)
+class JobResult(Result):
+    """What a run left behind.
+
+    Attributes
+    ----------
+    results, page, markdown
+        The files: releases as JSON, the report as HTML and markdown.
+    drawn, reused
+        Number of releases drawn now, and of those taken from the ledger.
+    spent, remaining
+        State of the ledger.
+    """
+
+    results: Path
+    page: Path | None
+    markdown: Path
+    drawn: int
+    reused: int
+    spent: Guarantee
+    remaining: Guarantee
+
+    def heading(self) -> str:
+        return f"{self.drawn} released now, {self.reused} taken from the ledger"
+
+    def facts(self) -> Facts:
+        spent = ("spent", f"{self.spent} in all; {self.remaining} left")
+        page = [("report", str(self.page))] if self.page else []
+        return [spent, ("results", str(self.results)), *page, ("text", str(self.markdown))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The files and the state of the ledger as JSON-ready data."""
+        return {
+            "results": str(self.results),
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "drawn": self.drawn,
+            "reused": self.reused,
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+        }
+
+
+class Job:
+    """A plan file that can be planned and run.
+
+    Parameters
+    ----------
+    plan
+        The plan, or the path of its file.
+    """
+
+    def __init__(self, plan: PlanFile | str | Path) -> None:
+        self.file = plan if isinstance(plan, PlanFile) else PlanFile.read(plan)
+
+    def _ledger(self, *, write: bool) -> Ledger:
+        """The ledger of the plan; a plan that is only looked at leaves no file behind."""
+        file, schema = self.file, self.file.schema
+        neighbours, unit = schema.neighbours, schema.unit.name
+        if write:
+            return Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
+        if _begun(file.ledger):
+            return Ledger(file.ledger, file.budget, dataset=file.dataset, read_only=True)
+        return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
+
+    def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
+        line = question.line(str(getattr(failure, "name", "")), getattr(failure, "value", None))
+        return PlanFileError(f"{self.file.path}:{line}: release {question.name!r}: {failure}")
+
+    def plan(self) -> JobPlan:
+        """What the releases would give and cost; reads no data, spends nothing."""
+        with self._ledger(write=False) as ledger:
+            planner = Planner(self.file.schema)
+            planned = []
+            for question in self.file.questions:
+                try:
+                    planned.append((question.name, question.put(planner)))
+                except (DiscreetError, TypeError) as failure:
+                    raise self._located(question, _worded(failure)) from None
+            made = _Made(ledger, self.file)
+            waiting = made.waiting(made.run())
+            cost = compose(*(question.guarantee for question in waiting)) if waiting else None
+            refusal = _refusal(ledger, made, cost)
+            return JobPlan(
+                self.file.title,
+                tuple(planned),
+                cost,
+                ledger.remaining(),
+                None if refusal is None else str(refusal),
+            )
+
+    def finished(self) -> bool:
+        """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
+        if not _begun(self.file.ledger):
+            return False
+        with self._ledger(write=False) as ledger:
+            made = _Made(ledger, self.file)
+            return all(made.answered(question, made.run()) for question in self.file.questions)
+
+    def run(
+        self, *, again: bool = False, output: Path | None = None, progress: Callable[[Step], None] | None = None
+    ) -> JobResult:
+        """Make the releases that are not in the ledger yet; write results and report.
+
+        Parameters
+        ----------
+        again
+            Where all of them are, release everything anew and spend again.
+        output
+            Directory for results and report; the plan's own by default.
+        progress
+            Called after every release.
+        """
+        directory = output or self.file.output
+        _check_writable(directory)
+        self.plan()  # every question is checked before the first one spends
+        with self._ledger(write=True) as ledger:
+            made = _Made(ledger, self.file)
+            run = made.run() + 1 if again and self.finished() else made.run()
+            waiting = made.waiting(run)
+            refusal = _refusal(ledger, made, compose(*(one.guarantee for one in waiting)) if waiting else None)
+            if refusal is not None:
+                raise refusal
+            answers, drawn = self._ask(ledger, made, run, progress)
+            return self._write(directory, ledger, answers, drawn)
+
+    def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
+        """Refuse a missing column before anything is spent; stored answers need no data."""
+        for question in waiting:
+            try:
+                session.dataset.require(self.file.schema.unit.column, *question.columns())
+            except DiscreetError as failure:
+                raise self._located(question, failure) from None
+
+    def _ask(
+        self, ledger: Ledger, made: _Made, run: int, progress: Callable[[Step], None] | None
+    ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
+        options = self.file.open_options()
+        session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
+        self._check_columns(session, [one for one in self.file.questions if not made.answered(one, run)])
+        answers, drawn = [], 0
+        for done, question in enumerate(self.file.questions, start=1):
+            fresh = not made.answered(question, run)
+            try:
+                answer = question.put(session, request=self.file.request(question, run))
+            except DiscreetError as failure:
+                raise self._located(question, failure) from None
+            drawn += fresh
+            answers.append((question, answer))
+            if progress is not None:
+                progress(Step(question.name, done, len(self.file.questions), fresh))
+        return answers, drawn
+
+    def _write(
+        self, directory: Path, ledger: Ledger, answers: list[tuple[PlannedQuestion, Any]], drawn: int
+    ) -> JobResult:
+        from discreet.core.errors import MissingExtra
+        from discreet.publish import as_markdown, as_page, report_facts
+
+        described = [
+            ({**question.described(), "title": question.title}, *_parts(answer)) for question, answer in answers
+        ]
+        facts = report_facts(
+            title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, answers=described
+        )
+        results = {
+            "discreet": "results",
+            "title": self.file.title,
+            "facts": facts,
+            "releases": {question["name"]: release.to_dict() for question, release, _ in described},
+        }
+        _write_text(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
+        _write_text(directory / "report.md", as_markdown(facts))
+        page: Path | None = directory / "report.html"
+        try:
+            _write_text(directory / "report.html", as_page(facts))
+        except MissingExtra:  # results and text do not need it
+            page = None
+        return JobResult(
+            directory / "results.json",
+            page,
+            directory / "report.md",
+            drawn,
+            len(answers) - drawn,
+            ledger.spent(),
+            ledger.remaining(),
+        )
+
+
+class _Made:
+    """What the ledger knows of a plan's releases."""
+
+    def __init__(self, ledger: Ledger, file: PlanFile) -> None:
+        self.ledger, self.file = ledger, file
+
+    def run(self) -> int:
+        """Number of the latest run: the one to resume, or to show."""
+        run = 1
+        while any(self.reserved(question, run + 1) for question in self.file.questions):
+            run += 1
+        return run
+
+    def waiting(self, run: int) -> list[PlannedQuestion]:
+        """The releases that are not paid for."""
+        return [question for question in self.file.questions if not self.reserved(question, run)]
+
+    def changed(self) -> int:
+        """Number of waiting releases whose name was released before, for another question or another share."""
+        names = {str(spend.request).split(":")[2] for spend in self.ledger.events() if _of_a_plan(spend.request)}
+        return sum(question.name in names for question in self.waiting(self.run()))
+
+    def reserved(self, question: PlannedQuestion, run: int) -> bool:
+        """Whether a release is paid for."""
+        return self.ledger.requested(self.file.request(question, run)) is not None
+
+    def answered(self, question: PlannedQuestion, run: int) -> bool:
+        """Whether a release is paid for and its value is stored."""
+        made = self.ledger.requested(self.file.request(question, run))
+        return made is not None and made.answered
+
+
+def _of_a_plan(request: str | None) -> bool:
+    return request is not None and request.startswith("plan:")
+
+
+def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:
+    """Why releases of that cost cannot be paid for."""
+    left = ledger.remaining()
+    try:
+        if cost is None or cost.to(type(left), delta=getattr(left, "delta", None)).within(left):
+            return None
+    except NoConversion:
+        return NoConversion(
+            f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
+            "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
+        )
+    changed = made.changed()
+    fix = (
+        f"{changed} of them were released before with another question or share of the budget and would be released "
+        "anew: shares divide all of it. Put new questions into a plan of their own, or give each release its epsilon."
+    )
+    return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
+
+
+def _parts(answer: Any) -> tuple[Answered, Any]:
+    """An answer, and the test that was made of it, if any."""
+    return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
+
+
+def _cut(text: str, width: int) -> str:
+    """A table's cell: text of that width, an ellipsis where it is longer."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _begun(path: Path) -> bool:
+    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
+    if not path.exists():
+        return False
+    try:
+        Ledger(path, read_only=True).close()
+    except LedgerUnavailable:
+        return path.with_name(f"{path.name}-head").exists()  # written right after the first entry
+    return True
+
+
+def _worded(failure: Exception) -> DiscreetError:
+    return failure if isinstance(failure, DiscreetError) else DiscreetError(str(failure))
+
+
+def _check_writable(directory: Path) -> None:
+    """Fail before anything is spent where results could not be kept."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as failure:
+        raise DiscreetError(
+            f"output = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory; "
+            "nothing was spent."
+        ) from None
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write all of a file or nothing of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,369 @@
+"""Plan file: source, schema, budget and releases in one TOML file that can be reviewed before anything is read.
+
+Errors name the file and the line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.core.errors import DiscreetError, PlanFileError
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.rounding import decimal, down
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.plans.settings import complaint
+from discreet.questions.asking import Asking
+
+__all__ = ["SETTINGS", "PlanFile", "PlannedQuestion"]
+
+_GIVEN = ("self", "guarantee", "request", "contribution")
+"""Parameters of questions that are no settings: the plan gives them in its own way."""
+
+
+def _parameters(ask: str) -> dict[str, bool]:
+    """The settings of a question, and whether each is required."""
+    found = inspect.signature(getattr(Asking, ask)).parameters.values()
+    return {one.name: one.default is inspect.Parameter.empty for one in found if one.name not in _GIVEN}
+
+
+SETTINGS = {
+    name: _parameters(name) for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})
+}
+"""What can be asked, with the settings of each: whatever a session can be asked."""
+_ONLY_PLANNED = ("expected_rows", "expected_mean", "expected_share")
+"""Settings that change no release; but see ``clusters``, where the expected rows set the number of iterations."""
+_LIMITS_OF_A_UNIT = ("groups", "rows", "total")
+_COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
+_BUDGETS: dict[frozenset[str], Any] = {
+    frozenset({"epsilon"}): PureDP,
+    frozenset({"epsilon", "delta"}): ApproxDP,
+    frozenset({"rho"}): ZeroConcentratedDP,
+    frozenset({"mu"}): GaussianDP,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedQuestion:
+    """One release of a plan.
+
+    Attributes
+    ----------
+    name, title
+        Its key in the results, and what a reader is shown.
+    ask, arguments, guarantee
+        Method of a session, its arguments, and what may be spent.
+    lines
+        Where it begins in the file, under the empty name, and where its settings are.
+    """
+
+    name: str
+    title: str
+    ask: str
+    arguments: Mapping[str, Any]
+    guarantee: Guarantee
+    lines: Mapping[str, int]
+
+    def line(self, parameter: str = "", value: Any = None) -> int:
+        """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
+        named = parameter.split("[")[0]
+        holding = [key for key, given in self.arguments.items() if value is not None and _holds(given, value)]
+        keys = [named] if named in holding or not holding else holding
+        settings = [one for key in keys for one in (_LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
+        return min((self.lines[one] for one in settings if one in self.lines), default=self.lines[""])
+
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data that it reads."""
+        named = [self.arguments.get(key, ()) for key in ("column", "columns", "by")]
+        return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
+
+    def put(self, to: Any, **extra: Any) -> Any:
+        """Ask a session or its planner."""
+        return getattr(to, self.ask)(guarantee=self.guarantee, **self.arguments, **extra)
+
+    def described(self) -> dict[str, Any]:
+        """The question as plain data."""
+        return {"name": self.name, "ask": self.ask, **_plain(self.arguments), "guarantee": self.guarantee.to_dict()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFile:
+    """A plan that was read and checked; no data was touched."""
+
+    path: Path
+    text: str
+    title: str
+    source: Mapping[str, Any]
+    ledger: Path
+    dataset: str | None
+    budget: Guarantee
+    schema: Schema
+    questions: tuple[PlannedQuestion, ...]
+    output: Path
+
+    @classmethod
+    def read(cls, path: str | Path) -> PlanFile:
+        """Read and check a plan file.
+
+        Raises
+        ------
+        PlanFileError
+            With file and line, what is wrong and how to put it right.
+        """
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as failure:
+            raise PlanFileError(f"{file}: cannot be read ({type(failure).__name__}). Check the path.") from None
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as failure:
+            raise PlanFileError(f"{file}: is not valid TOML: {failure}.{_not_a_plan(file)}") from None
+        return _Reader(file, text, data).plan()
+
+    def request(self, question: PlannedQuestion, run: int) -> str:
+        """Name of a release in the ledger: the same question to the same data has the same name."""
+        asked = question.described()
+        if question.ask != "clusters":
+            asked = {name: value for name, value in asked.items() if name not in _ONLY_PLANNED}
+        content = {"source": _plain(self.source), "schema": self.schema.to_dict(), **asked}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return f"plan:{digest}:{question.name}:{run}"
+
+    def open_options(self) -> dict[str, Any]:
+        """Arguments for a session: source, table, engine and memory."""
+        options = dict(self.source)
+        place = options.pop("path", None)
+        if place is not None and "://" not in str(place):
+            place = str((self.path.parent / place) if not Path(place).is_absolute() else Path(place))
+        return {"source": options.pop("address", place), **options}
+
+
+class _Reader:
+    """Turns the tables of a plan file into objects; every refusal is located in the text."""
+
+    def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
+        self.path, self.text, self.data = path, text, data
+        self.lines = dict(_lines(text))
+
+    def error(self, where: str, message: str) -> PlanFileError:
+        parts = where.split(".")
+        while parts and ".".join(parts) not in self.lines:
+            parts.pop()
+        line = self.lines.get(".".join(parts), 1)
+        return PlanFileError(f"{self.path}:{line}: {message}")
+
+    def located(self, where: str, failure: DiscreetError) -> PlanFileError:
+        name = getattr(failure, "name", "")
+        own = where if name.startswith(f"{where}.") or not name else f"{where}.{name}"
+        return self.error(name if name in self.lines else own, str(failure))
+
+    def plan(self) -> PlanFile:
+        self._known("", self.data, ("title", "source", "ledger", "budget", "schema", "release", "output"))
+        for name in ("source", "budget", "schema", "release"):
+            if name not in self.data:
+                raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
+        budget = self._guarantee("budget", self._table("budget"))
+        schema = self._schema()
+        ledger = self._table("ledger") if "ledger" in self.data else {}
+        self._known("ledger", ledger, ("path", "dataset"))
+        output = self._table("output") if "output" in self.data else {}
+        self._known("output", output, ("directory",))
+        here = self.path.parent
+        return PlanFile(
+            path=self.path,
+            text=self.text,
+            title=str(self.data.get("title", self.path.stem)),
+            source=self._source(),
+            ledger=here / ledger.get("path", f"{self.path.stem}.ledger.sqlite"),
+            dataset=ledger.get("dataset"),
+            budget=budget,
+            schema=schema,
+            questions=tuple(self._questions(budget)),
+            output=here / output.get("directory", f"{self.path.stem}-report"),
+        )
+
+    def _table(self, name: str) -> dict[str, Any]:
+        table = self.data[name]
+        if not isinstance(table, dict):
+            raise self.error(name, f"{name} must be a table. Write [{name}] and its settings below.")
+        return table
+
+    def _known(self, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in allowed:
+                place = f"{where}.{key}" if where else key
+                raise self.error(place, f"{key!r} is not a setting here. Use one of: {', '.join(allowed)}.")
+
+    def _source(self) -> dict[str, Any]:
+        source = self._table("source")
+        self._known("source", source, ("path", "address", "table", "engine", "memory"))
+        if ("path" in source) == ("address" in source):
+            raise self.error("source", "the source needs either path (files) or address (a connection).")
+        for key, value in source.items():
+            if not isinstance(value, str) or not value:
+                raise self.error(f"source.{key}", f"{key} must be text.")
+        return source
+
+    def _schema(self) -> Schema:
+        table = self._table("schema")
+        columns = table.get("columns")
+        parts = {f"schema.columns.{name}": {"columns": {name: one}} for name, one in (columns or {}).items()}
+        for where, part in {**parts, "schema.unit": {"unit": table.get("unit", {})}, "schema": table}.items():
+            try:
+                schema = Schema.from_dict(part)
+            except (DiscreetError, TypeError) as failure:
+                raise self._failed(where, failure) from None
+        return schema
+
+    def _failed(self, where: str, failure: Exception) -> PlanFileError:
+        if isinstance(failure, DiscreetError):
+            return self.located(where, failure)
+        return self.error(where, f"{failure}.")
+
+    def _guarantee(self, where: str, table: Mapping[str, Any]) -> Guarantee:
+        given = {key: table[key] for key in ("epsilon", "delta", "rho", "mu") if key in table}
+        kind = _BUDGETS.get(frozenset(given))
+        if where == "budget":
+            self._known(where, table, ("epsilon", "delta", "rho", "mu"))
+        if kind is None:
+            raise self.error(where, "give epsilon, epsilon and delta, rho, or mu.")
+        try:
+            guarantee: Guarantee = kind(**given)
+        except DiscreetError as failure:
+            raise self.located(where, failure) from None
+        return guarantee
+
+    def _questions(self, budget: Guarantee) -> Iterator[PlannedQuestion]:
+        entries = self.data["release"]
+        if not isinstance(entries, list) or not entries:
+            raise self.error("release", "write each release as [[release]].")
+        guarantees = self._guarantees(entries, budget)
+        names: set[str] = set()
+        for position, (entry, guarantee) in enumerate(zip(entries, guarantees, strict=True)):
+            where = f"release.{position}"
+            ask = entry.get("ask")
+            if ask not in SETTINGS:
+                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(SETTINGS)}.")
+            allowed = SETTINGS[ask]
+            self._known(where, entry, (*_COMMON, *allowed))
+            for key, required in allowed.items():
+                if required and key not in entry:
+                    raise self.error(where, f"{ask} needs {key} = ….")
+            for key, value in entry.items():
+                if (wrong := complaint(ask, key, value)) is not None:
+                    raise self.error(f"{where}.{key}", wrong)
+            name = entry.get("name", f"{ask}-{position + 1}")
+            if not isinstance(name, str) or name in names:
+                raise self.error(f"{where}.name", f"name = {name!r} must be text, and different for every release.")
+            names.add(name)
+            yield PlannedQuestion(
+                name=name,
+                title=str(entry.get("title", name)),
+                ask=ask,
+                arguments=self._arguments(where, entry, allowed),
+                guarantee=guarantee,
+                lines={key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)},
+            )
+
+    def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
+        arguments = {key: entry[key] for key in allowed if key in entry}
+        try:
+            if "unit_sum" in arguments:
+                arguments["unit_sum"] = Bounds(**arguments["unit_sum"])
+            limits = {key: entry[key] for key in _LIMITS_OF_A_UNIT if key in entry}
+            if limits:
+                arguments["contribution"] = Contribution(**limits)
+        except (DiscreetError, TypeError) as failure:
+            raise self._failed(where, failure) from None
+        return arguments
+
+    def _guarantees(self, entries: list[Any], budget: Guarantee) -> list[Guarantee]:
+        """Each release's own guarantee, or its share of the budget."""
+        own = [any(key in entry for key in ("epsilon", "delta", "rho", "mu")) for entry in entries]
+        for position, entry in enumerate(entries):
+            if own[position] and "share" in entry:
+                raise self.error(f"release.{position}.share", "give share or the release's own guarantee, not both.")
+        if all(own):
+            return [self._guarantee(f"release.{i}", entry) for i, entry in enumerate(entries)]
+        if any(own):
+            position = own.index(False)
+            raise self.error(
+                f"release.{position}", "some releases give their own epsilon, rho or mu and this one does not. Give "
+                "it, or give share = … to all."
+            )  # fmt: skip
+        shares = [entry.get("share", 1.0) for entry in entries]
+        for position, share in enumerate(shares):
+            if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
+                raise self.error(f"release.{position}.share", f"share = {share!r} must be a positive number.")
+        return _divided(budget, [float(share) for share in shares])
+
+
+def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
+    """Parts of the budget; the last one takes what rounding left over, so that a finished plan leaves nothing."""
+    *parts, last = budget.split(shares)
+    if isinstance(budget, GaussianDP):  # its squares add, and are rounded already
+        return [*parts, last]
+    rest = {
+        name: down(decimal(whole) - sum(decimal(part.parameters()[name]) for part in parts))
+        for name, whole in budget.parameters().items()
+    }
+    return [*parts, type(budget)(**rest)]
+
+
+def _holds(given: Any, value: Any) -> bool:
+    """Whether a setting is the value, or a list with it."""
+    return bool(given == value) or (isinstance(given, list) and value in given)
+
+
+def _not_a_plan(file: Path) -> str:
+    """What to do with data that was given for a plan."""
+    if file.suffix.lower() == ".toml":
+        return ""
+    return f" A plan file is TOML; `discreet describe {file.name}` writes one to fill in."
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """Line of every table and key, by its dotted path; releases by their number."""
+    prefix, seen = "", -1
+    for position, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("[[release]]"):
+            seen += 1
+            prefix = f"release.{seen}"
+            yield prefix, position
+        elif stripped.startswith("[") and "=" not in stripped.split("]")[0]:
+            prefix = ".".join(_path(stripped.split("#")[0].strip()))
+            yield prefix, position
+        elif "=" in stripped and not stripped.startswith("#"):
+            keys = _path(f"{stripped.split('=')[0].strip()} = 0")
+            if keys:
+                yield ".".join([prefix, *keys] if prefix else keys), position
+
+
+def _path(line: str) -> list[str]:
+    """Keys that one line of TOML opens, outermost first."""
+    try:
+        table: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return []
+    keys = []
+    while isinstance(table, dict) and len(table) == 1:
+        key, table = next(iter(table.items()))
+        keys.append(key)
+    return keys
+
+
+def _plain(value: Any) -> Any:
+    """Arguments as JSON-ready data."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, Bounds | Contribution):
+        return value.to_dict()
+    return list(value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,79 @@
+"""Charts: readings with their intervals, drawn offline as SVG that needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discreet.core.errors import MissingExtra
+
+__all__ = ["chart", "interval_chart", "svg"]
+
+_NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
+_MOST_LABELS = 40
+_WIDTH = 280  # of the panel; with its labels a phone shows it as it is, and a desk shows it larger
+
+
+def chart(release: Mapping[str, Any]) -> Any:
+    """The Altair chart of a release's readings; None where there is nothing to compare."""
+    if not 1 < len(release["readings"]) <= _MOST_LABELS or isinstance(release["readings"][0]["estimate"], str):
+        return None
+    return interval_chart(release["title"], release["readings"])
+
+
+def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
+    """Dots with intervals: thick for noise, thin for noise and sampling, so that they differ in grey too.
+
+    Parameters
+    ----------
+    title
+        What is drawn, for readers who do not see it.
+    readings
+        Each with ``label``, ``estimate``, ``noise`` and ``population``; the last two are None or have ``low``
+        and ``high``.
+    """
+    try:
+        import altair as alt
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "altair", "report") from None
+    rows = [_row(reading) for reading in readings]
+    intervals = any(row["low"] is not None or row["wide_low"] is not None for row in rows)
+    words = "estimate with 95 % intervals" if intervals else "estimate"
+    data = alt.InlineData(values=rows)
+    labels = alt.Axis(labelLimit=130, labelFontSize=12)
+    y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)
+    numbers = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=5)
+    layers = []
+    for low, high, colour, width in (("wide_low", "wide_high", _BOTH, 3), ("low", "high", _NOISE, 8)):
+        if any(row[low] is not None for row in rows):
+            mark = alt.Chart(data).mark_rule(color=colour, strokeWidth=width, opacity=0.8)
+            x = alt.X(field=low, type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
+            layers.append(mark.encode(y=y, x=x, x2=alt.X2(field=high)))
+    dot = alt.Chart(data).mark_point(color=_DOT, filled=True, size=60, opacity=1)
+    x = alt.X(field="estimate", type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
+    layers.append(dot.encode(y=y, x=x))
+    return alt.layer(*layers).properties(
+        width=_WIDTH, height=max(24 * len(rows), 40), padding=4, description=f"{title}: {words}"
+    )
+
+
+def _row(reading: Mapping[str, Any]) -> dict[str, Any]:
+    noise, wide = reading["noise"] or {}, reading["population"] or {}
+    return {
+        "label": reading["label"] or "value",
+        "estimate": reading["estimate"],
+        "low": noise.get("low"),
+        "high": noise.get("high"),
+        "wide_low": wide.get("low"),
+        "wide_high": wide.get("high"),
+    }
+
+
+def svg(release: Mapping[str, Any]) -> str | None:
+    """The chart as SVG text for a page, or None."""
+    try:
+        import vl_convert
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "vl_convert", "report") from None
+    drawn = chart(release)
+    return None if drawn is None else str(vl_convert.vegalite_to_svg(drawn.to_dict()))

@@ -1,0 +1,240 @@
+"""compare_means: a private A/B test in one call. Validate, reserve in the ledger, draw, conclude, in that order."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.door import check_simulation
+from discreet.core.errors import InvalidParameter, NotCertified
+from discreet.core.guarantee import Guarantee
+from discreet.core.noise.law import generator
+from discreet.core.sensitivity import Neighbours
+from discreet.inference.mean_difference_release import MeanComparison
+from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
+from discreet.questions.comparison.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
+from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.paper import paper_method
+from discreet.questions.mean_difference import MeanDifference, size_is_public
+
+if TYPE_CHECKING:
+    from discreet.core.ledger import Ledger, Reservation
+
+__all__ = ["Settled", "compare_means", "compare_totals"]
+
+FEWEST_PARTITIONS = 100
+FEWEST_UNITS_A_PARTITION = 1000
+Rng = int | np.random.Generator | None
+
+
+def compare_means(
+    treatment: Any,
+    control: Any,
+    *,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    partitions: int | None = None,
+    censor: tuple[float, float] = (0.1, 0.1),
+    ledger: Ledger | None = None,
+    method: str | Method = "best",
+    as_published: bool = False,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    arm: str = "public",
+    unit: str = "row",
+    partition_labels: tuple[Any, Any] | None = None,
+    spread: float | None = None,
+    rng: Rng = None,
+) -> MeanComparison:
+    """Compare the means of two arms, one outcome per unit.
+
+    Parameters
+    ----------
+    treatment, control
+        Outcomes of the units of each arm; one number per unit.
+    bounds
+        Public bounds of an outcome; values outside are clipped, and the comparison is of clipped means.
+    guarantee
+        What the whole comparison may spend: `PureDP` is met with Laplace noise, other kinds with Gaussian noise.
+    partitions
+        Number of partitions of the partition methods.
+    censor
+        Shares (α, β) of partition differences to censor below and above.
+    ledger
+        Where the cost is recorded; required unless ``rng`` makes it a simulation.
+    method
+        ``"best"`` (default), ``"direct"``, ``"noise_aware"``, one of liu2023's names (``"2S"``, ``"4S"``, ``"4SDD"``,
+        ``"6S"``, ``"6SDD"``, ``"winsorized"``, ``"trimmed"``, ``"naive"``, ``"naiveDD"``, ``"naive5"``,
+        ``"naive5DD"``, ``"original"``), or a method object.
+    as_published
+        Run liu2023's procedure as printed. It has no guarantee (errata E2 to E5), so only with ``rng``.
+    neighbours
+        Which data sets must be hard to tell apart. Under replace-one the number of units is public.
+    arm
+        Whether the experiment fixed each unit's arm (``"public"``), or it is part of the record (``"private"``).
+    unit
+        Whose data one outcome is.
+    partition_labels
+        Natural partitions: for treatment and control the partition number of every unit. It is public: a replaced
+        record keeps its partition.
+    spread
+        A guess of the outcome's standard deviation, for the choice of ``"best"`` and of budget shares.
+    rng
+        A seed or generator simulates.
+
+    Notes
+    -----
+    **Guarantee.** As asked for, for the neighbours named; proofs in ``docs/proofs/mean_difference.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, compare_means
+    >>> rng = np.random.default_rng(1)
+    >>> a, b = rng.poisson(3.0, 20_000), rng.poisson(2.5, 20_000)
+    >>> result = compare_means(a, b, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
+    >>> result.method, result.simulated, result.confidence_interval(0.95).contains(0.5)
+    ('direct', True, True)
+    """
+    settled = Settled.of(
+        guarantee, ledger, method=method, as_published=as_published, neighbours=neighbours, unit=unit,
+        spread=spread, rng=rng,
+    )  # fmt: skip
+    if partitions is None and not isinstance(settled.method, Direct | Best):
+        raise InvalidParameter("partitions", None, f"is needed by {settled.method.name}", "Pass partitions=….")
+    statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
+    if partition_labels is not None and partitions is None:
+        raise InvalidParameter("partitions", None, "is needed with partition_labels", "Pass partitions=….")
+    labels = None if partition_labels is None else dict(zip(("treatment", "control"), partition_labels, strict=True))
+    arms = arms_from_columns(
+        {"control": control, "treatment": treatment}, bounds=statistic.bounds, partitions=partitions or 1,
+        equal=size_is_public(neighbours, arm), labels=labels, rng=settled.rng,
+    )  # fmt: skip
+    return compare_totals(arms, statistic, settled, natural=labels is not None)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Validated arguments that every comparison shares."""
+
+    guarantee: Guarantee
+    ledger: Ledger | None
+    method: Method
+    neighbours: Neighbours
+    unit: str
+    rng: np.random.Generator | None
+
+    @classmethod
+    def of(
+        cls,
+        guarantee: Any,
+        ledger: Ledger | None,
+        *,
+        method: str | Method,
+        as_published: bool,
+        neighbours: Any,
+        unit: Any,
+        spread: float | None,
+        rng: Rng,
+    ) -> Settled:
+        """Check everything that does not need the data."""
+        requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
+        requirements.instance("unit", unit, str, 'a name such as unit="row"')
+        chosen = method_named(method, as_published=as_published, spread=spread)
+        if rng is None and not chosen.certified:
+            raise NotCertified(
+                f"{chosen.name} has no proved guarantee, so it may not touch real data. "
+                "Leave out as_published, or pass rng=… to simulate."
+            )
+        check_simulation(ledger, rng)
+        source = None if rng is None else generator(rng)
+        Purse(guarantee, source)  # refuses a guarantee of nothing
+        return cls(guarantee, ledger, chosen, neighbours, unit, source)
+
+
+def method_named(method: Any, *, as_published: bool = False, spread: float | None = None) -> Method:
+    """The method object behind a name."""
+    if isinstance(method, Method):
+        return method
+    own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware(spread=spread)}
+    if isinstance(method, str) and method in own:
+        if as_published:
+            raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
+        return own[method]
+    return paper_method(method, as_published=as_published)
+
+
+def compare_totals(
+    arms: Arms, statistic: MeanDifference, settled: Settled, *, natural: bool = False, request: str | None = None
+) -> MeanComparison:
+    """Compare two arms whose totals are at hand: reserve, draw, conclude."""
+    check_sizes(arms, public=size_is_public(settled.neighbours, statistic.arm))
+    setting = _setting(arms, statistic, settled.neighbours, natural)
+    reservation = reserve(settled, statistic, request)
+    if reservation is not None and reservation.answered:
+        return MeanComparison.from_dict(reservation.answer)
+    finding = settled.method.run(arms, Purse(settled.guarantee, settled.rng), setting)
+    certified = settled.method.certified
+    found = MeanComparison(
+        contrast=finding.contrast,
+        method=finding.method,
+        guarantee=settled.guarantee if certified else None,
+        neighbours=settled.neighbours,
+        unit=settled.unit,
+        release_id=uuid.uuid4().hex if reservation is None else reservation.release_id,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        simulated=settled.rng is not None,
+        control=finding.control,
+        treatment=arms.labels[1],
+        against=arms.labels[0],
+        noisy=finding.noisy,
+        notes=(*finding.notes, *_warnings(setting, finding)),
+    )
+    if settled.ledger is None or reservation is None or request is None:
+        return found
+    return MeanComparison.from_dict(settled.ledger.record_answer(reservation, found.to_dict()))
+
+
+def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natural: bool) -> Setting:
+    sizes = public_sizes(arms, neighbours, statistic.arm)
+    if not natural or sizes is None:
+        return Setting(statistic, neighbours, sizes)
+    # liu2023 section 3.8: sizes of natural partitions are known constants, and σⱼ² ∝ 1/nⱼ₁ + 1/nⱼ₀.
+    inverse = (1 / np.maximum(arms.counts[:2], 1)).sum(axis=0)
+    edges = np.quantile(inverse, np.linspace(0, 1, 9))
+    group = np.clip(np.searchsorted(edges, inverse, side="right") - 1, 0, 7)
+    present = [index for index in range(8) if (group == index).any()]
+    ratios = tuple(float(np.sqrt(inverse[group == index].mean() / inverse.mean())) for index in present)
+    shares = tuple(float((group == index).mean()) for index in present)
+    return Setting(statistic, neighbours, sizes, ratios, shares)
+
+
+def reserve(settled: Settled, statistic: MeanDifference, request: str | None = None) -> Reservation | None:
+    """Charge the whole comparison to the ledger, before anything is drawn; None for simulations without one."""
+    if settled.ledger is None or not settled.method.certified:
+        return None
+    return settled.ledger.reserve(
+        settled.guarantee,
+        statistic=statistic.to_dict(),
+        mechanism=settled.method.parameters(),
+        sensitivity=statistic.sensitivity(neighbours=settled.neighbours).to_dict(),
+        neighbours=settled.neighbours,
+        unit=settled.unit,
+        request=request,
+    )
+
+
+def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:
+    """liu2023's advice where it is not followed, with its reason; from public facts only."""
+    if finding.method == Direct.name or setting.statistic.partitions is None:
+        return ()
+    notes = []
+    if setting.partitions < FEWEST_PARTITIONS:
+        notes.append(f"P = {setting.partitions} is below {FEWEST_PARTITIONS}: noise on counts of P values is large")
+    if setting.sizes is not None and min(setting.sizes[:2]) / setting.partitions < FEWEST_UNITS_A_PARTITION:
+        notes.append("fewer than 1,000 units a partition: means of skewed outcomes may not be normal yet")
+    return tuple(notes)

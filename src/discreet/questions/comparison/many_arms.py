@@ -1,0 +1,180 @@
+"""compare_arms: any number of arms, all pairs at once, at the price of one."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.display import number
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.result import Result
+from discreet.core.sensitivity import Neighbours
+from discreet.inference.arm_means import Contrast, contrast
+from discreet.inference.mean_difference_release import MeanComparison
+from discreet.questions.comparison.arms import arms_from_columns, check_sizes
+from discreet.questions.comparison.compare import Rng, Settled, reserve
+from discreet.questions.comparison.methods import Direct, NoiseAware, Setting, public_sizes
+from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.mean_difference import MeanDifference, size_is_public
+
+if TYPE_CHECKING:
+    from discreet.core.ledger import Ledger
+
+__all__ = ["ArmComparisons", "compare_arms"]
+
+
+@dataclass(frozen=True)
+class ArmComparisons(Result):
+    """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni).
+
+    ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
+    """
+
+    pairs: tuple[MeanComparison, ...]
+
+    def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
+        for one in self.pairs:
+            if (one.treatment, one.against) == tuple(pair):
+                return one
+        names = [(one.treatment, one.against) for one in self.pairs]
+        raise InvalidParameter("pair", pair, f"must be one of {names}", "Name the two arms.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every pair as JSON-ready data."""
+        return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
+
+    def facts(self) -> list[tuple[str, str]]:
+        return [
+            (
+                f"{one.treatment} − {one.against}",
+                f"{number(one.estimate)}, {one.confidence_interval()}, p = {number(one.pvalue)}",
+            )
+            for one in self.pairs
+        ]
+
+    def chart(self) -> Any:
+        """Altair chart of every difference with its simultaneous 95 % interval."""
+        from discreet.publish.charts import interval_chart
+
+        readings = [
+            {
+                "label": f"{one.treatment} − {one.against}",
+                "estimate": one.estimate,
+                "noise": None,
+                "population": one.confidence_interval().to_dict(),
+            }
+            for one in self.pairs
+        ]
+        return interval_chart(self.heading(), readings)
+
+    def heading(self) -> str:
+        return "Differences of means, all pairs at once"
+
+
+def compare_arms(
+    columns: Mapping[str, Any],
+    *,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    partitions: int | None = None,
+    censor: tuple[float, float] = (0.1, 0.1),
+    method: str = "direct",
+    ledger: Ledger | None = None,
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    arm: str = "public",
+    unit: str = "row",
+    rng: Rng = None,
+) -> ArmComparisons:
+    """Compare any number of arms, all pairs at once, from one measurement of every arm's mean.
+
+    A unit is in one arm, so all arms together cost what one of them costs.
+
+    Parameters
+    ----------
+    columns
+        Outcomes of each arm's units, by the arm's name; two arms or more.
+    method
+        ``"direct"``, or ``"noise_aware"`` for winsorized partition means of every arm.
+    bounds, guarantee, partitions, censor, ledger, neighbours, arm, unit, rng
+        As in `discreet.compare_means`.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, compare_arms
+    >>> draws = np.random.default_rng(1)
+    >>> arms = {name: draws.poisson(mean, 20_000) for name, mean in (("a", 2.0), ("b", 2.5), ("c", 2.0))}
+    >>> found = compare_arms(arms, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
+    >>> found["b", "a"].pvalue < 0.001, found["c", "a"].confidence_interval(0.999).contains(0.0)
+    (True, True)
+    """
+    requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
+    requirements.positive_integer("number of arms", len(columns), at_least=2)
+    requirements.one_of("method", method, ("direct", "noise_aware"))
+    if method == "noise_aware" and partitions is None:
+        raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
+    settled = Settled.of(
+        guarantee, ledger, method=method, as_published=False, neighbours=neighbours, unit=unit, spread=None, rng=rng
+    )
+    statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns), partitions=partitions, censor=censor)
+    public = size_is_public(neighbours, arm)
+    arms = arms_from_columns(
+        {str(name): values for name, values in columns.items()},
+        bounds=statistic.bounds,
+        partitions=partitions or 1,
+        equal=public,
+        rng=settled.rng,
+    )
+    check_sizes(arms, public=public)
+    setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
+    reservation = reserve(settled, statistic)
+    release_id = uuid.uuid4().hex if reservation is None else reservation.release_id
+    purse = Purse(guarantee, settled.rng)
+    if method == "direct":
+        means, measured = Direct().means(arms, purse, setting)
+        singles = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
+        noisy: dict[str, Any] = {"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale}
+    else:
+        singles, noisy = NoiseAware().arm_means(arms, purse, setting)
+    every = list(itertools.combinations(range(len(singles)), 2))
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return ArmComparisons(
+        tuple(
+            MeanComparison(
+                contrast=difference(singles[j], singles[i]),
+                method=method,
+                guarantee=guarantee,
+                neighbours=neighbours,
+                unit=unit,
+                release_id=release_id,
+                created=created,
+                simulated=settled.rng is not None,
+                control=singles[i],
+                treatment=arms.labels[j],
+                against=arms.labels[i],
+                simultaneous=len(every),
+                noisy=noisy,
+            )
+            for i, j in every
+        )
+    )
+
+
+def difference(first: Contrast, second: Contrast) -> Contrast:
+    """Difference of two independent estimates; degrees of freedom by Welch and Satterthwaite."""
+    variances = [float(one.standard_error) ** 2 for one in (first, second)]
+    df = sum(variances) ** 2 / sum(v**2 / float(one.df) for v, one in zip(variances, (first, second), strict=True))
+    return Contrast(
+        estimate=float(first.estimate) - float(second.estimate),
+        sampling_variance=float(first.sampling_variance) + float(second.sampling_variance),
+        noise_variance=float(first.noise_variance) + float(second.noise_variance),
+        df=df,
+        laplace_scales=[*np.ravel(first.laplace_scales), *np.ravel(second.laplace_scales)],
+    )

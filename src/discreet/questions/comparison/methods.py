@@ -1,0 +1,360 @@
+"""Methods that use the whole budget once: direct, noise-aware, and the better of the two from public facts."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
+from discreet.inference.noise_aware import NoiseAwarePosterior
+from discreet.questions.bounded import fractions
+from discreet.questions.comparison.arms import Arms
+from discreet.questions.comparison.noise_shares import Measured, Purse
+from discreet.questions.mean_difference import (
+    CURVATURE_WEIGHT,
+    MeanDifference,
+    WinsorizedMoments,
+    size_is_public,
+)
+
+__all__ = ["Best", "Direct", "Finding", "Method", "NoiseAware", "Setting"]
+
+PLACEMENT_SHARE = 0.3
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public facts of a comparison.
+
+    Attributes
+    ----------
+    statistic
+        Bounds, arms, partitions and censoring.
+    neighbours
+        Between which data sets.
+    sizes
+        Public number of units per arm; None where it is private.
+    ratios, shares
+        Where natural partitions have public, unequal sizes: σⱼ/σ and the share of partitions that has each.
+    """
+
+    statistic: MeanDifference
+    neighbours: Neighbours
+    sizes: tuple[int, ...] | None
+    ratios: tuple[float, ...] = (1.0,)
+    shares: tuple[float, ...] = (1.0,)
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions."""
+        if self.statistic.partitions is None:
+            raise InvalidParameter("partitions", None, "is needed by this method", "Pass partitions=….")
+        return self.statistic.partitions
+
+    @property
+    def censor(self) -> tuple[float, float]:
+        """Shares to censor below and above."""
+        return self.statistic.censor or (0.1, 0.1)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a method concludes from its noisy statistics."""
+
+    contrast: Contrast
+    method: str
+    noisy: dict[str, Any] = field(default_factory=dict)
+    control: Contrast | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Method(ABC):
+    """A way to compare two arms."""
+
+    name: ClassVar[str]
+    certified: ClassVar[bool] = True
+
+    @abstractmethod
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        """Spend the purse on the arms' totals and conclude."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger."""
+
+
+@dataclass(frozen=True)
+class Direct(Method):
+    """Bounded moments of every arm: no partitions, no censoring, one sanitization with the whole budget.
+
+    Guarantee
+    ---------
+    The guarantee spent, by the sensitivity of `MeanDifference`. The mean's noise has scale width/(n·ε) per arm, and the
+    moment that the standard error needs comes at no further cost.
+    """
+
+    name: ClassVar[str] = "direct"
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[ArmMean], Measured]:
+        """Every arm's mean, and the noisy moments behind them."""
+        statistic = _normed(setting.statistic, purse, len(arms.labels))
+        moments = [
+            statistic.value(arms.size(i), arms.total(i), arms.squares[i], arms.largest, setting.neighbours)
+            for i in range(len(arms.labels))
+        ]
+        measured = purse.measure(
+            fractions([value for arm in moments for value in arm]),
+            statistic.sensitivity(neighbours=setting.neighbours),
+        )
+        values = np.asarray(measured.value).reshape(len(arms.labels), -1)
+        means = [
+            arm_mean(
+                values[i],
+                size=None if setting.sizes is None else setting.sizes[i],
+                low=arms.low,
+                width=arms.width,
+                weight=float(CURVATURE_WEIGHT[statistic.norm]),
+                noise_scale=measured.scale,
+                noise_variance=measured.noise_variance,
+            )
+            for i in range(len(arms.labels))
+        ]
+        return means, measured
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        means, measured = self.means(arms, purse, setting)
+        return Finding(
+            contrast(means, [-1.0, 1.0], laplace=measured.laplace),
+            self.name,
+            noisy={"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale},
+            control=contrast(means[:1], [1.0], laplace=measured.laplace),
+        )
+
+
+@dataclass(frozen=True)
+class NoiseAware(Method):
+    """Winsorized partition means with the joint law of all sanitized statistics as likelihood (errata T6).
+
+    A share of the budget measures the arms directly: that places the interval (l*, u*), from the outcome's own bounds
+    and n units rather than P partition values, and it stays in the likelihood. The rest measures the winsorized sum
+    and sum of squares of the P partition differences, together, at the price of the sum alone.
+
+    Guarantee
+    ---------
+    The guarantee spent: the two measurements compose, the second given the public interval of the first.
+
+    Parameters
+    ----------
+    placement_share
+        Share of the budget for the placement. Where it is left out it is chosen from public facts: the one with the
+        least expected error for ``spread``, and 0.3 without it, which is close to the best wherever this method is
+        better than the direct one.
+    spread
+        A guess of the outcome's standard deviation.
+    """
+
+    name: ClassVar[str] = "noise_aware"
+    placement_share: float | None = None
+    spread: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.placement_share is not None and requirements.probability("placement_share", self.placement_share) == 0:
+            raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
+        if self.spread is not None:
+            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "placement_share": self.placement_share, "spread": self.spread}
+
+    def share(self, purse: Purse, setting: Setting) -> float:
+        """The share of the budget for the placement, from public facts."""
+        if self.placement_share is not None:
+            return self.placement_share
+        if self.spread is None or setting.sizes is None:
+            return PLACEMENT_SHARE
+        sizes, spread = setting.sizes, self.spread
+        return min(_SHARES, key=lambda share: expected_error(NoiseAware(share), purse, setting, sizes, spread))
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        share = self.share(purse, setting)
+        first, second = purse.split([share, 1 - share])
+        means, measured = Direct().means(arms, first, setting)
+        start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
+        low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
+        pieces = WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
+        partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
+        a, c = np.asarray(partitioned.value)
+        error = math.sqrt(sum(float(arm.variance_error) ** 2 for arm in means))
+        found = noise_aware_contrast(
+            NoiseAwarePosterior(
+                partitions=setting.partitions, low=low, high=high, first=a, second=c,
+                weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
+                plain=start.estimate, plain_noise=start.noise_variance,
+                spread=setting.partitions * float(sum(arm.variance for arm in means)),
+                spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
+            ),
+            laplace=partitioned.laplace,
+        )  # fmt: skip
+        noisy = {
+            "interval": [low, high],
+            "winsorized_moments": [float(a), float(c)],
+            "moments": np.asarray(measured.value).tolist(),
+            "noise_scales": [measured.scale, partitioned.scale],
+        }
+        return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], laplace=measured.laplace))
+
+    def arm_means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
+        """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
+        share = self.share(purse, setting)
+        first, second = purse.split([share, 1 - share])
+        means, measured = Direct().means(arms, first, setting)
+        starts = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
+        bounds = (arms.low, arms.low + arms.width)
+        intervals = [within(placed(start, setting.partitions, setting.censor), bounds) for start in starts]
+        pieces = [
+            WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
+            for low, high in intervals
+        ]
+        values = [value for piece, own in zip(pieces, arms.means, strict=True) for value in piece.value(own)]
+        moved = pieces[0].sensitivity()
+        if setting.statistic.arm == "private" and setting.neighbours is Neighbours.REPLACE_ONE:
+            # A record that changes arms moves one partition mean in each of the two.
+            moved = Sensitivity(l1=2.0) if second.norm == "l1" else Sensitivity(l2=math.nextafter(math.sqrt(2), 2))
+        partitioned = second.measure(fractions(values), moved)
+        noisy = np.asarray(partitioned.value).reshape(len(means), 2)
+        found = [
+            noise_aware_contrast(
+                NoiseAwarePosterior(
+                    partitions=setting.partitions, low=low, high=high, first=a, second=c,
+                    weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
+                    plain=start.estimate, plain_noise=start.noise_variance,
+                    spread=setting.partitions * float(mean.variance),
+                    spread_error=setting.partitions * float(mean.variance_error),
+                ),
+                laplace=partitioned.laplace,
+            )
+            for (low, high), (a, c), start, mean in zip(intervals, noisy, starts, means, strict=True)
+        ]  # fmt: skip
+        return found, {
+            "intervals": [[low, high] for low, high in intervals],
+            "winsorized_moments": noisy.tolist(),
+            "moments": np.asarray(measured.value).tolist(),
+            "noise_scales": [measured.scale, partitioned.scale],
+        }
+
+
+def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tuple[Any, Any]:
+    """(l*, u*) from a direct measurement: the wished quantiles, widened by what is unknown of the centre."""
+    sigma = np.sqrt(partitions * start.sampling_variance)
+    doubt = np.sqrt(start.noise_variance)
+    reach_low, reach_high = (-float(ndtri(share)) for share in censor)
+    return start.estimate - reach_low * sigma - doubt, start.estimate + reach_high * sigma + doubt
+
+
+def within(interval: tuple[Any, Any], bounds: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval that partition values can reach; all of it where noise put the interval outside."""
+    low, high = max(float(interval[0]), bounds[0]), min(float(interval[1]), bounds[1])
+    return (low, high) if low < high else bounds
+
+
+def noise_aware_contrast(posterior: NoiseAwarePosterior, *, laplace: bool) -> Contrast:
+    """The posterior as a contrast; what exceeds the sampling variance is noise, with the tails of its mechanism."""
+    mean, variance, sigma = posterior.moments()
+    scale = np.average(np.square(posterior.ratios), weights=posterior.shares)
+    sampling = np.minimum(sigma**2 * scale / posterior.partitions, 0.999999 * variance)
+    df = np.full(np.shape(mean), float(posterior.partitions - 1))
+    noise = variance - sampling
+    return Contrast(mean, sampling, noise, df, np.sqrt(noise / 2)[None] if laplace else [])
+
+
+@dataclass(frozen=True)
+class Best(Method):
+    """Direct or noise-aware, whichever has the smaller expected error. Decided from public facts before any draw.
+
+    Parameters
+    ----------
+    spread
+        A guess of the outcome's standard deviation; by default one hundredth of the width of its bounds, which suits
+        outcomes that are mostly zero.
+    """
+
+    name: ClassVar[str] = "best"
+    spread: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.spread is not None:
+            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "spread": self.spread}
+
+    def chosen(self, purse: Purse, setting: Setting) -> Method:
+        """The method that public facts speak for."""
+        if setting.sizes is None or setting.statistic.partitions is None:
+            return Direct()
+        low, high = setting.statistic.bounds
+        spread = (high - low) / 100 if self.spread is None else self.spread
+        direct, aware = (
+            expected_error(method, purse, setting, setting.sizes, spread)
+            for method in (Direct(), NoiseAware(spread=self.spread))
+        )
+        return NoiseAware(spread=self.spread) if aware < direct else Direct()
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        return self.chosen(purse, setting).run(arms, purse, setting)
+
+
+def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequence[int], spread: float) -> float:
+    """Expected standard error of a method, from public facts and a guessed standard deviation of the outcome."""
+    low, high = setting.statistic.bounds
+    sampling = spread**2 * sum(1 / size for size in sizes[:2])
+    unit = _unit_variance(purse, setting)
+    direct_noise = unit * sum(((high - low) / size) ** 2 for size in sizes[:2])
+    if setting.sizes is None:  # noise of three moments, the most for a mean at an end of the bounds: 0² + ½² + 1²
+        direct_noise *= 1.25
+    if isinstance(method, Direct):
+        return math.sqrt(sampling + direct_noise)
+    if not isinstance(method, NoiseAware):
+        raise InvalidParameter("method", method, "has no closed expected error", 'Use "direct" or "noise_aware".')
+    share = method.share(purse, setting)
+    first, second = purse.split([share, 1 - share])
+    start_noise = direct_noise / unit * _unit_variance(first, setting)
+    count = setting.partitions
+    sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)
+    reach = [-float(ndtri(share)) for share in setting.censor]
+    width = sum(reach) * sigma + 2 * doubt
+    inside = 1 - sum(setting.censor)
+    partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
+    scale = second.mechanism.calibrate(second.guarantee, partition).scale
+    noise = (2 if second.norm == "l1" else 1) * (width * scale / (count * inside)) ** 2
+    # The two noisy measurements are combined, each with the weight its noise allows.
+    return math.sqrt(1.03 * sampling + 1 / (1 / noise + 1 / start_noise))
+
+
+def _unit_variance(purse: Purse, setting: Setting) -> float:
+    """Variance of the noise on one moment."""
+    statistic = _normed(setting.statistic, purse, setting.statistic.arms)
+    scale = purse.mechanism.calibrate(purse.guarantee, statistic.sensitivity(neighbours=setting.neighbours)).scale
+    return scale**2 * (2 if purse.norm == "l1" else 1)
+
+
+def _normed(statistic: MeanDifference, purse: Purse, arms: int) -> MeanDifference:
+    return replace(statistic, norm=purse.norm, arms=arms)
+
+
+def public_sizes(arms: Arms, neighbours: Neighbours, arm: str) -> tuple[int, ...] | None:
+    """Numbers of units per arm where they are public."""
+    return tuple(arms.size(i) for i in range(len(arms.labels))) if size_is_public(neighbours, arm) else None

@@ -1,0 +1,79 @@
+"""Spending: turning shares of one guarantee into noise, in one kind of mechanism throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.noise.law import Floats, Truth
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.additive import AdditiveNoise
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
+
+__all__ = ["Measured", "Purse"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy vector with the law of its noise.
+
+    Attributes
+    ----------
+    value
+        The noisy statistics.
+    scale
+        Scale of the noise on each of them.
+    laplace
+        Whether it is Laplace noise; normal otherwise.
+    """
+
+    value: Floats
+    scale: float
+    laplace: bool
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise on each coordinate."""
+        return self.scale**2 * (2 if self.laplace else 1)
+
+
+@dataclass(frozen=True)
+class Purse:
+    """One guarantee to spend, and the randomness to spend it with.
+
+    Pure guarantees are met with Laplace noise, all others with Gaussian noise. Shares compose to at most the whole:
+    `Guarantee.split` rounds them so.
+    """
+
+    guarantee: Guarantee
+    rng: np.random.Generator | None = None
+
+    def __post_init__(self) -> None:
+        if not any(value > 0 for value in self.guarantee.parameters().values()):
+            raise InvalidParameter("guarantee", self.guarantee, "leaves nothing to spend", "Pass PureDP(1.0), say.")
+
+    @property
+    def mechanism(self) -> type[AdditiveNoise]:
+        """Laplace or Gaussian."""
+        guarantee = self.guarantee
+        pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
+        return Laplace if pure else Gaussian
+
+    @property
+    def norm(self) -> str:
+        """The norm of the sensitivity that matters."""
+        return "l1" if self.mechanism is Laplace else "l2"
+
+    def split(self, weights: Sequence[float]) -> list[Purse]:
+        """Purses that compose to at most this one."""
+        return [Purse(part, self.rng) for part in self.guarantee.split(weights)]
+
+    def measure(self, truth: Truth, sensitivity: Sensitivity) -> Measured:
+        """Spend all of it on one vector."""
+        mechanism = self.mechanism.calibrate(self.guarantee, sensitivity)
+        return Measured(mechanism.draw(truth, rng=self.rng), mechanism.scale, mechanism.name == Laplace.name)

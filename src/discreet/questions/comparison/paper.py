@@ -1,0 +1,401 @@
+"""The methods of liu2023 as objects, each in two forms: certified (default), and as published for simulations.
+
+As published: PrivateQuantile at twice its claim and without end intervals (errata E2, E3), sums of values inside the
+raw quantiles with the sensitivities (16), (17) (E4, E5). Certified: PrivateQuantile over all intervals at ε/2, sums
+inside the sanitized interval only (the "doubling-down" form), centred in its middle, with sensitivities that hold.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.inference.arm_means import Contrast, contrast
+from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
+from discreet.questions.comparison.arms import Arms
+from discreet.questions.comparison.methods import Direct, Finding, Method, Setting, placed, within
+from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.sanitizing import (
+    ExactSanitizer,
+    Ordered,
+    PlacedSanitizer,
+    Sanitizer,
+    SimulatedSanitizer,
+)
+
+__all__ = ["CensoredLikelihood", "Naive", "Original", "PaperMethod", "TwoStatistics", "WinsorizedOrTrimmed"]
+
+Array = NDArray[np.float64]
+Ends = tuple[float, float]
+
+_STANDS_IN = "sums are taken inside the sanitized interval and centred: inside raw quantiles nothing can be certified"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Sanitized statistics of the censored likelihood, in coordinates centred at ``centre``."""
+
+    low: Array
+    high: Array
+    centre: Array
+    total: Array
+    squares: Array
+    below: Array
+    above: Array
+    inside: Array
+
+
+class PaperMethod(Method):
+    """What liu2023's methods share: m sanitizations with equal shares, combined by (6) and (7)."""
+
+    statistics: ClassVar[int]
+    as_published: bool
+    m: int
+
+    @property
+    def certified(self) -> bool:  # type: ignore[override]
+        """Only the certified form has a guarantee."""
+        return not self.as_published
+
+    @abstractmethod
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        """Estimates of θ and their variances for sorted rows of partition values, one column per sanitization."""
+
+    def shares(self) -> int:
+        """Number of statistics sanitized in one round."""
+        return self.statistics
+
+    def contrasts(
+        self,
+        values: Array | Ordered,
+        purse: Purse,
+        bounds: Ends,
+        censor: Ends,
+        interval: tuple[Array, Array] | None = None,
+    ) -> Contrast:
+        """Rows of partition values to combined estimates.
+
+        ``bounds`` are those of a partition value. Where ``interval`` is given, one column per end, it was paid for
+        before, and the purse buys the other statistics only.
+        """
+        shares = self.shares() if interval is None else self.shares() - 2
+        part = purse.split([1.0] * (shares * self.m))[0]
+        sanitizer: Sanitizer
+        if purse.rng is None:
+            sanitizer = ExactSanitizer(part, bounds, self.m)
+        else:
+            sanitizer = SimulatedSanitizer.of(part, bounds, self.m, as_published=self.as_published)
+        if interval is not None:
+            low, high = (np.repeat(end, self.m, axis=1) for end in interval)
+            sanitizer = PlacedSanitizer(sanitizer, low, high)
+        ordered = values if isinstance(values, Ordered) else Ordered.of(values)
+        found = self.sanitized(ordered, sanitizer, bounds, censor)
+        # θ lies in the bounds, whatever noise made of a likelihood.
+        most = ((bounds[1] - bounds[0]) / 2) ** 2
+        return combined(LocationEstimate(np.clip(found.estimate, *bounds), np.minimum(found.variance, most)))
+
+    def placed_interval(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[Purse, Any]:
+        """What is left to spend, and the interval where it is not placed by quantiles."""
+        return purse, None
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        low, high = setting.statistic.bounds
+        rest, interval = self.placed_interval(arms, purse, setting)
+        found = self.contrasts(arms.differences(), rest, (low - high, high - low), setting.censor, interval)
+        single = Contrast(
+            estimate=found.estimate[0], sampling_variance=found.sampling_variance[0],
+            noise_variance=found.noise_variance[0], df=found.df[0], laplace_scales=[],
+        )  # fmt: skip
+        return Finding(single, self.name, noisy={"m": self.m}, notes=self.notes())
+
+    def notes(self) -> tuple[str, ...]:
+        """What the reader must know."""
+        return ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "m": self.m, "as_published": self.as_published}
+
+
+def combined(estimates: LocationEstimate) -> Contrast:
+    """liu2023 (6) and (7), for every row."""
+    theta, variance = np.asarray(estimates.estimate), np.maximum(np.asarray(estimates.variance), 0.0)
+    m = theta.shape[1]
+    within = variance.mean(axis=1)
+    if m == 1:
+        return Contrast(theta[:, 0], within, np.zeros_like(within), np.full(within.shape, 1e9), [])
+    between = np.maximum(theta.var(axis=1, ddof=1), 1e-12 * within + 1e-300)
+    df = (m - 1) * (1 + m * within / between) ** 2
+    return Contrast(theta.mean(axis=1), within, between / m, np.minimum(df, 1e9), [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original(Method):
+    """Not private: Student's t on the partition values, for studies only."""
+
+    name: ClassVar[str] = "original"
+    certified: ClassVar[bool] = False
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+        z = arms.differences()
+        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, 0.0, float(z.size - 1), [])
+        return Finding(found, self.name, notes=("not private",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStatistics(PaperMethod):
+    """2S: sum and sum of squares of all partition values (liu2023 3.2).
+
+    **Guarantee.** One unit moves one value in [L, U]: the sum by at most U − L, its squares by max(L², U²) (13).
+    """
+
+    name: ClassVar[str] = "2S"
+    statistics: ClassVar[int] = 2
+    m: int = 4
+    as_published: bool = False
+
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        low, high = bounds
+        rows, count = np.ones((1, self.m)), ordered.count
+        # Bounds of a difference of means are −W and W, so (13) has its sums centred already.
+        reach = _rounded_up(high - low, count), _rounded_up(max(low**2, high**2), count)
+        total = sanitizer.add(ordered.running[:, -1:] * rows, reach[0])
+        squares = sanitizer.add(ordered.running_squares[:, -1:] * rows, reach[1])
+        return LocationEstimate(total / count, (squares - total**2 / count) / (count * (count - 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CensoredPieces(PaperMethod):
+    """Methods that sanitize (l, u) and sums between them.
+
+    Parameters
+    ----------
+    m
+        Number of sanitizations; the paper advises 3 to 5.
+    as_published
+        As printed, for simulations.
+    double_down
+        Whether sums and counts are computed inside the sanitized interval (DD).
+    placement
+        ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
+        on bounded moments of the arms, which is far more exact where there are many more units than partitions.
+    """
+
+    m: int = 4
+    as_published: bool = False
+    double_down: bool = False
+    placement: str = "quantile"
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("m", self.m)
+        if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
+            raise InvalidParameter(
+                "placement", self.placement, 'must be "quantile", or "moments" in the certified form', "Leave it out."
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "placement": self.placement}
+
+    def placed_interval(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[Purse, Any]:
+        if self.placement == "quantile":
+            return purse, None
+        first, rest = purse.split([2.0, self.shares() - 2.0])
+        means, measured = Direct().means(arms, first, setting)
+        start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
+        low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
+        return rest, (np.array([[low]]), np.array([[high]]))
+
+    def counted(self) -> int:
+        """How many counts are sanitized: none (the shares α, β are used), one (inside), or two (below, above)."""
+        return 0
+
+    def shares(self) -> int:
+        return 4 + self.counted()
+
+    def notes(self) -> tuple[str, ...]:
+        published = super().notes()
+        return published if self.as_published or self.double_down else (_STANDS_IN,)
+
+    def pieces(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> Pieces:
+        """Sanitize everything the method needs."""
+        count = ordered.count
+        shares = [int(count * share + 1e-9) for share in censor]
+        ends = np.stack([sanitizer.quantile(ordered.values, q) for q in (censor[0], 1 - censor[1])])
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
+        if self.double_down or not self.as_published:
+            first, last = _positions(ordered.values, low), _positions(ordered.values, high)
+        else:
+            first, last = np.full(low.shape, shares[0]), np.full(low.shape, count - shares[1])
+        inside = (last - first).astype(float)
+        if self.as_published:
+            centre, reach = np.zeros_like(low), (high - low, np.maximum(low**2, high**2))
+            sums = _between(ordered.running, first, last), _between(ordered.running_squares, first, last)
+        else:
+            centre = (low + high) / 2
+            reach = _rounded_up(high - low, count), _rounded_up(((high - low) / 2) ** 2, count)
+            sums = _centred(ordered.values, first, last, centre)
+        total, squares = (sanitizer.add(value, most) for value, most in zip(sums, reach, strict=True))
+        below, above = (np.full(low.shape, float(share)) for share in shares)
+        between = np.full(low.shape, float(int(count * (1 - sum(censor)) + 1e-9)))
+        if self.counted() == 2:
+            below = np.clip(sanitizer.add(first.astype(float), 1.0), 0, count)
+            above = np.clip(sanitizer.add((count - last).astype(float), 1.0), 0, count)
+            between = np.maximum(count - below - above, 1.0)
+        elif self.counted() == 1:
+            between = np.clip(sanitizer.add(inside, 1.0), 2, count)
+        return Pieces(low - centre, high - centre, centre, total, squares, below, above, between)
+
+
+def _rounded_up(sensitivity: Any, count: int) -> Any:
+    """A sensitivity with room for the rounding of a float sum of ``count`` terms, in both data sets.
+
+    A sum of P terms of size at most h is off by at most P²·2⁻⁵³·h, in any order.
+    """
+    return sensitivity * (1 + count**2 * 2.0**-49)
+
+
+def _centred(ordered: Array, first: Any, last: Any, centre: Array) -> tuple[Array, Array]:
+    """Σ(z − c) and Σ(z − c)² between two positions, term by term: no term is larger than half the interval."""
+    place = np.arange(ordered.shape[1])
+    totals, squares = [], []
+    for column in range(centre.shape[1]):
+        chosen = (place >= first[:, column, None]) & (place < last[:, column, None])
+        apart = np.where(chosen, ordered - centre[:, column, None], 0.0)
+        totals.append(apart.sum(axis=1))
+        squares.append((apart**2).sum(axis=1))
+    return np.stack(totals, axis=1), np.stack(squares, axis=1)
+
+
+def _positions(ordered: Array, cuts: Array) -> NDArray[np.int64]:
+    """Number of values below each cut, row by row."""
+    return np.stack([np.searchsorted(row, cut) for row, cut in zip(ordered, cuts, strict=True)])
+
+
+def _between(running: Array, first: Any, last: Any) -> Array:
+    """Sums of the values from position ``first`` to before ``last``, row by row, from running sums."""
+    return np.asarray(np.take_along_axis(running, last, axis=1) - np.take_along_axis(running, first, axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CensoredLikelihood(CensoredPieces):
+    """4S, 4SDD, 6S and 6SDD: the censored normal likelihood (14) with sanitized statistics.
+
+    Parameters
+    ----------
+    counts
+        Whether the censored counts are sanitized too (6S) or taken from the shares (4S).
+    inference
+        ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``: maximum likelihood.
+    """
+
+    name: ClassVar[str] = "censored_likelihood"
+    counts: bool = False
+    inference: str = "bayes"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inference not in ("bayes", "ml"):
+            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
+        object.__setattr__(self, "name", ("6S" if self.counts else "4S") + ("DD" if self.double_down else ""))
+
+    def counted(self) -> int:
+        return 2 if self.counts else 0
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "inference": self.inference}
+
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        pieces = self.pieces(ordered, sanitizer, censor)
+        likelihood = CensoredNormal(
+            below=pieces.below, inside=pieces.inside, above=pieces.above, lower=pieces.low, upper=pieces.high,
+            total=pieces.total, squares=pieces.squares,
+        )  # fmt: skip
+        found = likelihood.posterior(17) if self.inference == "bayes" else likelihood.maximum()
+        return LocationEstimate(pieces.centre + found.estimate, found.variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinsorizedOrTrimmed(CensoredPieces):
+    """The winsorized mean (26) or the trimmed mean (27), for equal shares on both sides."""
+
+    name: ClassVar[str] = "winsorized"
+    trimmed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "name", "trimmed" if self.trimmed else "winsorized")
+
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        alpha, beta = censor
+        if alpha != beta:
+            raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
+        count, pieces = ordered.count, self.pieces(ordered, sanitizer, censor)
+        rest = 1 - alpha - beta
+        if self.trimmed:
+            theta = pieces.total / (count * rest)
+            factor = 1 / (rest * (count * rest - 1))
+        else:
+            theta = alpha * pieces.low + beta * pieces.high + pieces.total / count
+            factor = (count - 1) / (count * rest - 1) ** 2
+        spread = alpha * (pieces.low - theta) ** 2 + beta * (pieces.high - theta) ** 2
+        # Σ(z − θ)² over the values inside; (23) prints it for a sum that is θ times their number.
+        spread = spread + pieces.squares / count - rest * theta**2
+        return LocationEstimate(pieces.centre + theta, factor * spread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Naive(CensoredPieces):
+    """The negative control: a normal likelihood for the values inside, as if nothing had been censored (32) to (34)."""
+
+    name: ClassVar[str] = "naive"
+    counts: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "name", "naive" + ("5" if self.counts else "") + ("DD" if self.double_down else ""))
+
+    def counted(self) -> int:
+        return 1 if self.counts else 0
+
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes(), "a negative control: it ignores the censoring, so its intervals are wrong")
+
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        pieces = self.pieces(ordered, sanitizer, censor)
+        inside = np.maximum(pieces.inside, 2.0)
+        spread = np.maximum(pieces.squares - pieces.total**2 / inside, 0.0)
+        # (34) prints the variance of one value; that of the mean has one more division, as in (11).
+        return LocationEstimate(pieces.centre + pieces.total / inside, spread / (inside * (inside - 1)))
+
+
+def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference: str = "bayes") -> Method:
+    """One of liu2023's methods by its name there."""
+    form: dict[str, Any] = {"as_published": as_published, "m": m}
+    known: dict[str, Any] = {
+        "original": lambda: Original(),
+        "2S": lambda: TwoStatistics(**form),
+        "winsorized": lambda: WinsorizedOrTrimmed(**form),
+        "trimmed": lambda: WinsorizedOrTrimmed(trimmed=True, **form),
+    }
+    for counts, digits in ((False, "4S"), (True, "6S")):
+        for double in (False, True):
+            known[digits + ("DD" if double else "")] = lambda c=counts, d=double: CensoredLikelihood(
+                counts=c, double_down=d, inference=inference, **form
+            )
+            known["naive" + ("5" if counts else "") + ("DD" if double else "")] = lambda c=counts, d=double: Naive(
+                counts=c, double_down=d, **form
+            )
+    if not isinstance(name, str) or name not in known:
+        names = sorted(["best", "direct", "noise_aware", *known])
+        raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
+    method: Method = known[name]()
+    return method

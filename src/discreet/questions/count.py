@@ -1,0 +1,82 @@
+"""Count: how many rows have a property."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.grid import MAX_ROWS, column
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.questions.bounded import BoundedStatistic, Domain
+
+__all__ = ["Count", "flags"]
+
+
+def labelled(data: Any) -> NDArray[Any]:
+    """A column of labels as an array; refuses rows of unlike length."""
+    try:
+        return np.asarray(data)
+    except ValueError:
+        raise WrongType("data", "…", "must be one column", "Pass a list, an array or a series.") from None
+
+
+def flags(data: Any) -> NDArray[np.bool_]:
+    """A column of yes and no: booleans, or numbers that are all 0 or 1."""
+    array = labelled(data)
+    if array.dtype == bool:
+        if array.ndim != 1:
+            raise WrongType("data", f"shape {array.shape}", "must have one dimension", "Pass one column.")
+        if array.size > MAX_ROWS:
+            raise InvalidParameter("data", f"{array.size} rows", "has more than 2³⁰ rows", "Count in parts.")
+        return array
+    numbers = column("data", data)
+    if not np.all((numbers == 0) | (numbers == 1)):
+        raise InvalidParameter("data", "…", "must be True/False or 0/1", "Pass a condition, such as x > 3.")
+    return np.asarray(numbers == 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(BoundedStatistic):
+    """The number of rows for which the data is true.
+
+    **Guarantee.** One row changes it by at most 1, under both neighbour relations.
+
+    Parameters
+    ----------
+    n
+        The public number of rows, where it is public; it bounds the domain.
+
+    Examples
+    --------
+    >>> Count().sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
+    1.0
+    >>> Count().value([True, False, True])
+    2
+    """
+
+    name: ClassVar[str] = "count"
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def domain(self, n: int | None = None) -> Domain:
+        public = self.n if n is None else requirements.positive_integer("n", n)
+        return 0.0, math.inf if public is None else float(public)
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        return Sensitivity(moves=(1.0,))
+
+    def value(self, data: Any) -> int:
+        return int(np.count_nonzero(flags(data)))

@@ -1,0 +1,140 @@
+"""Covariance of two bounded columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.grid import Grid, Indices, product_total, total
+from discreet.core.rounding import not_below
+from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
+from discreet.questions.variance import largest_squares
+
+if TYPE_CHECKING:
+    from discreet.core.door import Release
+
+__all__ = ["Covariance", "bounds_of_columns", "cross_products", "same_length"]
+
+
+def bounds_of_columns(name: str, value: Any, count: int | None = None) -> tuple[tuple[float, float], ...]:
+    """One pair of finite bounds a column."""
+    if isinstance(value, str) or not isinstance(value, list | tuple) or len(value) == 0:
+        raise WrongType(name, value, "must be one pair of bounds a column", f"Pass {name}=((0, 1), (0, 5)).")
+    if count is not None and len(value) != count:
+        raise InvalidParameter(name, value, f"must be {count} pairs of bounds", f"Pass {name}=((0, 1), (0, 5)).")
+    return tuple(whole_bounds(name, pair) for pair in value)
+
+
+def same_length(columns: list[Indices]) -> int:
+    """The common number of rows."""
+    sizes = {column.size for column in columns}
+    if len(sizes) != 1:
+        raise InvalidParameter("data", sorted(sizes), "columns must have equally many rows", "Align the columns.")
+    return sizes.pop()
+
+
+def cross_products(first: Indices, second: Indices) -> Fraction:
+    """Σ(x − x̄)(y − ȳ) of two columns of offsets, in products of their steps."""
+    rows = first.size
+    if rows == 0:
+        return Fraction(0)
+    return Fraction(rows * product_total(first, second) - total(first) * total(second), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Covariance(PublicSizeStatistic):
+    """The sample covariance (divisor n − 1) of two columns, clipped to public bounds.
+
+    **Guarantee.** One row changes it by at most (c₁₁ − c₁₀)(c₂₁ − c₂₀)/n, under replace-one and, with n declared
+    public, under add/remove (liu2019 F).
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of the two columns, ``((c₁₀, c₁₁), (c₂₀, c₂₁))``.
+    n
+        The public number of rows; see `discreet.questions.variance.Variance`.
+    grid
+        Resolution of both columns, a power of two.
+
+    Notes
+    -----
+    ``data`` is an n × 2 array or a pair of columns.
+
+    Examples
+    --------
+    >>> pair = Covariance(bounds=((0, 1), (0, 2)))
+    >>> pair.sensitivity(n=10, neighbours=Neighbours.REPLACE_ONE).l1
+    0.2
+    >>> pair.value(([0, 1, 1], [2, 0, 0]))
+    Fraction(-2, 3)
+    """
+
+    name: ClassVar[str] = "covariance"
+    bounds: tuple[tuple[float, float], tuple[float, float]]
+    n: int | None = None
+    grid: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds, 2))
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n, at_least=2))
+        self._grids  # noqa: B018  (refuses a bad grid at construction)
+
+    @property
+    def least_rows(self) -> int:
+        return 2
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, Grid]:
+        first, second = (Grid(bounds=pair, step=self.grid) for pair in self.bounds)
+        return first, second
+
+    @property
+    def widths(self) -> Fraction:
+        """Product of the two widths."""
+        return self._grids[0].width * self._grids[1].width
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.moments import CovarianceRelease
+
+        return CovarianceRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"bounds": [list(pair) for pair in self.bounds], "n": self.n, "grid": self.grid}
+
+    def domain(self, n: int | None = None) -> Domain:
+        rows = self.require_n(n)
+        largest = not_below(self.widths * largest_squares(rows) / (rows - 1))
+        return -largest, largest
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        rows = self.require_n_between(n, neighbours)
+        return Sensitivity(moves=(not_below(self.widths / rows),))
+
+    def rows(self, data: Any) -> int:
+        return super().rows(two_columns(data)[0])
+
+    def value(self, data: Any) -> Fraction:
+        offsets = [grid.offsets("data", values) for grid, values in zip(self._grids, two_columns(data), strict=True)]
+        rows = requirements.positive_integer("rows", same_length(offsets), at_least=2)
+        steps = self._grids[0].exact_step * self._grids[1].exact_step
+        return cross_products(offsets[0], offsets[1]) / (rows - 1) * steps
+
+
+def two_columns(data: Any) -> tuple[Any, Any]:
+    """A pair of columns, or the columns of an n × 2 array."""
+    if isinstance(data, tuple | list) and len(data) == 2:
+        return data[0], data[1]
+    array = np.asarray(data)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise WrongType("data", f"shape {array.shape}", "must be n × 2 or a pair of columns", "Pass (x, y).")
+    return array[:, 0], array[:, 1]

@@ -1,1 +1,0 @@
-"""Statistics: what is measured, with its public domain and its sensitivity."""

@@ -1,0 +1,27 @@
+"""Conformance kit: the checks that discreet's own mechanisms, statistics and ledgers pass, for anybody's.
+
+Examples
+--------
+>>> from discreet import Laplace, PureDP, Sensitivity
+>>> unit = Sensitivity(l1=1.0)
+>>> report = check_mechanism(Laplace.calibrate(PureDP(1.0), unit), unit)
+>>> report.claimed_epsilon, report.tightness > 0.99
+(1.0, True)
+"""
+
+from discreet.audit.exact_losses import exact_loss
+from discreet.testing.ledgers import check_ledger
+from discreet.testing.mechanisms import MechanismReport, check_calibration, check_mechanism, check_sampler
+from discreet.testing.sources import check_source
+from discreet.testing.statistics import check_statistic
+
+__all__ = [
+    "MechanismReport",
+    "check_calibration",
+    "check_ledger",
+    "check_mechanism",
+    "check_sampler",
+    "check_source",
+    "check_statistic",
+    "exact_loss",
+]

@@ -1,0 +1,205 @@
+"""Conformance kit: the checks that discreet's own mechanisms, statistics and ledgers pass, for anybody's.
+
+Each function raises `AssertionError` with what was found, and returns a small report where all is well. Stochastic
+checks state their error rates; they draw from operating-system entropy unless a seed is given.
+
+Examples
+--------
+>>> from discreet import Laplace, PureDP, Sensitivity
+>>> unit = Sensitivity(l1=1.0)
+>>> report = check_mechanism(Laplace.calibrate(PureDP(1.0), unit), unit)
+>>> report.claimed_epsilon, report.tightness > 0.99
+(1.0, True)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.exact_losses import ExactAudit, audit_exactly
+from discreet.core.contract import Mechanism, mechanism_from_dict
+from discreet.core.display import Facts, number
+from discreet.core.errors import DiscreetError
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.noise.law import Law
+from discreet.core.result import Result
+from discreet.core.sensitivity import Sensitivity
+
+__all__ = [
+    "MechanismReport",
+    "check_calibration",
+    "check_mechanism",
+    "check_sampler",
+]
+
+Array = NDArray[np.float64]
+
+_REJECT = 5.0
+"""Standard errors beyond which a sample is rejected: a false alarm once in 1.7 million."""
+
+
+@dataclass(frozen=True)
+class MechanismReport(Result):
+    """What was found of a mechanism that passed.
+
+    Attributes
+    ----------
+    claimed_epsilon, found_epsilon
+        The ε it claims and the largest log-ratio found between neighbours; None where no pure claim is made.
+    tightness
+        Largest ratio of found to claimed loss, over the pure claim and the δ curve.
+    draws
+        Number of draws compared with the law.
+    """
+
+    claimed_epsilon: float | None
+    found_epsilon: float | None
+    tightness: float
+    draws: int
+
+    def heading(self) -> str:
+        return "Mechanism that passed"
+
+    def facts(self) -> Facts:
+        claimed, found = ("none" if one is None else number(one) for one in (self.claimed_epsilon, self.found_epsilon))
+        reached = f"{100 * self.tightness:.1f} % of the claim"
+        return [("ε claimed", claimed), ("ε found", found), ("reached", reached), ("draws", f"{self.draws:,}")]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def check_mechanism(
+    mechanism: Mechanism,
+    sensitivity: Sensitivity,
+    *,
+    truths: Sequence[float] = (0.0,),
+    tight: bool = True,
+    draws: int = 100_000,
+    rng: int | None = None,
+) -> MechanismReport:
+    """Check a scalar mechanism: claims against the exact loss, sampler against the law, and its manners.
+
+    Parameters
+    ----------
+    mechanism, sensitivity
+        What to check, and the change of the truth that it must hide.
+    truths
+        True values from which neighbours are taken, at distance Δ and Δ/2, both ways.
+    tight
+        Whether the claim must be reached to 99 %.
+    draws
+        Size of the sample; at 100,000 a scale that is 5 % off is rejected except once in 10²⁰ checks, and a right one
+        is rejected less than once in 10⁵ checks.
+    """
+    _check_manners(mechanism, sensitivity, truths[0])
+    audit = _check_claims(mechanism, sensitivity, truths)
+    assert not tight or audit.tightness >= 0.99, f"{mechanism}: only {audit.tightness:.4f} of the claim is reached"
+    for truth in truths:
+        check_sampler(mechanism.law(truth), draws, rng=rng)
+        _check_interval(mechanism, truth, draws // 10, rng)
+    return MechanismReport(audit.claimed_epsilon, audit.found_epsilon, audit.tightness, draws * len(truths))
+
+
+def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float) -> None:
+    """Frozen, readable back, repeatable when seeded, and closed to values that are no numbers."""
+    name = next(iter(mechanism.parameters()))
+    try:
+        setattr(mechanism, name, 1.0)
+    except dataclasses.FrozenInstanceError:
+        pass
+    else:
+        raise AssertionError(f"{mechanism}: parameters can be changed after construction")
+    assert mechanism_from_dict(mechanism.to_dict()) == mechanism, f"{mechanism}: cannot be read back"
+    assert mechanism.draw(truth, rng=7) == mechanism.draw(truth, rng=7), f"{mechanism}: a seed does not repeat"
+    for refused in (math.nan, math.inf):
+        try:
+            mechanism.law(refused)
+        except DiscreetError:
+            continue
+        raise AssertionError(f"{mechanism}: accepts {refused} as a truth")
+    # Ledgers are charged by the guarantee, the audit compares the profile: the one must follow from the other.
+    own = mechanism.guarantee(sensitivity)
+    assert mechanism.profile(sensitivity).within(own), f"{mechanism}: claims {own}, which its profile does not give"
+
+
+def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> ExactAudit:
+    audit = audit_exactly(mechanism, sensitivity, truths=truths)
+    assert audit.passed, f"{mechanism}: more is lost than claimed\n{audit}"
+    return audit
+
+
+def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> None:
+    """Check that draws follow a scalar law: its shape (Kolmogorov–Smirnov) and its scale to within 5 %.
+
+    Where ``draws`` are too few to tell a scale that is 5 % off, more are taken.
+    """
+    centre, expected, deviation = _spread(law)
+    # Five standard errors to accept the right scale and five to reject a wrong one must fit into 5 %.
+    needed = math.ceil((2.1 * _REJECT * deviation / (0.05 * expected)) ** 2)
+    count = max(draws, needed)
+    sample = np.sort(np.asarray(law.sample(count, rng=rng), dtype=float))
+    # The distribution function is taken just above and just below each draw, so that mass on a bound counts right.
+    above = np.asarray(law.cdf(sample))
+    below = np.asarray(law.cdf(np.nextafter(sample, -math.inf)))
+    ranks = np.arange(1, count + 1) / count
+    distance = max(float((ranks - above).max()), float((below - (ranks - 1 / count)).max()))
+    bar = math.sqrt(math.log(2 / 1e-6) / (2 * count))
+    assert distance < bar, f"{type(law).__name__}: draws are {distance:.5f} from the law, more than {bar:.5f}"
+    found, error = float(np.abs(sample - centre).mean()), deviation / math.sqrt(count)
+    assert abs(found - expected) < _REJECT * error, f"{type(law).__name__}: spread {found:.6g}, not {expected:.6g}"
+    for factor in (0.95, 1.05):
+        assert abs(found - factor * expected) > _REJECT * error, (
+            f"{count} draws cannot tell a spread of {expected:.6g} from {factor} times it; draw more"
+        )
+
+
+def _spread(law: Law) -> tuple[float, float, float]:
+    """The law's median, and mean and standard deviation of the distance from it."""
+    centre = float(np.asarray(law.quantile(0.5)))
+    levels = (np.arange(200_000) + 0.5) / 200_000
+    distances = np.abs(np.asarray(law.quantile(levels)) - centre)
+    return centre, float(distances.mean()), float(distances.std())
+
+
+def _check_interval(mechanism: Mechanism, truth: float, draws: int, rng: int | None) -> None:
+    """The 90 % interval holds the truth at least as often as it says, up to five standard errors."""
+    values = np.asarray(mechanism.law(truth).sample(draws, rng=rng))
+    low, high = mechanism.confidence_interval(values, 0.9)
+    covered = float(np.mean((low <= truth) & (truth <= high)))
+    slack = _REJECT * math.sqrt(0.9 * 0.1 / draws)
+    assert covered > 0.9 - slack, f"{mechanism}: a 90 % interval held the truth in {covered:.4f} of {draws} draws"
+
+
+def check_calibration(
+    mechanism: Any, guarantees: Sequence[Guarantee], sensitivity: Sensitivity, **options: Any
+) -> list[Mechanism]:
+    """Check that a mechanism class calibrated to a guarantee really meets it, and wastes less than 1 %."""
+    calibrated = []
+    for guarantee in guarantees:
+        made: Mechanism = mechanism.calibrate(guarantee, sensitivity, **options)
+        profile = made.profile(sensitivity)
+        assert profile.within(guarantee), f"{made} does not meet {guarantee}"
+        reached, wanted = _parameter_pair(made, guarantee, sensitivity)
+        assert reached >= 0.99 * wanted, f"{made} spends only {reached:.6g} of {wanted:.6g}"
+        calibrated.append(made)
+    return calibrated
+
+
+def _parameter_pair(made: Mechanism, guarantee: Guarantee, sensitivity: Sensitivity) -> tuple[float, float]:
+    profile = made.profile(sensitivity)
+    if isinstance(guarantee, ApproxDP):
+        return profile.epsilon_at(guarantee.delta), guarantee.epsilon
+    if isinstance(guarantee, PureDP):
+        return profile.pure().epsilon, guarantee.epsilon
+    if isinstance(guarantee, ZeroConcentratedDP):
+        return profile.concentrated().rho, guarantee.rho
+    assert isinstance(guarantee, GaussianDP)
+    return profile.gaussian().mu, guarantee.mu

@@ -1,0 +1,211 @@
+"""Conformance of sources: whoever brings an engine can check that it keeps the same rows as every other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.core.display import Facts
+from discreet.core.result import Result
+from discreet.core.rows import Bounded
+from discreet.core.rows.sources import Dataset
+from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SourceReport", "check_source", "documented_choice"]
+
+Row = tuple[int, ...]
+
+_ARMS = ("A", "B")
+_REGIONS = ("north", "south", "east", "west", 'it\'s "x"; DROP')
+_SPEND = 'sp"end; DROP TABLE source --'
+_COLUMNS: dict[str, Column] = {
+    "arm": Categories(_ARMS),
+    "region": Categories(_REGIONS),
+    _SPEND: Bounds(-2, 10, grid=0.25),
+    "visits": Bounds(0, 7, grid=1, nulls=3),
+}
+_LIMITS = (
+    Contribution(groups=2, rows=2),
+    Contribution(rows=1),
+    Contribution(total=3),
+    Contribution(groups=3, rows=9),
+)
+
+
+@dataclass(frozen=True)
+class SourceReport(Result):
+    """What was checked.
+
+    Attributes
+    ----------
+    engine
+        Name of the engine.
+    rows, units
+        Size of the data.
+    limits
+        Contribution limits under which all cells agreed.
+    """
+
+    engine: str
+    rows: int
+    units: int
+    limits: tuple[Contribution, ...]
+
+    def heading(self) -> str:
+        return f"{self.engine} agrees with the reference"
+
+    def facts(self) -> Facts:
+        size = f"{self.rows:,} of {self.units:,} units"
+        return [("rows", size), *(("limits", str(limit.to_dict())) for limit in self.limits)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "limits": [limit.to_dict() for limit in self.limits]}
+
+
+def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) -> SourceReport:
+    """Check that an engine encodes, bounds and adds up rows exactly as documented.
+
+    Parameters
+    ----------
+    make
+        Puts a pyarrow table on the engine and opens it, for example ``open_source`` itself.
+    quick
+        Check two kinds of limits instead of all.
+
+    Raises
+    ------
+    AssertionError
+        Where a cell differs from the reference, which is plain Python over ``hashlib``; where a unit keeps more or less
+        than min(k, groups); or where a removed unit changes what others keep.
+
+    Examples
+    --------
+    >>> from discreet.core.rows.sources import open_source
+    >>> check_source(open_source, quick=True).engine
+    'duckdb'
+    """
+    table = _rows()
+    data = make(table)
+    limits = _LIMITS[:2] if quick else _LIMITS
+    for one in limits:
+        _check_cells(data, table, one)
+    for one in limits[:1] if quick else limits:
+        _check_histogram(data, table, one)
+    _check_removal(make, data, table)
+    users = {user for user in table["user"].to_pylist() if user is not None}
+    return SourceReport(data.engine, table.num_rows, len(users), limits)
+
+
+def _rows(rows: int = 600, units: int = 60) -> pa.Table:
+    """Ordinary rows, and every awkward value that a column may hold."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(5)
+    user: list[Any] = rng.integers(0, units, rows).tolist()
+    arm: list[Any] = rng.choice(_ARMS, rows).tolist()
+    region: list[Any] = rng.choice(_REGIONS, rows, p=[0.5, 0.2, 0.1, 0.1, 0.1]).tolist()
+    spend: list[Any] = np.round(rng.normal(3, 4, rows), 2).tolist()
+    visits: list[Any] = rng.integers(-1, 9, rows).tolist()
+    user[0], arm[1], region[2], spend[3], visits[7] = None, None, "elsewhere", float("nan"), None
+    spend[4:7] = [float("inf"), float("-inf"), 1e308]
+    return pa.table({"user": user, "arm": arm, "region": region, _SPEND: spend, "visits": visits})
+
+
+def _schema(limits: Contribution) -> Schema:
+    return Schema(columns=_COLUMNS, unit=PrivacyUnit("user", contribution=limits))
+
+
+def _encoded(table: pa.Table, by: Sequence[str], columns: Sequence[str]) -> Iterable[Row]:
+    """Unit, cell and grid steps of the rows that take part."""
+    schema = _schema(_LIMITS[0])
+    for row in table.to_pylist():
+        cell: int | None = 0
+        for name in by:
+            labels = schema.categories(name).labels
+            known = row[name] in labels and cell is not None
+            cell = cell * len(labels) + list(labels).index(row[name]) if known and cell is not None else None
+        steps = []
+        for name in columns:
+            bounds, value = schema.bounds(name), row[name]
+            steps.append(bounds.null_index() if value is None or value != value else bounds.index(value))
+        if row["user"] is not None and cell is not None and None not in steps:
+            yield (row["user"], cell, *(step for step in steps if step is not None))
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
+
+
+def documented_choice(rows: Iterable[Row], limits: Contribution, salt: str) -> list[Row]:
+    """The rows (unit, cell, steps …) that units keep, in plain Python: the reference for every engine."""
+    by_unit: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_unit[row[0]].append(row[1:])
+    kept: list[Row] = []
+    for unit, own in by_unit.items():
+        if limits.groups is not None:
+            cells = {row[0] for row in own}
+            order = sorted(cells, key=lambda c, u=unit: (_digest(salt, c // 8, u)[8 * (c % 8) :][:8], c))  # type: ignore[misc]
+            own = [row for row in own if row[0] in order[: limits.groups]]
+        copies: Counter[Row] = Counter()
+        keyed = []
+        for row in own:
+            keyed.append((_digest(salt, *row, copies[row], unit)[:12], row))
+            copies[row] += 1
+        held: Counter[int | None] = Counter()
+        for _, row in sorted(keyed):
+            scope = None if limits.rows is None else row[0]
+            if held[scope] < limits.most_rows_in_a_group():
+                held[scope] += 1
+                kept.append((unit, *row))
+    return kept
+
+
+def _check_cells(data: Dataset, table: pa.Table, limits: Contribution) -> None:
+    by, columns = ("arm", "region"), (_SPEND, "visits")
+    bounded = Bounded(dataset=data, schema=_schema(limits), by=by, columns=columns, squares=True, salt="s1")
+    products = [(_SPEND,), ("visits",), (_SPEND, "visits"), (_SPEND, _SPEND)]
+    totals = bounded.totals(products)
+    found = np.array([totals.counts, *(totals.sums[product] for product in products)])
+    rows = list(_encoded(table, by, columns))
+    expected = np.zeros((5, len(_ARMS) * len(_REGIONS)), dtype=int)
+    for _, cell, spend, visits in documented_choice(rows, limits, "s1"):
+        expected[:, cell] += [1, spend, visits, spend * visits, spend * spend]
+    assert (found == expected).all(), f"{data.engine}: cells differ from the documented choice under {limits}"
+    if limits.groups is not None:
+        once = Contribution(groups=limits.groups, rows=1)
+        kept = Bounded(dataset=data, schema=_schema(once), by=by, salt="s1").totals().counts.sum()
+        cells: dict[int, set[int]] = defaultdict(set)
+        for user, cell, *_ in _encoded(table, by, ()):
+            cells[user].add(cell)
+        least = sum(min(limits.groups, len(own)) for own in cells.values())
+        assert kept == least, f"{data.engine}: units keep {kept} groups in all, not {least}"
+
+
+def _check_histogram(data: Dataset, table: pa.Table, limits: Contribution) -> None:
+    bounded = Bounded(dataset=data, schema=_schema(limits), by=("arm",), columns=(_SPEND,), salt="s2")
+    expected: list[Counter[int]] = [Counter() for _ in _ARMS]
+    for _, cell, step in documented_choice(_encoded(table, ("arm",), (_SPEND,)), limits, "s2"):
+        expected[cell][step] += 1
+    for (steps, counts), counted in zip(bounded.histograms(), expected, strict=True):
+        same = dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(counted)
+        assert same, f"{data.engine}: a histogram differs from the documented choice under {limits}"
+
+
+def _check_removal(make: Callable[[pa.Table], Dataset], data: Dataset, table: pa.Table) -> None:
+    def counts(on: Dataset) -> Any:
+        return Bounded(dataset=on, schema=_schema(_LIMITS[0]), by=("arm", "region"), salt="s3").totals().counts
+
+    users = table["user"].to_pylist()
+    without = table.filter([user != 7 for user in users])
+    alone = table.filter([user == 7 for user in users])
+    gap = counts(data) - counts(make(without)) - counts(make(alone))
+    assert not gap.any(), f"{data.engine}: a removed unit changes what others keep"
