@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Neighbours
-from discreet.mechanisms.additive import AdditiveNoise
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.mechanisms.tables.post_processed import PostProcessed
 from discreet.questions.tables import ContingencyTable

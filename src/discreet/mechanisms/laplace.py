@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.noise.laws import LaplaceLaw, LocationLaw
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.additive import AdditiveNoise
+from discreet.mechanisms.location_noise import AdditiveNoise
 
 if TYPE_CHECKING:
     from discreet.mechanisms.profile import LaplaceProfile

@@ -16,6 +16,7 @@ from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Neighbours, Sensitivity
 from discreet.core.stability import in_parts, stability
 from discreet.core.statistic import Statistic
+from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.questions.bounded import fractions
@@ -23,7 +24,7 @@ from discreet.questions.count import Count
 from discreet.questions.mean import Proportion
 from discreet.questions.modes import Mode
 from discreet.questions.parts import MeanInParts
-from discreet.questions.question import Expected, Histograms, PublicFacts, Question, Selection, additive
+from discreet.questions.question import Expected, Histograms, PublicFacts, Question, Selection
 from discreet.questions.table_axes import Bins
 from discreet.questions.tables import ContingencyTable
 
@@ -43,7 +44,7 @@ class CountQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=Count(),
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             contribution=chosen.contribution,
             public={},
             value=lambda counts, sums: int(counts[0]),
@@ -59,7 +60,7 @@ class CountQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             by=names,
             contribution=chosen.contribution,
             public=public,
@@ -116,7 +117,7 @@ class CountQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             columns=(column,),
             contribution=chosen.contribution,
             unit_sum=chosen.unit_sum,
@@ -159,7 +160,7 @@ class CountQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=self._grouped(MeanInParts(bounds=(0.0, 1.0)), chosen.by),
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             by=(*chosen.by, column),
             contribution=None if self.schema.unit.column is None else Contribution(total=rows),
             public={},
@@ -177,7 +178,7 @@ class CountQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             by=(column,),
             public={"n": size},
             value=lambda counts, sums: Fraction(int(counts[place]), int(counts.sum())),

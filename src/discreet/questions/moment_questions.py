@@ -13,12 +13,13 @@ from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Neighbours, Sensitivity
 from discreet.core.stability import doubled, in_every_group, in_parts, stability
+from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
 from discreet.questions.covariance_matrix import CovarianceMatrix, pairs
 from discreet.questions.mean import Mean
 from discreet.questions.means_and_covariances import MeansAndCovariances
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts
-from discreet.questions.question import Expected, PublicFacts, Question, Selection, additive
+from discreet.questions.question import Expected, PublicFacts, Question, Selection
 from discreet.questions.sum import Sum
 from discreet.questions.variance import Variance
 
@@ -46,7 +47,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=self._grouped(Sum(bounds=(bounds.low, bounds.high)), chosen.by),
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             by=chosen.by,
             columns=(column,),
             contribution=chosen.contribution,
@@ -105,7 +106,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=self._grouped(parts, chosen.by),
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             by=chosen.by,
             columns=(column,),
             contribution=chosen.contribution,
@@ -126,7 +127,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             columns=(column,),
             products=((column,),),
             public={"n": self.schema.size},
@@ -158,7 +159,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             columns=(column,),
             products=((column,), (column, column)),
             public={"n": self.schema.size},
@@ -191,7 +192,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             columns=names,
             products=_products(names),
             public={"n": self.schema.size},
@@ -218,7 +219,7 @@ class MomentQuestions(PublicFacts):
             guarantee=guarantee,
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive(guarantee, sensitivity),
+            mechanism=additive_noise(guarantee, sensitivity),
             columns=names,
             contribution=chosen.contribution,
             products=_products(names),

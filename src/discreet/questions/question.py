@@ -18,22 +18,18 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Neighbours, Sensitivity
 from discreet.core.stability import check_unit_sum
 from discreet.core.statistic import Statistic
-from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.laplace import Laplace
 from discreet.questions.grouped import Grouped
 
-__all__ = ["Counted", "Expected", "Histograms", "PublicFacts", "Question", "Selection", "additive"]
+__all__ = ["Counted", "Expected", "Histograms", "PublicFacts", "Question", "Selection"]
 
 Counted = Callable[[NDArray[Any], Mapping[tuple[str, ...], NDArray[Any]]], Any]
 """From counts and sums per cell to the exact value."""
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-_SPREAD_OUT = 6.0
-"""ℓ₁ over ℓ₂ sensitivity beyond which Gaussian noise is smaller for every δ above 1e-12; no need to compare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,20 +173,3 @@ class PublicFacts:
 
     def _grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
         return Grouped(of=statistic, by=self._labels(by)) if by else statistic
-
-
-def additive(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
-    """Laplace noise for a pure guarantee, Gaussian noise for the others, and for (ε, δ) whichever is smaller.
-
-    One number needs far less Laplace noise at the same (ε, δ); a long vector needs less Gaussian noise.
-    """
-    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(0.5)")
-    if not isinstance(guarantee, ApproxDP):
-        return (Laplace if isinstance(guarantee, PureDP) else Gaussian).calibrate(guarantee, sensitivity)
-    if guarantee.delta == 0:
-        return Laplace.calibrate(guarantee, sensitivity)
-    gaussian = Gaussian.calibrate(guarantee, sensitivity)
-    if sensitivity.l1 is None or sensitivity.l1 > _SPREAD_OUT * sensitivity.require_l2():
-        return gaussian
-    laplace = Laplace.calibrate(guarantee, sensitivity)
-    return laplace if math.sqrt(2) * laplace.scale <= gaussian.scale else gaussian

@@ -12,9 +12,9 @@ from discreet.core import requirements
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.additive import AdditiveNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.clipping import Clip
 from discreet.mechanisms.tables.post_processed import PostProcessed, exact_total
 

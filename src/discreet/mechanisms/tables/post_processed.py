@@ -22,7 +22,7 @@ from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
     from discreet.core.door import Exact
-    from discreet.mechanisms.additive import AdditiveNoise
+    from discreet.mechanisms.location_noise import AdditiveNoise
     from discreet.mechanisms.profile import Profile
 
 __all__ = ["PostProcessed", "exact_total"]

@@ -13,9 +13,9 @@ from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
 from discreet.core.result import Result
 from discreet.core.sensitivity import Neighbours, Sensitivity
-from discreet.mechanisms.additive import AdditiveNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import PostProcessed

@@ -11,9 +11,9 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.law import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.additive import AdditiveNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.location_noise import AdditiveNoise
 
 __all__ = ["Measured", "Purse"]
 
