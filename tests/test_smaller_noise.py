@@ -4,8 +4,20 @@ import math
 
 import pytest
 
-from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity, ZeroConcentratedDP
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Gaussian,
+    GaussianDP,
+    Laplace,
+    PureDP,
+    Schema,
+    Sensitivity,
+    ZeroConcentratedDP,
+)
 from discreet.mechanisms.additive import additive_noise
+from discreet.plans.planner import Planner
 
 ONE = Sensitivity(moves=(1.0,))
 
@@ -48,3 +60,13 @@ def test_the_least_variance_decides_for_every_kind(guarantee: GaussianDP | ZeroC
 
 def test_a_sensitivity_without_l1_takes_gaussian_noise() -> None:
     assert additive_noise(ApproxDP(1.0, 1e-6), Sensitivity(l2=1.0)).name == "gaussian"
+
+
+def test_a_comparison_gets_no_more_noise_from_a_delta() -> None:
+    planner = Planner(Schema({"arm": Categories(["a", "b"]), "income": Bounds(0, 100, grid=1)}))
+    pure, approximate = (
+        planner.compare_means("income", by="arm", guarantee=guarantee, expected_rows=1000)
+        for guarantee in (PureDP(1.0), ApproxDP(1.0, 1e-6))
+    )
+    assert approximate.scale <= pure.scale
+    assert approximate.standard_error <= pure.standard_error

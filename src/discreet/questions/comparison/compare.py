@@ -59,7 +59,7 @@ def compare_means(
     bounds
         Public bounds of an outcome; values outside are clipped, and the comparison is of clipped means.
     guarantee
-        What the whole comparison may spend: `PureDP` is met with Laplace noise, other kinds with Gaussian noise.
+        What the whole comparison may spend: the noise is Laplace or Gaussian, whichever is smaller.
     partitions
         Number of partitions of the partition methods.
     censor

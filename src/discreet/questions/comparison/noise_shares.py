@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
 
@@ -46,7 +47,7 @@ class Measured:
 class Purse:
     """One guarantee to spend, and the randomness to spend it with.
 
-    Pure guarantees are met with Laplace noise, all others with Gaussian noise. Shares compose to at most the whole:
+    The noise is Laplace or Gaussian, whichever is smaller. Shares compose to at most the whole:
     `Guarantee.split` rounds them so.
     """
 
@@ -57,12 +58,10 @@ class Purse:
         if not any(value > 0 for value in self.guarantee.parameters().values()):
             raise InvalidParameter("guarantee", self.guarantee, "leaves nothing to spend", "Pass PureDP(1.0), say.")
 
-    @property
+    @cached_property
     def mechanism(self) -> type[AdditiveNoise]:
-        """Laplace or Gaussian."""
-        guarantee = self.guarantee
-        pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
-        return Laplace if pure else Gaussian
+        """Laplace or Gaussian: one unit moves the moments by at most 1 in either norm."""
+        return type(additive_noise(self.guarantee, Sensitivity(l1=1.0)))
 
     @property
     def norm(self) -> str:
