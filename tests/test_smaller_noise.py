@@ -63,7 +63,7 @@ def test_a_sensitivity_without_l1_takes_gaussian_noise() -> None:
 
 
 def test_a_comparison_gets_no_more_noise_from_a_delta() -> None:
-    planner = Planner(Schema({"arm": Categories(["a", "b"]), "income": Bounds(0, 100, grid=1)}))
+    planner = Planner(Schema(columns={"arm": Categories(["a", "b"]), "income": Bounds(0, 100, grid=1)}))
     pure, approximate = (
         planner.compare_means("income", by="arm", guarantee=guarantee, expected_rows=1000)
         for guarantee in (PureDP(1.0), ApproxDP(1.0, 1e-6))
