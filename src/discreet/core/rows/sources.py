@@ -13,9 +13,10 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
@@ -42,11 +43,14 @@ class Dataset:
         The ibis connection that holds it.
     name
         What the source is called in messages.
+    lock
+        Held while the engine works: connections are not safe to share between threads.
     """
 
     table: ir.Table
     connection: Any
     name: str
+    lock: Any = field(default_factory=RLock, repr=False, compare=False)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.types().items())
@@ -72,11 +76,13 @@ class Dataset:
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Run an aggregate and bring its (small) result here."""
-        return _guarded(self.name, lambda: self.connection.to_pyarrow(expression))
+        with self.lock:
+            return _guarded(self.name, lambda: self.connection.to_pyarrow(expression))
 
     def keep(self, expression: ir.Table) -> ir.Table:
         """Compute an intermediate table once, on the engine; it is dropped with the last reference to it."""
-        return _guarded(self.name, expression.cache)
+        with self.lock:
+            return _guarded(self.name, expression.cache)
 
 
 def open_source(source: Any, *, table: str | None = None, engine: Any = None, memory: str | None = None) -> Dataset:
