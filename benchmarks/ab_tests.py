@@ -16,7 +16,7 @@ import numpy as np
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Bounded
-from discreet.core.rows.sources import open_source
+from discreet.core.rows.read import open_source
 from discreet.core.sensitivity import Neighbours
 from discreet.inference.censored_normal import CensoredNormal
 from discreet.inference.mean_difference_release import MeanComparison

@@ -53,7 +53,7 @@ def plain(path: Path) -> float:
 def bounded(path: Path, engine: str = "duckdb") -> float:
     """The table and the sums behind the means, per unit at most 3 groups and 2 rows in each."""
     from discreet.core.rows import Bounded
-    from discreet.core.rows.sources import open_source
+    from discreet.core.rows.read import open_source
     from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 
     schema = Schema(

@@ -16,7 +16,7 @@ from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.rows import Bounded
-from discreet.core.rows.sources import open_source
+from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Neighbours
 from discreet.core.stability import stability

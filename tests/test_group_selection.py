@@ -26,7 +26,7 @@ from discreet import (
 )
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
-from discreet.core.rows.sources import open_source
+from discreet.core.rows.read import open_source
 from discreet.core.rows.unlisted import unit_counts
 from discreet.questions.released_groups import ReleasedGroups
 

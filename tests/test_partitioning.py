@@ -11,7 +11,7 @@ import pytest
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Bounded
-from discreet.core.rows.sources import open_source
+from discreet.core.rows.read import open_source
 from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
 
 ARMS = Categories(["control", "treatment"])

@@ -102,7 +102,7 @@ def _describe(file: str, /, *, out: Path | None = None) -> None:
     out
         Where to write it; the terminal by default.
     """
-    from discreet.core.rows.sources import open_source
+    from discreet.core.rows.read import open_source
     from discreet.plans.skeleton import skeleton
 
     text = skeleton(file, open_source(file).types())

@@ -13,7 +13,7 @@ from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Bounded
-from discreet.core.rows.sources import Dataset, open_source
+from discreet.core.rows.read import Dataset, open_source
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Neighbours
 from discreet.plans.planner import PlannedRelease, Planner

@@ -8,7 +8,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.rows.sources import Dataset, open_source
+from discreet.core.rows.read import Dataset, open_source
 from discreet.omission import Omission
 from discreet.omission.behind_omission import BehindOmission
 from discreet.plans.planner import Planner

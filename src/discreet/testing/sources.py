@@ -13,7 +13,7 @@ import numpy as np
 from discreet.core.display import Facts
 from discreet.core.result import Result
 from discreet.core.rows import Bounded
-from discreet.core.rows.sources import Dataset
+from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
 
     Examples
     --------
-    >>> from discreet.core.rows.sources import open_source
+    >>> from discreet.core.rows.read import open_source
     >>> check_source(open_source, quick=True).engine
     'duckdb'
     """

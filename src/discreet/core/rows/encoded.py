@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import SourceError
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code, missing
-from discreet.core.rows.sources import Dataset
+from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import check_unit_sum
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import WrongType
 from discreet.core.rows.expressions import identifier
-from discreet.core.rows.sources import Dataset
+from discreet.core.rows.read import Dataset
 from discreet.core.schema import Schema
 
 __all__ = ["unit_counts"]
