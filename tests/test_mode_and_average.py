@@ -23,7 +23,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.noisy_average_release import laplace_pair_tail
+from discreet.inference.noise_sum import NoiseSum
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
@@ -95,8 +95,13 @@ def test_pair_tail_against_simulation() -> None:
     for second in (0.0, 0.3, 1.0):
         for t in (0.5, 2.0, 5.0):
             expected = float((np.abs(x + second * y) > t).mean())
-            assert laplace_pair_tail(t, 1.0, second) == pytest.approx(expected, abs=6 * math.sqrt(0.25 / 2e6))
-    assert laplace_pair_tail(2.0, 1.0, 1.0) == pytest.approx(laplace_pair_tail(2.0, 1.0, 1 - 1e-5), rel=1e-4)
+            assert 2 * float(NoiseSum(0.0, math.sqrt(2) * np.array([1.0, second]), 3.0).sf(t)) == pytest.approx(
+                expected, abs=6 * math.sqrt(0.25 / 2e6)
+            )
+    # Two equal ones: P(|X + Y| > t) = (1 + t/2)·e^(−t).
+    equal = NoiseSum(0.0, math.sqrt(2) * np.ones(2), 3.0)
+    for t in (0.1, 2.0, 9.0):
+        assert 2 * float(equal.sf(t)) == pytest.approx((1 + t / 2) * math.exp(-t), rel=1e-6)
 
 
 @pytest.mark.parametrize(("guarantee", "kind"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])

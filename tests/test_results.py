@@ -47,7 +47,7 @@ NO_RESULTS = {
     "public facts": "Bounds Categories Column Contribution Domain Schema Partition PlanFile Study Part Target Unlisted",
     "still private": "Exact Dataset Arms Totals Settled Purse",
     "parts of a result": "Entry Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View",
-    "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture",
+    "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum",
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from discreet.inference.noise_sum import NormalPlusLaplace
+from discreet.inference.noise_sum import NoiseSum
 
 __all__ = ["ArmMean", "Contrast", "arm_mean", "contrast", "positive_part_mean"]
 
@@ -34,7 +34,7 @@ class ArmMean:
     variance_error
         Standard deviation of that estimate, from noise and from sampling.
     noise
-        How far one standard unit of each moment's noise moves the estimate, along the first axis.
+        Standard deviation that each moment's noise gives the estimate, along the first axis.
     """
 
     estimate: Array
@@ -44,9 +44,7 @@ class ArmMean:
     noise: Array
 
 
-def arm_mean(
-    moments: Any, *, size: Any, low: float, width: float, weight: float, noise_scale: float, noise_variance: float
-) -> ArmMean:
+def arm_mean(moments: Any, *, size: Any, low: float, width: float, weight: float, noise_variance: float) -> ArmMean:
     """Estimate an arm's mean from its noisy moments (see `MeanDifference`).
 
     Parameters
@@ -59,8 +57,8 @@ def arm_mean(
         a = (y − low)/width.
     weight
         κ.
-    noise_scale, noise_variance
-        Scale and variance of the noise on each moment.
+    noise_variance
+        Variance of the noise on each moment.
     """
     values = np.asarray(moments, dtype=float)
     if size is not None:
@@ -84,7 +82,7 @@ def arm_mean(
         size=count,
         variance=width**2 * spread / count,
         variance_error=width**2 * np.sqrt(error) / count,
-        noise=width * noise_scale * slopes,
+        noise=width * np.sqrt(noise_variance) * np.abs(slopes),
     )
 
 
@@ -96,30 +94,37 @@ class Contrast:
     ----------
     estimate
         Σ cᵢ · meanᵢ.
-    sampling_variance, noise_variance
-        Its two sources of error.
+    sampling_variance
+        Variance of its sampling error.
     df
         Degrees of freedom of the standard error, which is itself estimated.
-    laplace_scales
-        Scales of the Laplace noises in it, along the first axis; empty for Gaussian noise.
+    noise
+        Standard deviations of the independent noises in it, along the first axis.
+    kurtosis
+        Excess kurtosis of one noise: 3 for Laplace noise, 0 for normal noise.
     """
 
     estimate: Any
     sampling_variance: Any
-    noise_variance: Any
     df: Any
-    laplace_scales: Any
+    noise: Any = ()
+    kurtosis: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of a single contrast as JSON-ready data; the constructor takes them back."""
-        numbers = {name: float(getattr(self, name)) for name in self.__dataclass_fields__ if name != "laplace_scales"}
-        return numbers | {"laplace_scales": [float(scale) for scale in self.laplace_scales]}
+        numbers = {name: float(getattr(self, name)) for name in self.__dataclass_fields__ if name != "noise"}
+        return numbers | {"noise": [float(deviation) for deviation in self.noise]}
 
     @property
-    def law(self) -> NormalPlusLaplace:
+    def noise_variance(self) -> Any:
+        """Variance of all noises together."""
+        deviations = np.asarray(self.noise, dtype=float)
+        return (deviations**2).sum(axis=0) if deviations.size else 0.0
+
+    @property
+    def law(self) -> NoiseSum:
         """The law of estimate minus truth."""
-        normal = self.sampling_variance if len(self.laplace_scales) else self.sampling_variance + self.noise_variance
-        return NormalPlusLaplace(normal, self.laplace_scales)
+        return NoiseSum(self.sampling_variance, self.noise, self.kurtosis)
 
     @property
     def standard_error(self) -> Any:
@@ -140,22 +145,21 @@ class Contrast:
         return np.asarray(2 * stdtr(self.df, -self.law.score(self.estimate - null)))
 
 
-def contrast(arms: list[ArmMean], coefficients: list[float], *, laplace: bool) -> Contrast:
-    """Combine arm means; the sampling variance is kept positive by its posterior mean under a flat prior."""
+def contrast(arms: list[ArmMean], coefficients: list[float], *, kurtosis: float) -> Contrast:
+    """Combine arm means whose noises have one law; a posterior mean keeps the sampling variance positive."""
     pairs = list(zip(arms, coefficients, strict=True))
     raw = sum(c**2 * arm.variance for arm, c in pairs)
     error = np.sqrt(sum(c**4 * arm.variance_error**2 for arm, c in pairs))
-    noise = np.concatenate([np.abs(c) * np.abs(arm.noise) for arm, c in pairs if c != 0])
-    noise_variance = (2 if laplace else 1) * (noise**2).sum(axis=0)
+    noise = np.concatenate([np.abs(c) * arm.noise for arm, c in pairs if c != 0])
+    noise_variance = (noise**2).sum(axis=0)
     sampling = positive_part_mean(raw, error)
     df = np.maximum(2 * (sampling + noise_variance) ** 2 / np.maximum(error, 1e-300) ** 2, 3.0)
-    scales = noise[noise.reshape(len(noise), -1).max(axis=1) > 0] if laplace else noise[:0]
     return Contrast(
         estimate=sum(c * arm.estimate for arm, c in pairs),
         sampling_variance=sampling,
-        noise_variance=noise_variance,
         df=np.minimum(df, 1e9),
-        laplace_scales=scales,
+        noise=noise[noise.reshape(len(noise), -1).max(axis=1) > 0],
+        kurtosis=kurtosis,
     )
 
 

@@ -23,7 +23,7 @@ from discreet.core.result import Result
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.inference.noise_sum import excess_kurtosis
 
 __all__ = ["ChiSquareResult", "StatisticName", "goodness_of_fit", "homogeneity", "independence"]
 
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 Null = MonteCarlo | Asymptotic
 StatisticName = Literal["shrunken", "quadratic", "pearson"]
 _CHUNK = 4_000_000
+_NORMAL = 1e-6
+"""An excess kurtosis below this is that of a normal law, up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -295,8 +297,8 @@ def _method(
         raise InvalidParameter(
             "statistic", name, "quadratic goes with Asymptotic(), the others with MonteCarlo()", "Change one of them."
         )
-    if isinstance(chosen, Asymptotic) and not all(isinstance(table.noise, Gaussian) for table in tables):
-        raise InvalidParameter("null", "Asymptotic()", "needs Gaussian noise", "Use MonteCarlo() for Laplace noise.")
+    if isinstance(chosen, Asymptotic) and any(abs(excess_kurtosis(table.noise)) > _NORMAL for table in tables):
+        raise InvalidParameter("null", "Asymptotic()", "needs normal noise", "Use MonteCarlo() for other noise.")
     return chosen, name
 
 

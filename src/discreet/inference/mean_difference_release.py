@@ -19,7 +19,7 @@ from discreet.inference.arm_means import Contrast
 
 __all__ = ["MeanComparison"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ class MeanComparison(Result):
         """Diagnostic plot of private outputs: density of the estimate's error, with and without the privacy noise."""
         import altair as alt
 
-        law, plain = self.contrast.law, Contrast(0.0, self.contrast.sampling_variance, 0.0, self.contrast.df, [])
+        law, plain = self.contrast.law, Contrast(0.0, self.contrast.sampling_variance, self.contrast.df)
         reach = 4 * self.standard_error
         edges = np.linspace(-reach, reach, 161)
         rows = []
@@ -206,4 +206,4 @@ class MeanComparison(Result):
 
 
 def _contrast(data: dict[str, Any]) -> Contrast:
-    return Contrast(**data | {"laplace_scales": np.asarray(data["laplace_scales"], dtype=float)})
+    return Contrast(**data | {"noise": np.asarray(data["noise"], dtype=float)})

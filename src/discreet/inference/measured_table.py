@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Neighbours
-from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.location_noise import AdditiveNoise
+from discreet.inference.noise_sum import moves_with_truth
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
-from discreet.mechanisms.tables.post_processed import PostProcessed
-from discreet.questions.tables import ContingencyTable
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Mechanism
     from discreet.core.door import Release
+    from discreet.core.noise.law import Law
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
@@ -41,7 +40,7 @@ class MeasuredTable:
     n
         The public number of rows, or None.
     noise
-        `Laplace` or `Gaussian` with its scale.
+        The law of the noise on one cell.
     mechanism
         The mechanism of the release.
     rows_per_unit
@@ -52,14 +51,14 @@ class MeasuredTable:
     shape: tuple[int, ...]
     value: Array
     n: int | None
-    noise: AdditiveNoise
-    mechanism: Any
+    noise: Law
+    mechanism: Mechanism
     rows_per_unit: int = 1
 
     @property
     def variance(self) -> float:
         """Noise variance of one cell, before the projection on a public total."""
-        return 2 * self.noise.scale**2 if isinstance(self.noise, Laplace) else self.noise.scale**2
+        return float(np.max(self.noise.variance))
 
     @property
     def size(self) -> float:
@@ -85,20 +84,13 @@ class MeasuredTable:
     def released(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """Published values for simulated tables (last axis): through the same mechanism, to the end."""
         noisy = self._noisy(counts, rng)
-        if not isinstance(self.mechanism, PostProcessed):
-            return noisy
-        if self.mechanism.keeps_total:
+        if getattr(self.mechanism, "keeps_total", False):
             noisy = onto_total(noisy, counts.sum(axis=-1))
-        return self.mechanism.process(noisy, rng=rng)
+        process = getattr(self.mechanism, "process", None)
+        return noisy if process is None else np.asarray(process(noisy, rng=rng))
 
     def _noisy(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        if isinstance(self.noise, Laplace):
-            noise = rng.laplace(0.0, self.noise.scale, size=counts.shape)
-        else:
-            noise = rng.standard_normal(counts.shape)
-            noise *= self.noise.scale
-        noise += counts
-        return noise
+        return np.asarray(self.noise.sample(counts.shape, rng=rng) + counts)
 
 
 def measured_table(release: Release) -> MeasuredTable:
@@ -107,10 +99,10 @@ def measured_table(release: Release) -> MeasuredTable:
 
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism
-    noise = mechanism.noise if isinstance(mechanism, PostProcessed) else mechanism
-    if not isinstance(noise, AdditiveNoise) or getattr(mechanism, "constraints", None) is not None:
+    noise = getattr(mechanism, "noise", mechanism)  # that of the measurement, where the value was processed further
+    if getattr(mechanism, "constraints", None) is not None or not moves_with_truth(noise):
         raise InvalidParameter(
-            "release", mechanism.name, "must carry Laplace or Gaussian noise on every cell", "Release it with one."
+            "release", mechanism.name, "must carry the same unbounded noise on every cell", "Release it with Laplace."
         )
     value = np.asarray(release.value, dtype=float)
     if value.ndim == 0 or value.size < 2:
@@ -119,7 +111,7 @@ def measured_table(release: Release) -> MeasuredTable:
     cells = np.asarray(release.measured, dtype=float).ravel()
     if n is not None:
         cells = onto_total(cells, float(n))
-    return MeasuredTable(cells, value.shape, value.ravel(), n, noise, mechanism, _rows_per_unit(release))
+    return MeasuredTable(cells, value.shape, value.ravel(), n, noise.law(0.0), mechanism, _rows_per_unit(release))
 
 
 def independent_table(release: Release) -> MeasuredTable:
@@ -137,7 +129,7 @@ def independent_table(release: Release) -> MeasuredTable:
 
 def _rows_per_unit(release: Release) -> int:
     """The rows of one unit are what it can move in a table: Δ₁, or half of it where a unit is replaced."""
-    moved = release.sensitivity.l1 if isinstance(release.statistic, ContingencyTable) else None
+    moved = release.sensitivity.l1 if hasattr(release.statistic, "axes") else None
     if moved is None:
         return 1
     return max(1, math.ceil(moved / (2 if release.neighbours is Neighbours.REPLACE_ONE else 1)))

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfc
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.door import Release
 from discreet.core.interval import Interval
-from discreet.core.noise.laws import GaussianLaw
-from discreet.inference.noise_sum import NormalPlusLaplace
+from discreet.inference.noise_sum import NoiseSum, half_cell
 from discreet.questions.noisy_average import NoisyAverage
 
 __all__ = ["NoisyAverageRelease", "ratio_interval"]
@@ -30,17 +28,6 @@ __all__ = ["NoisyAverageRelease", "ratio_interval"]
 Array = NDArray[np.float64]
 Weights = Callable[[Any], Array]
 _STEPS = 2001
-
-
-def laplace_pair_tail(t: ArrayLike, first: ArrayLike, second: ArrayLike) -> Array:
-    """P(|X + Y| > t) for independent Laplace X and Y with scales ``first`` ≥ ``second`` ≥ 0."""
-    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    x = np.asarray(t, dtype=float)
-    near = (a - b) / a < 1e-6
-    apart = np.where(near, 1.0, a * a - b * b)
-    with np.errstate(divide="ignore"):
-        small = b * b * np.exp(-x / np.where(b > 0, b, 1e-300))
-    return np.asarray(np.where(near, (1 + x / (2 * a)) * np.exp(-x / a), (a * a * np.exp(-x / a) - small) / apart))
 
 
 def ratio_interval(
@@ -78,16 +65,11 @@ def ratio_interval(
 
 def _tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
     """P(|Σ wᵢZᵢ| > t) as a function of t and the |wᵢ|, with half a grid cell of rounding each allowed for."""
-    law = mechanism.law(np.zeros(2))
-    scale, cell = float(np.max(law.scale)), float(np.max(law.grid))  # type: ignore[attr-defined]
+    law = mechanism.law(0.0)
+    cell = half_cell(law)
 
     def tail(t: Array, weights: Array) -> Array:
-        rest = np.maximum(t - cell * weights.sum(axis=0) / 2, 0.0)
-        if isinstance(law, GaussianLaw):
-            return np.asarray(erfc(rest / (scale * np.sqrt(2 * (weights**2).sum(axis=0)))))
-        if len(weights) > 2:
-            return 2 * NormalPlusLaplace(0.0, scale * weights).sf(rest)
-        return laplace_pair_tail(rest, scale * weights.max(axis=0), scale * weights.min(axis=0))
+        return 2 * NoiseSum.of(law, weights).sf(np.maximum(t - cell * weights.sum(axis=0), 0.0))
 
     return tail
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.core.door import Release
 from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
-from discreet.inference.noise_sum import combined_error
+from discreet.inference.noise_sum import combined_error, half_cell
 from discreet.inference.noisy_average_release import NoisyAverageRelease
 from discreet.questions.parts import Parts
 
@@ -61,8 +61,7 @@ class MeanAndVarianceInPartsRelease(MeanAndVarianceRelease):
         return _weights(self, theta)
 
     def _ends(self, level: float) -> tuple[list[float], list[float]]:
-        cell = float(np.max(self.mechanism.law(0.0).grid))  # type: ignore[attr-defined]
-        rounded = cell * np.abs(_MOMENTS).sum(axis=1) / 2  # each part may be half a cell off
+        rounded = half_cell(self.mechanism.law(0.0)) * np.abs(_MOMENTS).sum(axis=1)  # each part may be half a cell off
         noise = [combined_error(self.mechanism, weights, (2 + level) / 3) for weights in _MOMENTS]
         errors = (np.array(noise) + rounded).tolist()
         pairs = list(zip(self._totals(), errors, strict=True))

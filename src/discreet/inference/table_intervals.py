@@ -17,7 +17,7 @@ from discreet.core.display import number
 from discreet.core.interval import Interval
 from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, measured_table
-from discreet.mechanisms.laplace import Laplace
+from discreet.inference.noise_sum import NoiseSum
 
 if TYPE_CHECKING:
     from discreet.inference.table_release import TableRelease
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["CellEstimates", "margin", "proportions"]
 
 Array = NDArray[np.float64]
+_MANY = 8
+"""The sum of more noises than this is taken to have the tails of so many, which are wider than its own."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +109,12 @@ class CellEstimates(Result):
 
     def _quantile(self, z: float) -> float:
         """How many standard deviations the noise of a count stays below, where a normal one stays below z."""
-        if not isinstance(self._table.noise, Laplace):
-            return z
+        tail, law = math.erfc(z / math.sqrt(2)) / 2, self._table.noise
         if self._merged == 1 and self._table.n is None:
-            tail = math.erfc(z / math.sqrt(2))
-            return -math.log(max(tail, 1e-300)) / math.sqrt(2)
-        # Sums of Laplace variables have excess kurtosis 3/m; Cornish and Fisher, on the safe side in the tails.
-        return z + (z**3 - 3 * z) / 24 * 3 / max(self._merged, 1)
+            return float(np.max(law.quantile(1 - tail))) / math.sqrt(self._table.variance)
+        # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
+        noise = NoiseSum.of(law, np.ones(min(self._merged, _MANY)))
+        return float(noise.quantile(1 - tail)) / float(noise.standard_deviation)
 
     def _share_ends(self, z: float) -> tuple[Array, Array]:
         # (x − πS)² ≤ z²·(kNπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N. By Cauchy and

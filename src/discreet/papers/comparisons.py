@@ -11,6 +11,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
 from discreet.inference.noise_aware import NoiseAwarePosterior
+from discreet.inference.noise_sum import excess_kurtosis
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.outcomes import Sample
 from discreet.questions.comparison.methods import PLACEMENT_SHARE, noise_aware_contrast, placed
@@ -40,13 +41,13 @@ def simulated_contrast(
     """One method on all repeats of a sample; ``bounds`` are those of the outcome."""
     purse = Purse(guarantee, rng)
     if name == "direct":
-        return contrast(direct(sample, purse, bounds), [-1.0, 1.0], laplace=purse.mechanism is Laplace)
+        return contrast(direct(sample, purse, bounds), [-1.0, 1.0], kurtosis=_kurtosis(purse))
     if name == "noise_aware":
         return noise_aware(sample, purse, bounds, censor)
     z = sample.differences
     if name == "original":
         df = np.full(len(z), float(z.shape[1] - 1))
-        return Contrast(z.mean(axis=1), z.var(axis=1, ddof=1) / z.shape[1], np.zeros(len(z)), df, [])
+        return Contrast(z.mean(axis=1), z.var(axis=1, ddof=1) / z.shape[1], df)
     method = paper_method(name, as_published=as_published, m=m)
     assert isinstance(method, PaperMethod)
     width = bounds[1] - bounds[0]
@@ -70,7 +71,6 @@ def direct(sample: Sample, purse: Purse, bounds: Bounds) -> list[ArmMean]:
             low=low,
             width=width,
             weight=weight,
-            noise_scale=scale,
             noise_variance=(2 if laplace else 1) * scale**2,
         )
         for arm in (0, 1)
@@ -85,7 +85,7 @@ def noise_aware(
     first, second = purse.split([share, 1 - share])
     laplace = purse.mechanism is Laplace
     means = direct(sample, first, bounds)
-    start = contrast(means, [-1.0, 1.0], laplace=laplace)
+    start = contrast(means, [-1.0, 1.0], kurtosis=_kurtosis(purse))
     count = sample.differences.shape[1]
     low, high = placed(start, count, censor)
     a = (np.clip(sample.differences, low[:, None], high[:, None]) - low[:, None]) / (high - low)[:, None]
@@ -107,12 +107,16 @@ def noise_aware(
             spread=count * sum(arm.variance for arm in means),
             spread_error=count * np.sqrt(sum(arm.variance_error**2 for arm in means)),
         ),
-        laplace=laplace,
+        kurtosis=_kurtosis(purse),
     )
 
 
 def _unit(purse: Purse) -> tuple[float, bool]:
     return purse.mechanism.calibrate(purse.guarantee, Sensitivity(l1=1.0)).scale, purse.mechanism is Laplace
+
+
+def _kurtosis(purse: Purse) -> float:
+    return excess_kurtosis(purse.mechanism(1.0).law(0.0))
 
 
 def _noise(shape: tuple[int, ...], laplace: bool, rng: np.random.Generator) -> Array:

@@ -60,20 +60,18 @@ def _joined(parts: Sequence[Contrast]) -> Contrast:
     """Contrasts of several blocks as one."""
     if len(parts) == 1:
         return parts[0]
-    scales = [np.asarray(part.laplace_scales) for part in parts]
+    deviations = [np.asarray(part.noise) for part in parts]
     return Contrast(
         estimate=np.concatenate([part.estimate for part in parts]),
         sampling_variance=np.concatenate([part.sampling_variance for part in parts]),
-        noise_variance=np.concatenate([np.broadcast_to(p.noise_variance, p.estimate.shape) for p in parts]),
         df=np.concatenate([part.df for part in parts]),
-        laplace_scales=_scales(scales, [part.estimate.shape[0] for part in parts]),
+        noise=_wide(deviations, [part.estimate.shape[0] for part in parts]),
+        kurtosis=parts[0].kurtosis,
     )
 
 
-def _scales(scales: Sequence[Any], rows: Sequence[int]) -> Any:
-    if not len(scales[0]):
-        return []
-    pairs = zip(scales, rows, strict=True)
+def _wide(deviations: Sequence[Any], rows: Sequence[int]) -> Any:
+    pairs = zip(deviations, rows, strict=True)
     wide = [one if one.ndim == 2 else np.broadcast_to(one[:, None], (len(one), n)) for one, n in pairs]
     return np.concatenate(wide, axis=1)
 
@@ -191,7 +189,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
             ratios["quantile"].append(_reach(ends, true))
             found["quantile"].append(method.contrasts(sample.ordered, purse, bounds, censor))
             first, rest = purse.split([1.0, 1.0])
-            start = contrast(direct(sample, first, law.bounds), [-1.0, 1.0], laplace=True)
+            start = contrast(direct(sample, first, law.bounds), [-1.0, 1.0], kurtosis=3.0)
             interval = placed(start, parameters["P"], censor)
             ratios["moments"].append(_reach(interval, true))
             columns = (interval[0][:, None], interval[1][:, None])

@@ -87,13 +87,12 @@ class LloydPlan(Result):
     @property
     def expected_error(self) -> float | None:
         """95 % of the errors of a centre's coordinate stay below this."""
-        from discreet.inference.noise_sum import NormalPlusLaplace
+        from discreet.inference.noise_sum import NoiseSum
 
         if self.cluster_error is None:
             return None
         weights = np.array([self.sum_scale, _TYPICAL_OFFSET * self.count_scale])
-        laplace = self.noise == "laplace"
-        law = NormalPlusLaplace(0.0, weights) if laplace else NormalPlusLaplace(float(weights @ weights), [])
+        law = NoiseSum.of((Laplace if self.noise == "laplace" else Gaussian)(1.0).law(0.0), weights)
         return float(law.quantile(0.975)) * self.cluster_error / float(law.standard_deviation)
 
     @property

@@ -139,7 +139,7 @@ def compare_arms(
     purse = Purse(guarantee, settled.rng)
     if method == "direct":
         means, measured = Direct().means(arms, purse, setting)
-        singles = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
+        singles = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
         noisy: dict[str, Any] = {"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale}
     else:
         singles, noisy = NoiseAware().arm_means(arms, purse, setting)
@@ -174,7 +174,7 @@ def difference(first: Contrast, second: Contrast) -> Contrast:
     return Contrast(
         estimate=float(first.estimate) - float(second.estimate),
         sampling_variance=float(first.sampling_variance) + float(second.sampling_variance),
-        noise_variance=float(first.noise_variance) + float(second.noise_variance),
         df=df,
-        laplace_scales=[*np.ravel(first.laplace_scales), *np.ravel(second.laplace_scales)],
+        noise=[*np.ravel(first.noise), *np.ravel(second.noise)],
+        kurtosis=max(first.kurtosis, second.kurtosis),
     )

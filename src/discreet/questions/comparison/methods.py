@@ -127,7 +127,6 @@ class Direct(Method):
                 low=arms.low,
                 width=arms.width,
                 weight=float(CURVATURE_WEIGHT[statistic.norm]),
-                noise_scale=measured.scale,
                 noise_variance=measured.noise_variance,
             )
             for i in range(len(arms.labels))
@@ -137,10 +136,10 @@ class Direct(Method):
     def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
         means, measured = self.means(arms, purse, setting)
         return Finding(
-            contrast(means, [-1.0, 1.0], laplace=measured.laplace),
+            contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis),
             self.name,
             noisy={"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale},
-            control=contrast(means[:1], [1.0], laplace=measured.laplace),
+            control=contrast(means[:1], [1.0], kurtosis=measured.kurtosis),
         )
 
 
@@ -192,7 +191,7 @@ class NoiseAware(Method):
         share = self.share(purse, setting)
         first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
-        start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
+        start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
         low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
         pieces = WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
         partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
@@ -206,7 +205,7 @@ class NoiseAware(Method):
                 spread=setting.partitions * float(sum(arm.variance for arm in means)),
                 spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
             ),
-            laplace=partitioned.laplace,
+            kurtosis=partitioned.kurtosis,
         )  # fmt: skip
         noisy = {
             "interval": [low, high],
@@ -214,14 +213,14 @@ class NoiseAware(Method):
             "moments": np.asarray(measured.value).tolist(),
             "noise_scales": [measured.scale, partitioned.scale],
         }
-        return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], laplace=measured.laplace))
+        return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], kurtosis=measured.kurtosis))
 
     def arm_means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
         """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
         share = self.share(purse, setting)
         first, second = purse.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
-        starts = [contrast([mean], [1.0], laplace=measured.laplace) for mean in means]
+        starts = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
         bounds = (arms.low, arms.low + arms.width)
         intervals = [within(placed(start, setting.partitions, setting.censor), bounds) for start in starts]
         pieces = [
@@ -244,7 +243,7 @@ class NoiseAware(Method):
                     spread=setting.partitions * float(mean.variance),
                     spread_error=setting.partitions * float(mean.variance_error),
                 ),
-                laplace=partitioned.laplace,
+                kurtosis=partitioned.kurtosis,
             )
             for (low, high), (a, c), start, mean in zip(intervals, noisy, starts, means, strict=True)
         ]  # fmt: skip
@@ -270,14 +269,13 @@ def within(interval: tuple[Any, Any], bounds: tuple[float, float]) -> tuple[floa
     return (low, high) if low < high else bounds
 
 
-def noise_aware_contrast(posterior: NoiseAwarePosterior, *, laplace: bool) -> Contrast:
+def noise_aware_contrast(posterior: NoiseAwarePosterior, *, kurtosis: float) -> Contrast:
     """The posterior as a contrast; what exceeds the sampling variance is noise, with the tails of its mechanism."""
     mean, variance, sigma = posterior.moments()
     scale = np.average(np.square(posterior.ratios), weights=posterior.shares)
     sampling = np.minimum(sigma**2 * scale / posterior.partitions, 0.999999 * variance)
     df = np.full(np.shape(mean), float(posterior.partitions - 1))
-    noise = variance - sampling
-    return Contrast(mean, sampling, noise, df, np.sqrt(noise / 2)[None] if laplace else [])
+    return Contrast(mean, sampling, df, np.sqrt(variance - sampling)[None], kurtosis)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.noise_sum import excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
@@ -29,18 +30,14 @@ class Measured:
         The noisy statistics.
     scale
         Scale of the noise on each of them.
-    laplace
-        Whether it is Laplace noise; normal otherwise.
+    noise_variance, kurtosis
+        Variance and excess kurtosis of the noise on each of them.
     """
 
     value: Floats
     scale: float
-    laplace: bool
-
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the noise on each coordinate."""
-        return self.scale**2 * (2 if self.laplace else 1)
+    noise_variance: float
+    kurtosis: float
 
 
 @dataclass(frozen=True)
@@ -75,4 +72,6 @@ class Purse:
     def measure(self, truth: Truth, sensitivity: Sensitivity) -> Measured:
         """Spend all of it on one vector."""
         mechanism = self.mechanism.calibrate(self.guarantee, sensitivity)
-        return Measured(mechanism.draw(truth, rng=self.rng), mechanism.scale, mechanism.name == Laplace.name)
+        law = mechanism.law(0.0)
+        drawn = mechanism.draw(truth, rng=self.rng)
+        return Measured(drawn, mechanism.scale, float(np.max(law.variance)), excess_kurtosis(law))

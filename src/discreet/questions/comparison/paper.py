@@ -110,7 +110,7 @@ class PaperMethod(Method):
         found = self.contrasts(arms.differences(), rest, (low - high, high - low), setting.censor, interval)
         single = Contrast(
             estimate=found.estimate[0], sampling_variance=found.sampling_variance[0],
-            noise_variance=found.noise_variance[0], df=found.df[0], laplace_scales=[],
+            df=found.df[0], noise=np.asarray(found.noise)[:, 0], kurtosis=found.kurtosis,
         )  # fmt: skip
         return Finding(single, self.name, noisy={"m": self.m}, notes=self.notes())
 
@@ -128,10 +128,10 @@ def combined(estimates: LocationEstimate) -> Contrast:
     m = theta.shape[1]
     within = variance.mean(axis=1)
     if m == 1:
-        return Contrast(theta[:, 0], within, np.zeros_like(within), np.full(within.shape, 1e9), [])
+        return Contrast(theta[:, 0], within, np.full(within.shape, 1e9), np.zeros_like(within)[None])
     between = np.maximum(theta.var(axis=1, ddof=1), 1e-12 * within + 1e-300)
     df = (m - 1) * (1 + m * within / between) ** 2
-    return Contrast(theta.mean(axis=1), within, between / m, np.minimum(df, 1e9), [])
+    return Contrast(theta.mean(axis=1), within, np.minimum(df, 1e9), np.sqrt(between / m)[None])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Original(Method):
 
     def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
         z = arms.differences()
-        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, 0.0, float(z.size - 1), [])
+        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, float(z.size - 1))
         return Finding(found, self.name, notes=("not private",))
 
 
@@ -209,7 +209,7 @@ class CensoredPieces(PaperMethod):
             return purse, None
         first, rest = purse.split([2.0, self.shares() - 2.0])
         means, measured = Direct().means(arms, first, setting)
-        start = contrast(means, [-1.0, 1.0], laplace=measured.laplace)
+        start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
         low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
         return rest, (np.array([[low]]), np.array([[high]]))
 
