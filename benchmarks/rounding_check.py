@@ -15,7 +15,8 @@ import numpy as np
 
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import gaussian_scale, laplace_scale
+from discreet.mechanisms.gaussian import gaussian_scale
+from discreet.mechanisms.laplace import laplace_scale
 
 TABLE = Sensitivity(moves=(1, 1))
 _PLACES = 50

@@ -39,9 +39,10 @@ from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.timing import audit_timing
 from discreet.core.errors import InsufficientBudget
-from discreet.core.noise.laws import LaplaceLaw, TruncatedLaplaceLaw
 from discreet.core.rounding import precisely
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.choices.selection_profile import RangeProfile
+from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.omission import OutlierSuppression
 from discreet.omission.amplification import poisson_sampling
 from discreet.omission.outliers import AbsoluteDistance
@@ -318,7 +319,7 @@ def _() -> Finding:
 @fault("a threshold on the exact count")
 def _() -> Finding:
     def draw(value: Exact) -> Any:
-        from discreet.core.noise.laws import GaussianLaw
+        from discreet.mechanisms.gaussian import GaussianLaw
 
         number = float(np.asarray(value.value))
         return LaplaceLaw(number, 1.0).sample() if number >= 5 else GaussianLaw(0.0, 1e-9).sample()

@@ -14,7 +14,8 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Neighbours
-from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile
+from discreet.mechanisms.gaussian import GaussianProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.omission.amplification import (
     before_deterministic_suppression,
     before_outlier_suppression,

@@ -8,9 +8,9 @@ import pytest
 
 from discreet import BoundaryInflatedLaplace, BoundedLaplace, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity
 from discreet.core.errors import DiscreetError
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
-from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.inference.law_inversion import invert_law, truncated_laplace_interval
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 
 # Scales far above and far below the domain, truths at the ends, near them and in the middle.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
-from discreet.core.noise.laws import LaplaceLaw
+from discreet.mechanisms.laplace import LaplaceLaw
 
 WORKERS = 1000
 FORKS = 300

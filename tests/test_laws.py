@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.laws import ExponentialLaw, GaussianLaw, GumbelLaw, LaplaceLaw, TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.gaussian import GaussianLaw
+from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.testing import check_sampler
 
 LAWS = {
     "laplace": LaplaceLaw(1.5, 2.0),
     "gaussian": GaussianLaw(-3.0, 0.5),
-    "exponential": ExponentialLaw(1.0, 4.0),
-    "gumbel": GumbelLaw(0.25, 3.0),
     "truncated": TruncatedLaplaceLaw(0.2, 0.1, 0.0, 1.0),
     "truncated, wide": TruncatedLaplaceLaw(0.9, 50.0, 0.0, 1.0),
     "truncated, half line": TruncatedLaplaceLaw(0.3, 0.5, 0.0, math.inf),
@@ -28,8 +28,6 @@ def densities(name):
     shapes = {
         "laplace": lambda x: mpmath.exp(-abs(x - c) / b) / (2 * b),
         "gaussian": lambda x: mpmath.npdf(x, c, b),
-        "exponential": lambda x: mpmath.exp(-(x - c) / b) / b,
-        "gumbel": lambda x: mpmath.exp(-(x - c) / b - mpmath.exp(-(x - c) / b)) / b,
     }
     return shapes.get(name, lambda x: mpmath.exp(-abs(x - c) / b))
 
@@ -73,7 +71,7 @@ def test_simulated_draws_follow_the_law_and_repeat(name):
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "exponential", "gumbel"])
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_a_scale_five_per_cent_off_is_rejected(name, factor):
     law = LAWS[name]
     wrong = type(law)(float(law.location), float(law.scale) * factor)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import lambertw, ndtr, ndtri
 
-from discreet.mechanisms.profile import LaplaceProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.papers import load, run
 from discreet.papers.lee2022 import crossing_by_ratio, crossing_on_tables
 

@@ -13,9 +13,13 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.mechanisms.composed import ComposedProfile, compose_profiles
+from discreet.mechanisms.curve_profile import CurveProfile
+from discreet.mechanisms.gaussian import GaussianProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.mechanisms.loss_distribution import (
     Convolution,
     Lattice,
@@ -24,7 +28,6 @@ from discreet.mechanisms.loss_distribution import (
     laplace_loss,
     response_loss,
 )
-from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile, Profile
 from discreet.mechanisms.responses import ResponseProfile, Responses
 
 HALF = Fraction(1, 2)
@@ -204,7 +207,7 @@ def test_composed_tradeoff_encloses_that_of_the_exact_product() -> None:
     np.testing.assert_allclose(numerical, exact, atol=1e-4)
 
 
-class KnownCurve(Profile):
+class KnownCurve(CurveProfile):
     """A third party's profile that knows nothing but its curve."""
 
     def _delta(self, epsilon: float) -> float:

@@ -24,8 +24,8 @@ from discreet import (
 )
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.errors import DiscreetError
-from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.tables.histogram_tree import HistogramTree
 from discreet.testing import exact_loss
 

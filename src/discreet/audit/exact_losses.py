@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism
+from discreet.core.contract import Mechanism, Profile
 from discreet.core.display import Facts, number
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Law
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.profile import Profile
 
 __all__ = [
     "Cells",

@@ -32,8 +32,8 @@ from discreet.audit.worlds import World
 from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.ledger import Ledger
-from discreet.core.noise.laws import GaussianLaw
 from discreet.core.result import Result
+from discreet.mechanisms.gaussian import GaussianLaw
 
 __all__ = ["Pipeline", "PipelineAudit", "audit_pipeline"]
 

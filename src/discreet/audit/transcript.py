@@ -21,14 +21,15 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
 from discreet.core.noise.law import Law
-from discreet.core.noise.laws import LocationLaw, TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.choices import quantile_choice as quantile
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.group_selection import GroupSelection
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.location_noise import LocationLaw
 from discreet.omission import step
 from discreet.questions.clusters import kmedian
 

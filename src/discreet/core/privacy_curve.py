@@ -36,7 +36,7 @@ class PrivacyCurve(ABC):
         Examples
         --------
         >>> from discreet import GaussianDP
-        >>> from discreet.mechanisms.profile import LaplaceProfile
+        >>> from discreet.mechanisms.laplace import LaplaceProfile
         >>> round(GaussianDP(1.0).delta_at(1.0), 12), LaplaceProfile([1]).delta_at(0.5)
         (0.126936737507, 0.22119921692859515)
         """
@@ -51,7 +51,7 @@ class PrivacyCurve(ABC):
 
         Examples
         --------
-        >>> from discreet.mechanisms.profile import GaussianProfile
+        >>> from discreet.mechanisms.gaussian import GaussianProfile
         >>> GaussianProfile(1).epsilon_at([1e-3, 1e-6]).round(4)
         array([3.1387, 4.8866])
         """

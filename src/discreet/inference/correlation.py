@@ -18,13 +18,13 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.interval import Interval
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
-from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import last_that_holds, share_below
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.questions.covariance_matrix import pairs
 
 __all__ = ["CorrelationLaw"]

@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.contract import Profile
 from discreet.core.curves import Curve, plain
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, up
+from discreet.mechanisms.curve_profile import CurveProfile, privacy_losses
 from discreet.mechanisms.envelope import first_certified
+from discreet.mechanisms.gaussian import GaussianProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.mechanisms.laplace_curve import LaplaceCurve
 from discreet.mechanisms.loss_distribution import Convolution, PrivacyLoss
-from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile, Profile
 
 __all__ = ["ComposedProfile", "compose_profiles"]
 
@@ -88,7 +91,7 @@ def _root(square: Fraction) -> Fraction:
     return (math.isqrt(scaled.numerator // scaled.denominator) + 1) * unit
 
 
-class ComposedProfile(Profile):
+class ComposedProfile(CurveProfile):
     """Several independent releases together, by convolution of their privacy losses.
 
     ``delta_at`` and ``epsilon_at`` report the upper bound; `bounds_at` gives both bounds and `error_bound` the
@@ -107,11 +110,11 @@ class ComposedProfile(Profile):
     def _convolution(self) -> Convolution:
         losses: list[tuple[PrivacyLoss, int]] = []
         for part, times in Counter(self.parts).items():
-            losses += [(loss, times * count) for loss, count in part.losses()]
+            losses += [(loss, times * count) for loss, count in privacy_losses(part)]
         return Convolution(losses)
 
     def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        return [loss for part in self.parts for loss in part.losses()]
+        return [loss for part in self.parts for loss in privacy_losses(part)]
 
     def _delta(self, epsilon: float) -> float:
         # The decimal that ε prints as may lie half a unit below its binary value.

@@ -156,7 +156,7 @@ def _optimal(parts: _Parts, delta: float) -> float:
     if not parts.gaussian and Responses.outcomes(parts.responses) <= MOST_OUTCOMES:
         return Responses(parts.responses).epsilon_at(delta)
     from discreet.mechanisms.composed import compose_profiles
-    from discreet.mechanisms.profile import GaussianProfile
+    from discreet.mechanisms.gaussian import GaussianProfile
 
     profiles = [ResponseProfile(part.epsilon, part.delta) for part in parts.responses]
     normals = [GaussianProfile(decimal(part.mu)) for part in parts.gaussian]

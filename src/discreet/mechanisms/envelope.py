@@ -13,13 +13,13 @@ from flint import arb
 from discreet.core.curves import gaussian_delta
 from discreet.core.rounding import ball, normal_cdf, precisely
 
-__all__ = ["PrivacyCurve", "dominates", "first_certified", "gaussian_parameter", "supremum"]
+__all__ = ["BallCurve", "dominates", "first_certified", "gaussian_parameter", "supremum"]
 
 _MOST_CELLS = 5000
 _BITS = 192
 
 
-class PrivacyCurve(Protocol):
+class BallCurve(Protocol):
     """δ(ε) of a symmetric set of pairs, in ball arithmetic; convex in e^ε, and 0 from ``total`` on."""
 
     @property
@@ -30,7 +30,7 @@ class PrivacyCurve(Protocol):
         """δ at one ε ≥ 0."""
 
 
-def dominates(mu: arb, curve: PrivacyCurve) -> bool:
+def dominates(mu: arb, curve: BallCurve) -> bool:
     """Whether δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
 
     Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the

@@ -1,20 +1,188 @@
-"""The Gaussian mechanism."""
+"""The Gaussian mechanism: its law, its exact privacy curve, its calibration.
+
+Proof: ``docs/proofs/gaussian.md``.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar, Self
 
-from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.noise.laws import GaussianLaw, LocationLaw
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core.curves import Curve, gaussian_delta
+from discreet.core.errors import NoConversion
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.noise.exact import Family
+from discreet.core.noise.families import GaussianFamily
+from discreet.core.noise.law import Floats, plain
+from discreet.core.noise.location import Location
+from discreet.core.rounding import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.location_noise import AdditiveNoise
+from discreet.mechanisms.calibration import least_scale, quotient, refuse_nothing, working_bits
+from discreet.mechanisms.curve_profile import CurveProfile, exact_positive
+from discreet.mechanisms.envelope import gaussian_parameter
+from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
+from discreet.mechanisms.loss_distribution import PrivacyLoss, gaussian_loss
 
-if TYPE_CHECKING:
-    from discreet.mechanisms.profile import GaussianProfile
+__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale"]
 
-__all__ = ["Gaussian"]
+Array = NDArray[np.float64]
+
+
+class GaussianLaw(LocationLaw):
+    """Normal noise with standard deviation ``scale``.
+
+    Examples
+    --------
+    >>> law = GaussianLaw(10.0, 2.0)
+    >>> law.variance, round(law.quantile(0.975), 3)
+    (4.0, 13.92)
+    """
+
+    @property
+    def mean(self) -> Floats:
+        """The truth."""
+        return plain(np.broadcast_to(self.location, self._shape))
+
+    @property
+    def variance(self) -> Floats:
+        """σ²."""
+        return plain(np.broadcast_to(self.scale**2, self._shape))
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density."""
+        z = self._standardised(x)
+        return plain(np.exp(-z * z / 2) / (math.sqrt(2 * math.pi) * self.scale))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Distribution function."""
+        return plain(scipy.special.ndtr(self._standardised(x)))
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Inverse distribution function."""
+        return plain(self.location + self.scale * scipy.special.ndtri(probabilities(q)))
+
+    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+        return GaussianFamily(scale, scale / grid)
+
+    def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.normal(self.location, self.scale, size=shape)
+
+
+class GaussianProfile(CurveProfile):
+    """Gaussian noise: telling the worst neighbours apart is telling N(0, 1) from N(μ, 1).
+
+    Parameters
+    ----------
+    mu
+        Δ₂ / σ; fractions stay exact.
+
+    Notes
+    -----
+    **Guarantee.** Exactly μ-GDP and μ²/2-zCDP (lee2022, Theorem 1); never ε-DP.
+
+    Examples
+    --------
+    >>> print(GaussianProfile(Fraction(1, 2)).gaussian(), GaussianProfile(1).concentrated())
+    GaussianDP(μ=0.5) ZeroConcentratedDP(ρ=0.5)
+    """
+
+    def __init__(self, mu: float | Fraction) -> None:
+        self.mu = exact_positive("mu", mu)
+
+    def _delta(self, epsilon: float) -> float:
+        return min(up(thin(lambda: gaussian_delta(ball(self.mu), decimal(epsilon)))), 1.0)
+
+    def _epsilon(self, delta: float) -> float:
+        if self._delta(0.0) <= delta:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        guess = self.gaussian().epsilon_at(delta)
+        return least(lambda epsilon: self._delta(epsilon) <= delta, guess)
+
+    def gaussian(self) -> GaussianDP:
+        return GaussianDP(up(self.mu))
+
+    def pure(self) -> PureDP:
+        raise NoConversion(
+            "Gaussian noise has no PureDP guarantee: its privacy loss is unbounded. "
+            "Use Laplace noise, or state an ApproxDP guarantee with epsilon_at(delta)."
+        )
+
+    def concentrated(self) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(up(self.mu**2 / 2))
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        return [(gaussian_loss(self.mu**2), 1)]
+
+    def _reach(self) -> float:
+        mu = float(self.mu)
+        return min(mu**2 / 2 + 9 * mu, 700.0)
+
+    def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
+        return GaussianDP(up(self.mu)).tradeoff(alpha)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"profile": "gaussian", "mu": str(self.mu)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GaussianProfile) and self.mu == other.mu
+
+    def __hash__(self) -> int:
+        return hash(self.mu)
+
+    def __repr__(self) -> str:
+        return f"GaussianProfile({self.mu})"
+
+    def __str__(self) -> str:
+        return f"Gaussian noise, shifted by {float(self.mu):.6g} standard deviations"
+
+
+def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+    """The smallest standard deviation σ of Gaussian noise that meets ``guarantee``.
+
+    With the ℓ₂ sensitivity Δ: Δ/μ under `GaussianDP`, Δ/√(2ρ) under `ZeroConcentratedDP`, and the analytic
+    calibration (balle2018, Theorem 8) under `ApproxDP`, each to the last bit; never under `PureDP`.
+
+    Examples
+    --------
+    >>> gaussian_scale(ZeroConcentratedDP(0.5), Sensitivity(l2=1.0))
+    1.0
+    >>> round(gaussian_scale(ApproxDP(1.0, 1e-5), Sensitivity(l2=1.0)), 6)
+    3.730632
+    """
+    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+        raise NoConversion(
+            "Gaussian noise never meets a PureDP guarantee: its privacy loss is unbounded. "
+            "Ask for ApproxDP with δ > 0, or use Laplace noise."
+        )
+    refuse_nothing(guarantee)
+    bound = Fraction(sensitivity.require_l2())
+    if isinstance(guarantee, GaussianDP):
+        mu = decimal(guarantee.mu)
+        return least_scale(lambda s: bound <= mu * Fraction(s), quotient(bound, mu), guarantee)
+    if isinstance(guarantee, ZeroConcentratedDP):
+        rho = decimal(guarantee.rho)
+        guess = float(bound) / math.sqrt(2 * guarantee.rho)
+        return least_scale(lambda s: bound**2 <= 2 * rho * Fraction(s) ** 2, guess, guarantee)
+    assert isinstance(guarantee, ApproxDP)
+    return _gaussian_approximate(guarantee, bound)
+
+
+def _gaussian_approximate(guarantee: ApproxDP, bound: Fraction) -> float:
+    epsilon = decimal(guarantee.epsilon)
+    with precisely(working_bits(guarantee.delta)):
+        delta = ball(decimal(guarantee.delta))
+        guess = float(bound) / gaussian_parameter(guarantee.epsilon, guarantee.delta)
+        return least_scale(
+            lambda s: bool(gaussian_delta(ball(bound / Fraction(s)), epsilon) <= delta), guess, guarantee
+        )
 
 
 @dataclass(frozen=True)
@@ -37,15 +205,12 @@ class Gaussian(AdditiveNoise):
     _law: ClassVar[type[LocationLaw]] = GaussianLaw
 
     @classmethod
-    def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-        from discreet.mechanisms.calibration import gaussian_scale
-
-        return gaussian_scale(guarantee, sensitivity)
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
+        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
+        return cls(gaussian_scale(guarantee, sensitivity), grid)
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
         """The exact privacy curve."""
-        from discreet.mechanisms.profile import GaussianProfile
-
         return GaussianProfile(Fraction(sensitivity.require_l2()) / Fraction(self.scale))
 
     def guarantee(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.mechanisms.profile import Profile
+from discreet.mechanisms.curve_profile import CurveProfile
 
 __all__ = ["ImpliedProfile"]
 
 
-class ImpliedProfile(Profile):
+class ImpliedProfile(CurveProfile):
     """What a guarantee implies, as the worst mechanism that satisfies it has it.
 
     Parameters

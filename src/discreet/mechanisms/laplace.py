@@ -1,20 +1,297 @@
-"""The Laplace mechanism."""
+"""The Laplace mechanism: its law, its exact privacy curve, its calibration.
+
+A scale is a float that the sampler uses as it stands, so its binary value counts; a guarantee is the decimal it prints
+as. Proofs: ``docs/proofs/laplace.md``, ``docs/proofs/laplace_gdp.md``.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
-from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.laws import LaplaceLaw, LocationLaw
+import numpy as np
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core import requirements
+from discreet.core.curves import Curve, gaussian_delta, plain
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.noise.exact import Family
+from discreet.core.noise.families import LaplaceFamily
+from discreet.core.noise.law import Floats
+from discreet.core.noise.location import Location
+from discreet.core.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.location_noise import AdditiveNoise
+from discreet.mechanisms.calibration import exact_moves, least_scale, quotient, refuse_nothing, working_bits
+from discreet.mechanisms.curve_profile import CurveProfile, exact_positive
+from discreet.mechanisms.envelope import dominates, first_certified, gaussian_parameter, supremum
+from discreet.mechanisms.laplace_curve import LaplaceCurve, laplace_rho
+from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
+from discreet.mechanisms.loss_distribution import PrivacyLoss, laplace_loss
 
-if TYPE_CHECKING:
-    from discreet.mechanisms.profile import LaplaceProfile
+__all__ = ["Laplace", "LaplaceLaw", "LaplaceProfile", "laplace_scale"]
 
-__all__ = ["Laplace"]
+Array = NDArray[np.float64]
+Moves = tuple[Fraction, ...]
+
+
+class LaplaceLaw(LocationLaw):
+    """Laplace noise: density exp(−|x − truth|/b) / 2b.
+
+    Examples
+    --------
+    >>> law = LaplaceLaw(10.0, 2.0)
+    >>> law.mean, law.variance, law.cdf(10.0)
+    (10.0, 8.0, 0.5)
+    """
+
+    @property
+    def mean(self) -> Floats:
+        """The truth."""
+        return plain(np.broadcast_to(self.location, self._shape))
+
+    @property
+    def variance(self) -> Floats:
+        """2·b²."""
+        return plain(np.broadcast_to(2 * self.scale**2, self._shape))
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density."""
+        return plain(np.exp(-np.abs(self._standardised(x))) / (2 * self.scale))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Distribution function."""
+        z = self._standardised(x)
+        half = np.exp(-np.abs(z)) / 2
+        return plain(np.where(z < 0, half, 1 - half))
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Inverse distribution function."""
+        p = probabilities(q)
+        with np.errstate(divide="ignore"):
+            z = np.where(p < 0.5, np.log(2 * p), -np.log(2 * (1 - p)))
+        return plain(self.location + self.scale * z)
+
+    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+        return LaplaceFamily(scale, scale / grid)
+
+    def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.laplace(self.location, self.scale, size=shape)
+
+
+class LaplaceProfile(CurveProfile):
+    """Laplace noise of one scale on every coordinate; the worst neighbour moves coordinate i by t_i scales.
+
+    Parameters
+    ----------
+    shifts
+        The t_i = Δ_i / b of the coordinates that move; fractions stay exact. Where only the ℓ₁ sensitivity is
+        known, the single shift Δ₁ / b is the worst case in any dimension (lee2022, Conjecture 12, proved in
+        ``docs/proofs/laplace_gdp.md``).
+
+    Notes
+    -----
+    **Guarantee.** With T = Σ t_i the curve is exactly T-DP, Σ (t_i + e^{−t_i} − 1)-zCDP and, for one shift t,
+    μ-GDP with μ = −2Φ⁻¹(e^{−t/2}/2) (lee2022, Proposition 9); all of them tight. For more than about a dozen
+    *different* shifts the smallest are merged, which gives an upper bound.
+
+    Examples
+    --------
+    >>> table = LaplaceProfile([0.5, 0.5])  # a record moves between two cells, scale 2
+    >>> print(table.pure(), table.gaussian())
+    PureDP(ε=1) GaussianDP(μ=0.707552)
+    >>> round(LaplaceProfile([1]).gaussian().mu, 5)  # the same ℓ₁ sensitivity in one cell
+    1.03006
+    """
+
+    def __init__(self, shifts: Sequence[float | Fraction]) -> None:
+        requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
+        exact = tuple(sorted((exact_positive("shifts", shift) for shift in shifts), reverse=True))
+        if not exact:
+            raise InvalidParameter("shifts", shifts, "must not be empty", "Pass one shift per moved coordinate.")
+        self.shifts = exact
+
+    @cached_property
+    def _curve(self) -> LaplaceCurve:
+        return LaplaceCurve(self.shifts)
+
+    def _delta(self, epsilon: float) -> float:
+        exact = decimal(epsilon)
+        if exact >= self._curve.total:
+            return 0.0
+        return min(up(thin(lambda: self._curve.delta(exact))), 1.0)
+
+    def _epsilon(self, delta: float) -> float:
+        if delta == 0:
+            return up(self._curve.total)
+        if self._delta(0.0) <= delta:
+            return 0.0
+        with precisely():
+            # Exact for one shift; for several, the curve lies below that of the merged one.
+            guess = float(ball(self._curve.total) + 2 * (1 - ball(decimal(delta))).log())
+        return least(lambda epsilon: self._delta(epsilon) <= delta, max(guess, 1e-9))
+
+    def gaussian(self) -> GaussianDP:
+        """The tightest μ: closed form for one shift, a certified search for several."""
+        if len(self.shifts) == 1:
+            return GaussianDP(_single_mu(self.shifts[0]))
+        return GaussianDP(_covering_mu(self._curve))
+
+    def pure(self) -> PureDP:
+        return PureDP(up(self._curve.total))
+
+    def concentrated(self) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(up(thin(lambda: laplace_rho(self.shifts))))
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        return [(laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
+
+    def _reach(self) -> float:
+        return min(float(self._curve.total), 700.0)
+
+    def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
+        if len(self.shifts) > 1:
+            return super()._tradeoff(alpha)
+        # lee2022, proof of Proposition 9: T(Lap(0, 1), Lap(t, 1)).
+        t = float(self.shifts[0])
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            left, middle, right = 1 - np.exp(t) * alpha, np.exp(-t) / (4 * alpha), np.exp(-t) * (1 - alpha)
+        return plain(np.where(alpha >= 0.5, right, np.where(alpha >= math.exp(-t) / 2, middle, left)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"profile": "laplace", "shifts": [str(shift) for shift in self.shifts]}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaplaceProfile) and self.shifts == other.shifts
+
+    def __hash__(self) -> int:
+        return hash(self.shifts)
+
+    def __repr__(self) -> str:
+        return f"LaplaceProfile([{', '.join(str(shift) for shift in self.shifts)}])"
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{float(shift):.6g}" for shift in self.shifts[:4])
+        more = f", … ({len(self.shifts)} in all)" if len(self.shifts) > 4 else ""
+        return f"Laplace noise, shifted by {shown}{more} scales"
+
+
+def _single_mu(shift: Fraction) -> float:
+    """The smallest μ with Φ(−μ/2) ≤ e^{−t/2}/2 (lee2022, Proposition 9)."""
+    with precisely():
+        target = (-ball(shift) / 2).exp() / 2
+        guess = float((2 * target).erfcinv() * arb(8).sqrt())
+        return least(lambda mu: bool(normal_cdf(-ball(decimal(mu)) / 2) <= target), guess)
+
+
+def _covering_mu(curve: LaplaceCurve) -> float:
+    """The smallest μ whose Gaussian curve lies above ``curve`` everywhere, up to about 1e-12 of it."""
+    with precisely():
+
+        def mu_at(epsilon: float) -> float:
+            return gaussian_parameter(epsilon, float(curve.delta(Fraction(epsilon))))
+
+        guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
+        # A scale that was calibrated to 0.3 must report 0.3, not the next float: try the short decimal first.
+        short = float(f"{guess:.12g}")
+        if short > 0 and dominates(ball(decimal(short)), curve):
+            return short
+    return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve))
+
+
+def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+    """The smallest scale b of Laplace noise that meets ``guarantee``.
+
+    With the ℓ₁ sensitivity Δ alone: Δ/ε under `PureDP`, Δ/(ε − 2 log(1−δ)) under `ApproxDP`,
+    Δ/(−2 log 2Φ(−μ/2)) under `GaussianDP` (lee2022, Proposition 9 and Conjecture 12) and Δ/t under
+    `ZeroConcentratedDP`, t + e^{−t} − 1 = ρ. With ``moves`` the exact curve in several dimensions gives a
+    smaller one (lee2022 (17)), to the last bit, except under `GaussianDP`, where it is within 1e-12 of it.
+
+    Examples
+    --------
+    >>> laplace_scale(PureDP(1.0), Sensitivity(l1=2.0))
+    2.0
+    >>> round(laplace_scale(GaussianDP(1.0), Sensitivity(l1=2.0)), 6)
+    2.071403
+    >>> round(laplace_scale(GaussianDP(1.0), Sensitivity(moves=(1, 1))), 6)
+    1.358905
+    """
+    refuse_nothing(guarantee)
+    moves = exact_moves(sensitivity)
+    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+        bound, epsilon = sum(moves, Fraction(0)), decimal(guarantee.epsilon)
+        return least_scale(lambda b: bound <= epsilon * Fraction(b), quotient(bound, epsilon), guarantee)
+    if isinstance(guarantee, ApproxDP):
+        return _laplace_approximate(guarantee, moves)
+    if isinstance(guarantee, GaussianDP):
+        return _laplace_gaussian(guarantee, moves)
+    assert isinstance(guarantee, ZeroConcentratedDP)
+    return _laplace_concentrated(guarantee, moves)
+
+
+def _laplace_approximate(guarantee: ApproxDP, moves: Moves) -> float:
+    epsilon, total = decimal(guarantee.epsilon), sum(moves, Fraction(0))
+    with precisely(working_bits(guarantee.delta)):
+        delta = ball(decimal(guarantee.delta))
+        reach = ball(epsilon) - 2 * (1 - delta).log()
+        guess = float(ball(total) / reach)
+        if len(moves) == 1:
+            return least_scale(lambda b: bool(ball(total) <= reach * ball(b)), guess, guarantee)
+
+        def holds(scale: float) -> bool:
+            return bool(LaplaceCurve(_shifts(moves, scale)).delta(epsilon) <= delta)
+
+        return least_scale(holds, guess, guarantee)
+
+
+def _laplace_concentrated(guarantee: ZeroConcentratedDP, moves: Moves) -> float:
+    with precisely():
+        rho = ball(decimal(guarantee.rho))
+        # t + e^{−t} − 1 lies between t²/2 − t³/6 and min(t²/2, t): either inverse starts the search.
+        guess = float(sum(moves, Fraction(0))) / max(math.sqrt(2 * guarantee.rho / len(moves)), guarantee.rho)
+        return least_scale(lambda b: bool(laplace_rho(_shifts(moves, b)) <= rho), guess, guarantee)
+
+
+def _laplace_gaussian(guarantee: GaussianDP, moves: Moves) -> float:
+    total = sum(moves, Fraction(0))
+    with precisely():
+        mu = ball(decimal(guarantee.mu))
+        if len(moves) == 1:
+            reach = -2 * (2 * normal_cdf(-mu / 2)).log()
+            return least_scale(lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee)
+        guess = _touching_scale(mu, moves)
+    # Ask the profile itself, so that what the mechanism reports later never exceeds what was asked for.
+    return first_certified(guess, lambda b: LaplaceProfile(_shifts(moves, b)).gaussian().within(guarantee))
+
+
+def _touching_scale(mu: arb, moves: Moves) -> float:
+    """The smallest scale whose curve stays below the Gaussian one, numerically (lee2022 (17))."""
+    from scipy.optimize import brentq
+
+    largest = float(sum(moves, Fraction(0)) / Fraction(float(-2 * (2 * normal_cdf(-mu / 2)).log())))
+
+    def scale_at(epsilon: float) -> float:
+        exact = Fraction(epsilon)
+        target = gaussian_delta(mu, exact)
+
+        def excess(log_scale: float) -> float:
+            return float(LaplaceCurve(_shifts(moves, math.exp(log_scale))).delta(exact) / target - 1)
+
+        return math.exp(brentq(excess, math.log(largest) - 12, math.log(largest) + 1e-3, xtol=1e-15, rtol=1e-15))
+
+    # Every ε gives a lower bound on the scale; the touching point lies below the total at the first of them.
+    return supremum(scale_at, 0.0, float(sum(moves, Fraction(0))) / scale_at(0.0))
+
+
+def _shifts(moves: Moves, scale: float) -> Moves:
+    exact = Fraction(scale)
+    return tuple(move / exact for move in moves)
 
 
 @dataclass(frozen=True)
@@ -39,17 +316,13 @@ class Laplace(AdditiveNoise):
     _law: ClassVar[type[LocationLaw]] = LaplaceLaw
 
     @classmethod
-    def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-        from discreet.mechanisms.calibration import laplace_scale
-
-        return laplace_scale(guarantee, sensitivity)
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
+        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
+        return cls(laplace_scale(guarantee, sensitivity), grid)
 
     def profile(self, sensitivity: Sensitivity) -> LaplaceProfile:
         """The exact privacy curve."""
-        from discreet.mechanisms.profile import LaplaceProfile
-
-        moves = sensitivity.moves or (sensitivity.require_l1(),)
-        return LaplaceProfile(tuple(Fraction(move) / Fraction(self.scale) for move in moves))
+        return LaplaceProfile(_shifts(exact_moves(sensitivity), self.scale))
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None

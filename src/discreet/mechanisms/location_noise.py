@@ -1,23 +1,128 @@
-"""Location noise: mechanisms that add independent noise of one law and one scale to every coordinate."""
+"""Location noise: a truth plus independent noise of one law and one scale on every coordinate.
+
+Densities and moments describe the real-valued output. `sample` returns that output rounded to the law's grid, which
+by default is 2⁻²⁰ of the scale or finer; halving a grid cell therefore bounds the difference.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.guarantee import Guarantee
-from discreet.core.noise.location import power_of_two
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
+from discreet.core.noise.exact import Family, exact_draws
+from discreet.core.noise.law import Floats, Law, Truth, generator, plain
+from discreet.core.noise.location import Location, default_grid, power_of_two
 
-if TYPE_CHECKING:
-    from discreet.core.noise.law import Truth
-    from discreet.core.noise.laws import LocationLaw
+__all__ = ["AdditiveNoise", "LocationLaw", "probabilities", "spread"]
 
-__all__ = ["AdditiveNoise"]
+Array = NDArray[np.float64]
+
+
+class LocationLaw(Law):
+    """A law that is a location plus scaled noise of one family.
+
+    Parameters
+    ----------
+    location
+        The truth: numbers or fractions, exact as they stand.
+    scale
+        Scale of the noise, broadcast against the location.
+    grid
+        Power of two to which draws are rounded; by default 2⁻²⁰ of the scale.
+    """
+
+    def __init__(self, location: Truth, scale: ArrayLike, *, grid: ArrayLike | None = None) -> None:
+        self._location = Location(location)
+        self.scale = _positive_array("scale", scale)
+        self._shape = np.broadcast_shapes(self._location.shape, self.scale.shape)
+        if grid is None:
+            self.grid = self._default_grid()
+        else:
+            self.grid = np.vectorize(lambda value: power_of_two("grid", value), otypes=[float])(grid)
+
+    def _default_grid(self) -> Array:
+        return np.asarray(default_grid(self.scale))
+
+    @property
+    def location(self) -> Array:
+        """The truth, as floats."""
+        return self._location.floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one draw."""
+        return self._shape
+
+    @property
+    def support(self) -> tuple[Floats, Floats]:
+        """The whole line, unless a law says otherwise."""
+        return -math.inf, math.inf
+
+    @property
+    def bias(self) -> Floats:
+        """Expected output minus truth."""
+        return plain(self.mean - self.location)
+
+    def _standardised(self, x: ArrayLike) -> Array:
+        return np.asarray((np.asarray(x, dtype=float) - self.location) / self.scale)
+
+    @abstractmethod
+    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+        """The exact sampler's family for flattened parameters."""
+
+    @abstractmethod
+    def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Draws by numpy's generators, before rounding."""
+
+    def sample(
+        self,
+        size: int | tuple[int, ...] | None = None,
+        *,
+        rng: int | np.random.Generator | None = None,
+        entropy: Entropy = SYSTEM_ENTROPY,
+    ) -> Floats:
+        """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
+        front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
+        shape = (*front, *self._shape)
+        if rng is not None:
+            draws = self._simulate(shape, generator(rng))
+            return plain(np.floor(draws / self.grid + 0.5) * self.grid)
+        scale, grid = (spread(values, shape) for values in (self.scale, self.grid))
+        location = self._location.broadcast(shape)
+        draws = exact_draws(self._family(location, scale, grid, shape), location, grid, entropy)
+        return plain(draws.reshape(shape))
+
+
+def _positive_array(name: str, values: ArrayLike) -> Array:
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType(name, values, "must be a number or an array of numbers", "Pass numbers.") from None
+    if not np.all(np.isfinite(array) & (array > 0)):
+        raise InvalidParameter(name, values, "must be finite and positive everywhere", f"Pass {name} > 0.")
+    return array
+
+
+def probabilities(q: ArrayLike) -> Array:
+    """Probabilities as an array; refuses what lies outside [0, 1]."""
+    array = np.asarray(q, dtype=float)
+    if not np.all((array >= 0) & (array <= 1)):
+        raise InvalidParameter("q", q, "must lie in [0, 1]", "Pass probabilities.")
+    return array
+
+
+def spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """Scalars stay scalars, which the samplers use; arrays are spread over the draws."""
+    return values if values.ndim == 0 else np.broadcast_to(values, shape).ravel()
 
 
 @dataclass(frozen=True)
@@ -40,18 +145,6 @@ class AdditiveNoise(Mechanism):
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
         if self.grid is not None:
             object.__setattr__(self, "grid", power_of_two("grid", self.grid))
-
-    @classmethod
-    def _scale(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-        """The smallest sufficient scale, rounded up."""
-        raise TypeError(f"{cls.__name__} defines no calibration")
-
-    @classmethod
-    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
-        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
-        requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
-        return cls(cls._scale(guarantee, sensitivity), grid)
 
     def law(self, truth: Truth) -> LocationLaw:
         """The exact distribution of the output given the truth."""

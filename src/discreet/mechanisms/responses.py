@@ -17,8 +17,8 @@ from flint import arb
 
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import ball, decimal, precisely, up
+from discreet.mechanisms.curve_profile import CurveProfile
 from discreet.mechanisms.loss_distribution import PrivacyLoss, response_loss
-from discreet.mechanisms.profile import Profile
 
 __all__ = ["MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure"]
 
@@ -26,7 +26,7 @@ MOST_OUTCOMES = 20_000
 _BITS = 640
 
 
-class ResponseProfile(Profile):
+class ResponseProfile(CurveProfile):
     """The privacy curve of the worst (ε, δ)-DP mechanism.
 
     Examples

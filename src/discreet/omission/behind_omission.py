@@ -17,9 +17,9 @@ from discreet.omission import Omission, PoissonSample, omission_from_dict
 from discreet.omission.sampled_profile import SampledProfile
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
     from discreet.core.noise.law import Floats, Law, Truth
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["BehindOmission"]
 

@@ -7,15 +7,16 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from discreet.core import requirements
+from discreet.core.contract import Profile
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down, up
-from discreet.mechanisms.profile import Profile
+from discreet.mechanisms.curve_profile import CurveProfile
 from discreet.omission.amplification import before_poisson_sampling, poisson_sampling, sampling_rate
 
 __all__ = ["SampledProfile"]
 
 
-class SampledProfile(Profile):
+class SampledProfile(CurveProfile):
     """A profile, amplified by Poisson sampling: δ_S(ln(1 + p(e^ε − 1))) = p·δ(ε) for every ε.
 
     Parameters
@@ -33,7 +34,7 @@ class SampledProfile(Profile):
 
     Examples
     --------
-    >>> from discreet.mechanisms.profile import GaussianProfile
+    >>> from discreet.mechanisms.gaussian import GaussianProfile
     >>> base = GaussianProfile(1)
     >>> round(base.epsilon_at(1e-6), 4), round(SampledProfile(base, 0.01).epsilon_at(1e-6), 4)
     (4.8866, 0.3639)

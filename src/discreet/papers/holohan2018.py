@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
-from discreet.core.noise.laws import LaplaceLaw, TruncatedLaplaceLaw
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.naive_bayes import GaussianNaiveBayes

@@ -16,8 +16,7 @@ from scipy.special import log_ndtr
 from discreet.core.guarantee import GaussianDP, PureDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.profile import LaplaceProfile
+from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian

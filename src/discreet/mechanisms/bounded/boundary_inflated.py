@@ -12,12 +12,12 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
 from discreet.core.noise.location import power_of_two
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.law_inversion import clamped_laplace_interval
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.domain import Domain
-from discreet.mechanisms.profile import LaplaceProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 
 if TYPE_CHECKING:
     from discreet.core.door import Exact
@@ -77,7 +77,7 @@ class BoundaryInflatedLaplace(Mechanism):
         cls, guarantee: Guarantee, sensitivity: Sensitivity, *, bounds: Any = None, grid: float | None = None
     ) -> Self:
         """The least noise that meets ``guarantee``: the scale of the Laplace mechanism."""
-        from discreet.mechanisms.calibration import laplace_scale
+        from discreet.mechanisms.laplace import laplace_scale
 
         if bounds is None:
             raise InvalidParameter("bounds", None, "the public domain is needed", "Pass bounds=(low, high).")

@@ -15,21 +15,21 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.noise.bounded_laws import ClampedLaplaceLaw
 from discreet.core.noise.law import Truth, float_truth, generator
-from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.law_inversion import clamped_laplace_interval, truncated_laplace_interval
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.implied import ImpliedProfile
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["BoundedCovariance"]
 
@@ -336,7 +336,7 @@ def _positives(name: str, values: Any, size: int) -> tuple[float, ...]:
 
 
 def _laplace_scales(parts: Sequence[Guarantee], changes: Sequence[float]) -> Array:
-    from discreet.mechanisms.calibration import laplace_scale
+    from discreet.mechanisms.laplace import laplace_scale
 
     return np.array([laplace_scale(p, Sensitivity(l1=c)) for p, c in zip(parts, changes, strict=True)])
 

@@ -14,7 +14,6 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.noise.law import float_truth
-from discreet.core.noise.laws import TruncatedLaplaceLaw
 from discreet.core.noise.location import power_of_two
 from discreet.core.rounding import decimal, least
 from discreet.core.sensitivity import Sensitivity
@@ -23,12 +22,13 @@ from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, 
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, published_scale
 from discreet.mechanisms.bounded.domain import Domain
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
     from discreet.core.noise.law import Floats, Truth
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["BoundedLaplace"]
 

@@ -17,14 +17,14 @@ from discreet.core.rounding import ball, decimal, least, precisely, up
 from discreet.mechanisms.bounded.bounded_concentration import concentration_bound
 from discreet.mechanisms.bounded.bounded_curve import BoundedCurve, divergence, worst_position
 from discreet.mechanisms.bounded.bounded_scale import WEAK_MU
+from discreet.mechanisms.curve_profile import CurveProfile
 from discreet.mechanisms.envelope import dominates, first_certified
 from discreet.mechanisms.loss_distribution import Convolution, PrivacyLoss, knotted_loss, loss_knots
-from discreet.mechanisms.profile import Profile
 
 __all__ = ["BoundedLaplaceProfile"]
 
 
-class BoundedLaplaceProfile(Profile):
+class BoundedLaplaceProfile(CurveProfile):
     """Bounded Laplace noise; the worst neighbour moves coordinate i by t_i scales in a domain of w_i scales.
 
     Parameters

@@ -23,8 +23,8 @@ from discreet.mechanisms.tables.histogram_tree import HistogramTree
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["BoundedProportions"]
 

@@ -22,8 +22,8 @@ from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["TiedPair"]
 

@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.laws import GaussianLaw
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.mechanisms.calibration import gaussian_scale
 from discreet.mechanisms.choices.group_selection import Flags, GroupSelection, changed_groups, selecting_guarantee
 from discreet.mechanisms.choices.threshold_profile import ThresholdProfile
+from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.profile import Profile
+    from discreet.core.contract import Profile
 
 __all__ = ["GaussianThreshold"]
 

@@ -21,14 +21,14 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
-from discreet.core.noise.inclusion_law import InclusionLaw
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.rounding import ball, decimal, precisely, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.inclusion_law import InclusionLaw
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.profile import Profile
+    from discreet.core.contract import Profile
 
 __all__ = ["GroupSelection", "OptimalSelection", "changed_groups", "selecting_guarantee"]
 

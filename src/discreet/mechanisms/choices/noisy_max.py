@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from discreet.core import requirements
+from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
@@ -22,8 +23,9 @@ from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.selection import Selection, exact_scores, largest_move, moves_one_way, whole_gaps
+from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.implied import ImpliedProfile
-from discreet.mechanisms.profile import GaussianProfile, LaplaceProfile, Profile
+from discreet.mechanisms.laplace import LaplaceProfile
 
 __all__ = ["ReportNoisyMax"]
 

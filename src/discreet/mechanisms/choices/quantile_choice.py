@@ -18,16 +18,16 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose
-from discreet.core.noise.choice_law import ChoiceLaw
 from discreet.core.noise.law import Floats, Truth, generator
 from discreet.core.rounding import decimal, greatest
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.choice_law import ChoiceLaw
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.selection_profile import RangeProfile
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
-    from discreet.mechanisms.profile import Profile
     from discreet.questions.quantiles import Quantiles
 
 __all__ = ["QuantileChoice"]

@@ -15,10 +15,10 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.choice_law import ChoiceLaw
 from discreet.core.noise.law import Floats, Truth, float_truth
 from discreet.core.rounding import decimal, greatest
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.choice_law import ChoiceLaw
 
 if TYPE_CHECKING:
     from discreet.core.door import Exact

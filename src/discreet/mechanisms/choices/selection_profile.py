@@ -9,12 +9,12 @@ from flint import arb
 
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import ball, decimal, precisely, up
-from discreet.mechanisms.profile import Profile
+from discreet.mechanisms.curve_profile import CurveProfile
 
 __all__ = ["RangeProfile"]
 
 
-class RangeProfile(Profile):
+class RangeProfile(CurveProfile):
     """η-bounded range: between neighbours all log-probabilities change by amounts within an interval of length η.
 
     Parameters

@@ -12,12 +12,12 @@ from discreet.core.curves import gaussian_delta
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import ball, decimal, down, least, normal_cdf, precisely, up
-from discreet.mechanisms.profile import Profile
+from discreet.mechanisms.curve_profile import CurveProfile
 
 __all__ = ["ThresholdProfile"]
 
 
-class ThresholdProfile(Profile):
+class ThresholdProfile(CurveProfile):
     """The bound of ``docs/proofs/group_selection.md``, which takes the worst over the number of new groups.
 
     Parameters

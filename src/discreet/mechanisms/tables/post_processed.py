@@ -21,9 +21,9 @@ from discreet.mechanisms.tables.clipping import Clip, clip_choice, clipped, onto
 from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
+    from discreet.core.contract import Profile
     from discreet.core.door import Exact
     from discreet.mechanisms.location_noise import AdditiveNoise
-    from discreet.mechanisms.profile import Profile
 
 __all__ = ["PostProcessed", "exact_total"]
 

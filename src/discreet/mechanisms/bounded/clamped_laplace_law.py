@@ -1,7 +1,4 @@
-"""Bounded laws: Laplace noise clamped to an interval (liu2019's boundary-inflated truncated Laplace).
-
-The law that is conditioned on an interval instead is `discreet.core.noise.laws.TruncatedLaplaceLaw`.
-"""
+"""Clamped Laplace law: Laplace noise, then the nearest point of an interval (liu2019's boundary-inflated law)."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.law import Floats, Law, Truth, plain
-from discreet.core.noise.laws import LaplaceLaw, first_moment
+from discreet.mechanisms.bounded.truncated_laplace_law import first_moment
+from discreet.mechanisms.laplace import LaplaceLaw
 
 __all__ = ["ClampedLaplaceLaw"]
 
