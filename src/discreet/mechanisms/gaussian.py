@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.core import requirements
 from discreet.core.curves import Curve, gaussian_delta
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -163,6 +164,7 @@ def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
             "Ask for ApproxDP with δ > 0, or use Laplace noise."
         )
     refuse_nothing(guarantee)
+    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l2=1.0)")
     bound = Fraction(sensitivity.require_l2())
     if isinstance(guarantee, GaussianDP):
         mu = decimal(guarantee.mu)
