@@ -69,9 +69,9 @@ def bounded_by(change: Callable[[Contribution], Contribution]) -> type[Session]:
     """A session that bounds units otherwise than it says."""
 
     class Faulty(Session):
-        def _bounded(self, **selection: Any) -> Any:
+        def _selected_rows(self, **selection: Any) -> Any:
             limits = selection["contribution"] or self.schema.unit.contribution
-            return super()._bounded(**{**selection, "contribution": change(limits)})
+            return super()._selected_rows(**{**selection, "contribution": change(limits)})
 
     return Faulty
 

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
-from discreet.core.rows import Bounded
+from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Neighbours
@@ -96,24 +96,26 @@ ENGINES = [
 
 
 def encoded(table, by, columns, schema):
-    """Independent encoding: (user, cell, steps…) of the rows that take part."""
+    """Independent encoding: (user, cell, codes and steps of all columns…) of the rows that take part."""
     for row in table.to_dict("records"):
-        if pd.isna(row["user"]):
+        values = {}
+        for name, declared in schema.columns.items():
+            missing = pd.isna(row[name])
+            if isinstance(declared, Bounds):
+                values[name] = declared.null_index() if missing else declared.index(row[name])
+            else:
+                values[name] = declared.labels.index(row[name]) if row[name] in declared.labels else None
+        if pd.isna(row["user"]) or None in [values[name] for name in (*by, *columns)]:
             continue
         cell = 0
         for name in by:
-            labels = schema.categories(name).labels
-            if row[name] not in labels:
-                cell = None
-                break
-            cell = cell * len(labels) + labels.index(row[name])
-        steps = []
-        for name in columns:
-            bounds = schema.bounds(name)
-            missing = pd.isna(row[name])
-            steps.append(bounds.null_index() if missing else bounds.index(row[name]))
-        if cell is not None and None not in steps:
-            yield (int(row["user"]), cell, *steps)
+            cell = cell * schema.categories(name).cells + values[name]
+        yield (int(row["user"]), cell, *values.values())
+
+
+def added(data, schema, products=(), *, salt="", **selected):
+    """Totals of a fresh snapshot."""
+    return totals(take(open_source(data), schema, salt=salt), Selected(**selected), products)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -145,21 +147,21 @@ def test_a_faulty_engine_is_found():
 def test_histograms_and_unit_sums_agree_with_plain_python(kind, tmp_path):
     table, limits = make_rows(), Contribution(groups=1, rows=2)
     data, schema = to_engine(kind, table, tmp_path), make_schema(limits)
-    found = Bounded(dataset=data, schema=schema, by=("arm",), columns=(ODD,), salt="s2").histograms()
+    snapshot = take(data, schema, salt="s2")
+    found = histograms(snapshot, Selected(by=("arm",), columns=(ODD,)))
     rows = list(encoded(table, ("arm",), (ODD,), schema))
     expected = [Counter(), Counter()]
-    for _, cell, spend in documented_choice(rows, limits, "s2"):
+    for _, cell, _, _, spend, _ in documented_choice(rows, limits, "s2"):
         expected[cell][spend] += 1
     assert [dict(zip(*map(list, one), strict=True)) for one in found] == [dict(one) for one in expected]
 
     per_unit = Bounds(0, 20, grid=0.25)
-    bounded = Bounded(dataset=data, schema=schema, columns=(ODD,), unit_sum=per_unit, squares=True, salt="s2")
-    totals = bounded.totals([(ODD,), (ODD, ODD)])
+    found = totals(snapshot, Selected(columns=(ODD,), unit_sum=per_unit), [(ODD,), (ODD, ODD)])
     sums = Counter()
-    for user, _, spend in encoded(table, (), (ODD,), schema):
+    for user, _, _, _, spend, _ in encoded(table, (), (ODD,), schema):
         sums[user] += spend
     clipped = np.clip(list(sums.values()), 0, 80)
-    assert (totals.counts[0], totals.sums[ODD,][0], totals.sums[ODD, ODD][0]) == (
+    assert (found.counts[0], found.sums[ODD,][0], found.sums[ODD, ODD][0]) == (
         len(clipped),
         clipped.sum(),
         (clipped**2).sum(),
@@ -170,26 +172,25 @@ def test_each_unit_keeps_exactly_what_it_may():
     table = make_rows()
     for groups in (1, 2, 5):
         schema = make_schema(Contribution(groups=groups, rows=1))
-        bounded = Bounded(dataset=open_source(table), schema=schema, by=("arm", "region"), salt="s")
         held = defaultdict(set)
-        for user, cell in encoded(table, ("arm", "region"), (), schema):
+        for user, cell, *_ in encoded(table, ("arm", "region"), (), schema):
             held[user].add(cell)
-        assert bounded.totals().counts.sum() == sum(min(groups, len(cells)) for cells in held.values())
+        kept = added(table, schema, by=("arm", "region"), salt="s").counts.sum()
+        assert kept == sum(min(groups, len(cells)) for cells in held.values())
 
 
 def test_a_removed_unit_changes_only_its_own_contribution():
     table, by, columns = make_rows(), ("arm", "region"), (ODD,)
     schema = make_schema(Contribution(groups=2, rows=2))
 
-    def totals(rows):
-        bounded = Bounded(dataset=open_source(rows), schema=schema, by=by, columns=columns, salt="s")
-        found = bounded.totals([(ODD,)])
+    def both(rows):
+        found = added(rows, schema, [(ODD,)], by=by, columns=columns, salt="s")
         return np.array([found.counts, found.sums[ODD,]])
 
-    whole = totals(table)
+    whole = both(table)
     for user in (3, 17, 42):
         own = (table["user"] == user).fillna(False)
-        np.testing.assert_array_equal(whole - totals(table[~own]), totals(table[own]))
+        np.testing.assert_array_equal(whole - both(table[~own]), both(table[own]))
 
 
 def test_the_choice_is_uniform_over_salts():
@@ -217,16 +218,16 @@ def test_cells_of_large_tables_are_chosen_as_documented():
     table = pd.DataFrame({"user": rng.integers(0, 40, 600), "label": rng.choice(labels, 600)})
     schema = Schema(columns={"label": Categories(labels)}, unit=PrivacyUnit("user"))
     limits = Contribution(groups=4, rows=1)
-    bounded = Bounded(dataset=open_source(table), schema=schema, by=("label",), contribution=limits, salt="s")
+    found = added(table, schema, by=("label",), contribution=limits, salt="s")
     rows = [(int(user), labels.index(label)) for user, label in table.itertuples(index=False)]
     expected = Counter(cell for _, cell in documented_choice(rows, limits, "s"))
-    assert bounded.totals().counts.tolist() == [expected[cell] for cell in range(50)]
+    assert found.counts.tolist() == [expected[cell] for cell in range(50)]
 
 
 def test_row_units_need_no_choice():
     table = make_rows()
     schema = make_schema(unit=None)
-    found = Bounded(dataset=open_source(table), schema=schema, by=("arm",), columns=("visits",)).totals([("visits",)])
+    found = added(table, schema, [("visits",)], by=("arm",), columns=("visits",))
     known = table[table["arm"].notna()]
     steps = known["visits"].fillna(3).clip(0, 7).astype(int)
     assert found.counts.tolist() == [int((known["arm"] == arm).sum()) for arm in ARMS]
@@ -274,7 +275,7 @@ def test_refused_data_is_named_but_never_shown(table, schema, says):
     declared = Schema(columns=schema)
     by, columns = (("x",), ()) if isinstance(schema["x"], Categories) else ((), ("x",))
     with pytest.raises(SourceError, match=says) as refusal:
-        Bounded(dataset=open_source(pa.table(table)), schema=declared, by=by, columns=columns).totals()
+        added(pa.table(table), declared, by=by, columns=columns)
     assert "one" not in str(refusal.value).split("'x'")[0]
 
 
@@ -286,16 +287,15 @@ def test_awkward_types_are_read_the_same_way():
         pa.array(["0", " 1e0 ", "inf", "nan?"]),
         pa.array([0, 1, 7, None], type=pa.decimal128(10, 2)),
     ):
-        data = open_source(pa.table({"x": column}))
-        found = Bounded(dataset=data, schema=bounds, columns=("x",)).totals([("x",)])
+        found = added(pa.table({"x": column}), bounds, [("x",)], columns=("x",))
         assert (found.counts[0], found.sums["x",][0]) == (3, 12)
     labels = Schema(columns={"x": Categories([1, 2])})
     for column in (pa.array([1, 2, 3]), pa.array([1.0, 2.0, None]), pa.array(["1", "2", "2.0"])):
-        found = Bounded(dataset=open_source(pa.table({"x": column})), schema=labels, by=("x",)).totals()
+        found = added(pa.table({"x": column}), labels, by=("x",))
         assert found.counts.tolist() == [1, 1]
     truth = Schema(columns={"x": Categories([True, False])})
     for column in (pa.array([True, False, None]), pa.array(["True", "false", "yes"])):
-        found = Bounded(dataset=open_source(pa.table({"x": column})), schema=truth, by=("x",)).totals()
+        found = added(pa.table({"x": column}), truth, by=("x",))
         assert found.counts.tolist() == [1, 1]
 
 
@@ -305,9 +305,8 @@ def test_tiny_tables(rows):
     schema = Schema(
         columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=Contribution(groups=1, rows=1))
     )
-    bounded = Bounded(dataset=open_source(table), schema=schema, columns=("x",))
-    assert (bounded.totals([("x",)]).counts[0], bounded.units()) == (rows, rows)
-    [(values, counts)] = bounded.histograms()
+    assert added(table, schema, [("x",)], columns=("x",)).counts[0] == rows
+    [(values, counts)] = histograms(take(open_source(table), schema), Selected(columns=("x",)))
     assert values.tolist() == [3][:rows]
     assert counts.tolist() == [1][:rows]
 
@@ -316,10 +315,10 @@ def test_sums_beyond_64_bits_are_exact():
     bounds = Bounds(0, 2**40, grid=1)
     table = pa.table({"x": [2.0**41] * 5, "user": [1, 1, 2, 3, 4]})
     plain = Schema(columns={"x": bounds})
-    found = Bounded(dataset=open_source(table), schema=plain, columns=("x",), squares=True).totals([("x", "x")])
+    found = added(table, plain, [("x", "x")], columns=("x",))
     assert found.sums["x", "x"][0] == 5 * 2**80
     by_user = Schema(columns={"x": bounds}, unit=PrivacyUnit("user", contribution=Contribution(rows=1)))
-    found = Bounded(dataset=open_source(table), schema=by_user, columns=("x",), squares=True).totals([("x", "x")])
+    found = added(table, by_user, [("x", "x")], columns=("x",))
     assert found.sums["x", "x"][0] == 4 * 2**80
 
 
@@ -334,10 +333,10 @@ def test_sums_beyond_64_bits_are_exact():
         lambda: open_source("rows.csv", table="t"),
         lambda: open_source("nosuchengine://x", table="t"),
         lambda: open_source(pa.table({"x": [1]}), engine=3),
-        lambda: Bounded(
-            dataset=open_source(pa.table({"u": pa.array([None], pa.timestamp("s")), "x": [1]})),
-            schema=Schema(columns={}, unit=PrivacyUnit("u", contribution=Contribution(rows=1))),
-        ).totals(),
+        lambda: added(
+            pa.table({"u": pa.array([None], pa.timestamp("s")), "x": [1]}),
+            Schema(columns={}, unit=PrivacyUnit("u", contribution=Contribution(rows=1))),
+        ),
     ],
 )
 def test_unreadable_sources_are_refused(build):
@@ -351,7 +350,7 @@ def test_malformed_csv_is_refused_without_quoting_it(content, tmp_path):
     path.write_bytes(content.encode("latin-1"))
     schema = Schema(columns={"a": Bounds(0, 9, grid=1)})
     with pytest.raises(SourceError) as refusal:
-        Bounded(dataset=open_source(path), schema=schema, columns=("a",)).totals([("a",)])
+        added(path, schema, [("a",)], columns=("a",))
     assert "4,5,6" not in str(refusal.value)
 
 
@@ -360,7 +359,7 @@ def test_grid_steps_equal_exact_rounding_on_dyadic_grids():
     values = rng.uniform(-4, 4, 500)
     bounds = Bounds(-3, 3, grid=0.125)
     data = open_source(pa.table({"x": values}))
-    [(steps, counts)] = Bounded(dataset=data, schema=Schema(columns={"x": bounds}), columns=("x",)).histograms()
+    [(steps, counts)] = histograms(take(data, Schema(columns={"x": bounds})), Selected(columns=("x",)))
     exact = [(Fraction(min(max(x, -3.0), 3.0)) / Fraction(1, 8) + Fraction(1, 2)).__floor__() for x in values]
     assert dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(Counter(exact))
 
@@ -387,7 +386,7 @@ def test_every_kind_of_connection_opens_the_same_rows(tmp_path):
         open_source(tmp_path / "rows.tsv"),
     ]
     for data in sources:
-        found = Bounded(dataset=open_source(data), schema=schema, columns=("x",)).totals([("x",)])
+        found = added(data, schema, [("x",)], columns=("x",))
         assert (found.counts[0], found.sums["x",][0]) == (3, 6)
         assert "private" in repr(found)
     with pytest.raises(SourceError, match="no such table"):

@@ -26,8 +26,8 @@ from discreet import (
 )
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
+from discreet.core.rows import take, unit_counts
 from discreet.core.rows.read import open_source
-from discreet.core.rows.unlisted import unit_counts
 from discreet.questions.released_groups import ReleasedGroups
 
 WHOLE = 2**256
@@ -206,7 +206,7 @@ def visits(units=300, rows=2000, seed=1):
 
 def counts(rows, groups, salt="ab" * 32, unit="person"):
     schema = Schema(columns={"place": Unlisted()}, unit=PrivacyUnit(unit))
-    labels, sizes = unit_counts(open_source(rows), schema, "place", groups=groups, salt=salt)
+    labels, sizes = unit_counts(take(open_source(rows), schema, salt=salt), "place", groups=groups)
     return dict(zip(labels, sizes.tolist(), strict=True))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
-from discreet.core.rows import Bounded
+from discreet.core.rows import Selected, take
 from discreet.core.rows.read import open_source
 from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
 
@@ -31,11 +31,9 @@ def schema(**more):
     return Schema(columns=columns, unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)), **more)
 
 
-def bounded(table, high=8, engine=None):
-    return Bounded(
-        dataset=open_source(table, engine=engine), schema=schema(), by=("arm",), columns=("click",),
-        unit_sum=Bounds(0, high, grid=1), salt=SALT,
-    )  # fmt: skip
+def arms_of(table, partitions, outcome=Bounds(0, 8, grid=1), engine=None):
+    snapshot = take(open_source(table, engine=engine), schema(), salt=SALT)
+    return arms_on_engine(snapshot, Selected(by=("arm",), columns=("click",), unit_sum=outcome), partitions)
 
 
 def by_hand(table, partitions, high=8):
@@ -66,7 +64,7 @@ SPARK = pytest.param(
 @pytest.mark.parametrize(("partitions", "engine"), [(None, None), (16, None), SPARK])
 def test_totals_are_those_of_plain_python(partitions, engine):
     table = impressions()
-    arms = arms_on_engine(bounded(table, engine=engine), partitions)
+    arms = arms_of(table, partitions, engine=engine)
     counts, sums, squares = by_hand(table, partitions or 1)
     assert (arms.counts == counts).all()
     assert (arms.sums.astype(int) == sums).all()
@@ -76,11 +74,7 @@ def test_totals_are_those_of_plain_python(partitions, engine):
 
 def test_wide_bounds_use_exact_decimals():
     table = impressions()
-    wide = Bounded(
-        dataset=open_source(table), schema=schema(), by=("arm",), columns=("click",),
-        unit_sum=Bounds(-(2**20), 2**20, grid=1), salt=SALT,
-    )  # fmt: skip
-    arms = arms_on_engine(wide, None)
+    arms = arms_of(table, None, Bounds(-(2**20), 2**20, grid=1))
     _, sums, _ = by_hand(table, 1, high=2**20)
     assert [arms.total(i) - 2**20 * arms.size(i) for i in (0, 1)] == sums[:, 0].tolist()
 
@@ -88,7 +82,7 @@ def test_wide_bounds_use_exact_decimals():
 def test_removing_a_unit_changes_one_partition_by_that_unit():
     table = impressions()
     without = table.filter(pa.compute.not_equal(table["device"], 7))
-    one, other = (arms_on_engine(bounded(rows), 16) for rows in (table, without))
+    one, other = (arms_of(rows, 16) for rows in (table, without))
     changed = np.argwhere((one.counts != other.counts) | (one.sums != other.sums))
     assert changed.tolist() == [[1, changed[0][1]]]  # device 7 is in treatment
     assert (one.counts - other.counts).sum() == 1
@@ -97,7 +91,7 @@ def test_removing_a_unit_changes_one_partition_by_that_unit():
 
 def test_a_unit_in_both_arms_counts_once():
     table = pa.table({"device": [1, 1, 2, 2], "arm": ["control", "treatment"] * 2, "click": [1, 2, 3, 1]})
-    arms = arms_on_engine(bounded(table), None)
+    arms = arms_of(table, None)
     assert arms.counts.sum() == 2
 
 
@@ -169,7 +163,7 @@ def test_natural_partitions_from_a_column():
 def test_refusals():
     table = impressions()
     with pytest.raises(InvalidParameter, match="partitions"):
-        arms_on_engine(bounded(table), MOST_PARTITIONS + 1)
+        arms_of(table, MOST_PARTITIONS + 1)
     session = Session(
         pa.table({"arm": ["a", "b", "c"], "y": [1, 2, 3]}),
         Schema(columns={"y": Bounds(0, 3, grid=1), "arm": Categories(["a", "b", "c"])}),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core import requirements
 from discreet.core.door import Exact, Release, claimed, release
-from discreet.core.errors import InvalidParameter, SourceError
+from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
-from discreet.core.rows import Bounded
+from discreet.core.rows import Selected, Snapshot, histograms, matrix, take, totals, unit_counts
 from discreet.core.rows.read import Dataset, open_source
-from discreet.core.schema import Contribution, Schema
-from discreet.core.sensitivity import Neighbours
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.plans.planner import PlannedRelease, Planner
 from discreet.plans.planning import affordable, plan
 from discreet.questions import Question
@@ -41,8 +40,9 @@ class Session(Asking):
     Parameters
     ----------
     source
-        Anything `open_source` reads: a frame, a path, a connection. It is opened by the first
-        question, so planning reads no data.
+        Anything `open_source` reads: a frame, a path, a connection. The first question reads it, once, and the
+        session answers every question from what it read then: planning reads no data, and what changes in the source
+        later has no part in the answers of this session.
     schema
         The public facts.
     ledger
@@ -78,6 +78,9 @@ class Session(Asking):
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._source = source
+        self._lock = RLock()
+        self._opened: Dataset | None = None
+        self._taken: Snapshot | None = None
         self._options = {"table": table, "engine": engine, "memory": memory}
         if isinstance(ledger, Ledger):
             if budget is not None and budget != ledger.budget:
@@ -91,31 +94,34 @@ class Session(Asking):
         """The same questions, answered with what they would give and cost."""
         return Planner(self.schema, self.ledger)
 
-    @cached_property
+    @property
     def dataset(self) -> Dataset:
         """The data; opened by the first question."""
-        return open_source(self._source, **self._options)
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_source(self._source, **self._options)
+            return self._opened
 
-    @cached_property
-    def _checked_size(self) -> bool:
-        """Under replace-one neighbours the number of units is public; the data must have it."""
-        if self.schema.neighbours is Neighbours.REPLACE_ONE:
-            found = self._bounded(by=(), columns=(), contribution=None, unit_sum=None, squares=False).units()
-            if found != self.schema.size:
-                raise SourceError(f"size = {self.schema.size}: the data has {found} units. Correct the schema's size.")
-        return True
+    def _snapshot(self) -> Snapshot:
+        """The rows that the next question is asked of: read once, by the first one."""
+        with self._lock:
+            if self._taken is None:
+                self._taken = take(self.dataset, self.schema, salt=self.ledger.salt.hex())
+            return self._taken
 
-    def _bounded(self, **selection: Any) -> Bounded:
-        limits = selection.pop("contribution")
+    def _selected_rows(
+        self,
+        *,
+        by: tuple[str, ...] = (),
+        columns: tuple[str, ...] = (),
+        contribution: Contribution | None = None,
+        unit_sum: Bounds | None = None,
+    ) -> Selected:
+        """What a question reads; one row per unit where neither the question nor the schema says how many."""
+        limits = contribution
         if limits is None and self.schema.unit.column is not None:
             limits = self.schema.unit.contribution or Contribution(rows=1)
-        return Bounded(
-            dataset=self._rows(), schema=self.schema, contribution=limits, salt=self.ledger.salt.hex(), **selection
-        )
-
-    def _rows(self) -> Dataset:
-        """The rows that the next question is asked of."""
-        return self.dataset
+        return Selected(by=by, columns=columns, contribution=limits, unit_sum=unit_sum)
 
     def omitting(self, step: Omission) -> Session:
         """The same session, with rows left out by ``step`` before each question; a fresh, secret choice every time.
@@ -140,21 +146,16 @@ class Session(Asking):
 
     def exact(self, question: Question) -> Exact:
         """The true, still private value of a question, with its sensitivity."""
-        assert self._checked_size
-        squares = any(len(product) == 2 for product in question.products)
-        bounded = self._bounded(
-            by=question.by,
-            columns=question.columns,
-            contribution=question.contribution,
-            unit_sum=question.unit_sum,
-            squares=squares,
+        selected = self._selected_rows(
+            by=question.by, columns=question.columns, contribution=question.contribution, unit_sum=question.unit_sum
         )
         if question.from_histograms is not None:
-            value = question.from_histograms(bounded.histograms())
+            value = question.from_histograms(histograms(self._snapshot(), selected))
+        elif question.value is not None:
+            found = totals(self._snapshot(), selected, question.products)
+            value = question.value(found.counts, found.sums)
         else:
-            assert question.value is not None
-            totals = bounded.totals(question.products)
-            value = question.value(totals.counts, totals.sums)
+            raise InvalidParameter("question", question.statistic, "says no value", "Give value or from_histograms.")
         return Exact(
             value,
             question.sensitivity,
@@ -188,11 +189,10 @@ class Session(Asking):
                 return MeanComparison.from_dict(earlier.answer)
         else:
             affordable(self.ledger, comparison.guarantee)
-        assert self._checked_size
-        return compare_column(self._bounded(**comparison.selection()), comparison, self.ledger, request=request)
+        selected = self._selected_rows(**comparison.selection())
+        return compare_column(self._snapshot(), selected, comparison, self.ledger, request=request)
 
     def _selected(self, question: GroupQuestion, request: str | None) -> ReleasedGroups:
-        from discreet.core.rows.unlisted import unit_counts
         from discreet.questions.released_groups import ReleasedGroups
 
         def reserve() -> Reservation:
@@ -205,10 +205,7 @@ class Session(Asking):
         else:
             claimed(question.mechanism, question.sensitivity, self.ledger, question.claim)
             affordable(self.ledger, question.claim)
-        assert self._checked_size
-        labels, counts = unit_counts(
-            self._rows(), self.schema, question.column, groups=question.groups, salt=self.ledger.salt.hex()
-        )
+        labels, counts = unit_counts(self._snapshot(), question.column, groups=question.groups)
         reservation = reserve()
         if reservation.answered:
             return ReleasedGroups.from_dict(reservation.answer)
@@ -252,8 +249,7 @@ class Session(Asking):
             return stored
         if request is None or self.ledger.requested(request) is None:
             affordable(self.ledger, model.plan().guarantee)
-        bounded = self._bounded(by=(), columns=columns, contribution=None, unit_sum=None, squares=False)
-        return model.fit(bounded.matrix(), ledger=self.ledger, request=request)
+        return model.fit(matrix(self._snapshot(), columns), ledger=self.ledger, request=request)
 
     def __repr__(self) -> str:
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"

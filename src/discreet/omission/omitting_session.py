@@ -8,6 +8,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.rows import Snapshot, take
 from discreet.core.rows.read import Dataset, open_source
 from discreet.omission import Omission
 from discreet.omission.behind_omission import BehindOmission
@@ -116,9 +117,10 @@ class OmittingSession(_Refusing, Session):
         """The data, before anything is left out."""
         return self._session.dataset
 
-    def _rows(self) -> Dataset:
+    def _snapshot(self) -> Snapshot:
         whole = self.dataset
-        return open_source(self.step.apply(whole.fetch(whole.table)))
+        left = open_source(self.step.apply(whole.fetch(whole.table)))
+        return take(left, self.schema, salt=self.ledger.salt.hex())
 
     def __repr__(self) -> str:
         return f"{self._session!r}.omitting({self.step!r})"

@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.core.display import Facts
 from discreet.core.result import Result
-from discreet.core.rows import Bounded
+from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
 
@@ -124,20 +124,22 @@ def _schema(limits: Contribution) -> Schema:
 
 
 def _encoded(table: pa.Table, by: Sequence[str], columns: Sequence[str]) -> Iterable[Row]:
-    """Unit, cell and grid steps of the rows that take part."""
+    """Unit, cell and the codes and grid steps of all columns, for the rows that take part."""
     schema = _schema(_LIMITS[0])
     for row in table.to_pylist():
-        cell: int | None = 0
+        values = {name: _code(schema.columns[name], row[name]) for name in schema.columns}
+        cell = 0
         for name in by:
-            labels = schema.categories(name).labels
-            known = row[name] in labels and cell is not None
-            cell = cell * len(labels) + list(labels).index(row[name]) if known and cell is not None else None
-        steps = []
-        for name in columns:
-            bounds, value = schema.bounds(name), row[name]
-            steps.append(bounds.null_index() if value is None or value != value else bounds.index(value))
-        if row["user"] is not None and cell is not None and None not in steps:
-            yield (row["user"], cell, *(step for step in steps if step is not None))
+            cell = cell * schema.categories(name).cells + (values[name] or 0)
+        if row["user"] is not None and None not in [values[name] for name in (*by, *columns)]:
+            yield (row["user"], cell, *values.values())
+
+
+def _code(declared: Column, value: Any) -> int | None:
+    if isinstance(declared, Bounds):
+        return declared.null_index() if value is None or value != value else declared.index(value)
+    labels = list(declared.labels) if isinstance(declared, Categories) else []
+    return labels.index(value) if value in labels else None
 
 
 def _digest(*parts: Any) -> str:
@@ -145,44 +147,39 @@ def _digest(*parts: Any) -> str:
 
 
 def documented_choice(rows: Iterable[Row], limits: Contribution, salt: str) -> list[Row]:
-    """The rows (unit, cell, steps …) that units keep, in plain Python: the reference for every engine."""
-    by_unit: dict[int, list[Row]] = defaultdict(list)
+    """The rows (unit, cell, codes and steps …) that units keep, in plain Python: the reference for every engine."""
+    by_unit: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         by_unit[row[0]].append(row[1:])
     kept: list[Row] = []
     for unit, own in by_unit.items():
         if limits.groups is not None:
             cells = {row[0] for row in own}
-            order = sorted(cells, key=lambda c, u=unit: (_digest(salt, c // 8, u)[8 * (c % 8) :][:8], c))  # type: ignore[misc]
+            order = sorted(cells, key=lambda c, u=unit: (_digest(salt, "g", c // 8, u)[8 * (c % 8) :][:8], c))  # type: ignore[misc]
             own = [row for row in own if row[0] in order[: limits.groups]]
-        copies: Counter[Row] = Counter()
-        keyed = []
-        for row in own:
-            keyed.append((_digest(salt, *row, copies[row], unit)[:12], row))
-            copies[row] += 1
-        held: Counter[int | None] = Counter()
-        for _, row in sorted(keyed):
-            scope = None if limits.rows is None else row[0]
-            if held[scope] < limits.most_rows_in_a_group():
-                held[scope] += 1
-                kept.append((unit, *row))
+        scopes: dict[Any, list[Row]] = defaultdict(list)
+        for row in sorted(own, key=lambda row: [(value is None, value or 0) for value in row]):
+            scopes[None if limits.rows is None else row[0]].append(row)
+        for ordered in scopes.values():
+            keys = [(_digest(salt, "r", row[0], place, unit)[:12], place) for place, row in enumerate(ordered)]
+            kept += [(unit, *ordered[place]) for _, place in sorted(keys)[: limits.most_rows_in_a_group()]]
     return kept
 
 
 def _check_cells(data: Dataset, table: pa.Table, limits: Contribution) -> None:
     by, columns = ("arm", "region"), (_SPEND, "visits")
-    bounded = Bounded(dataset=data, schema=_schema(limits), by=by, columns=columns, squares=True, salt="s1")
+    snapshot = take(data, _schema(limits), salt="s1")
     products = [(_SPEND,), ("visits",), (_SPEND, "visits"), (_SPEND, _SPEND)]
-    totals = bounded.totals(products)
-    found = np.array([totals.counts, *(totals.sums[product] for product in products)])
+    added = totals(snapshot, Selected(by=by, columns=columns), products)
+    found = np.array([added.counts, *(added.sums[product] for product in products)])
     rows = list(_encoded(table, by, columns))
     expected = np.zeros((5, len(_ARMS) * len(_REGIONS)), dtype=int)
-    for _, cell, spend, visits in documented_choice(rows, limits, "s1"):
+    for _, cell, _, _, spend, visits in documented_choice(rows, limits, "s1"):
         expected[:, cell] += [1, spend, visits, spend * visits, spend * spend]
     assert (found == expected).all(), f"{data.engine}: cells differ from the documented choice under {limits}"
     if limits.groups is not None:
         once = Contribution(groups=limits.groups, rows=1)
-        kept = Bounded(dataset=data, schema=_schema(once), by=by, salt="s1").totals().counts.sum()
+        kept = totals(snapshot, Selected(by=by, contribution=once)).counts.sum()
         cells: dict[int, set[int]] = defaultdict(set)
         for user, cell, *_ in _encoded(table, by, ()):
             cells[user].add(cell)
@@ -191,18 +188,18 @@ def _check_cells(data: Dataset, table: pa.Table, limits: Contribution) -> None:
 
 
 def _check_histogram(data: Dataset, table: pa.Table, limits: Contribution) -> None:
-    bounded = Bounded(dataset=data, schema=_schema(limits), by=("arm",), columns=(_SPEND,), salt="s2")
+    found = histograms(take(data, _schema(limits), salt="s2"), Selected(by=("arm",), columns=(_SPEND,)))
     expected: list[Counter[int]] = [Counter() for _ in _ARMS]
-    for _, cell, step in documented_choice(_encoded(table, ("arm",), (_SPEND,)), limits, "s2"):
-        expected[cell][step] += 1
-    for (steps, counts), counted in zip(bounded.histograms(), expected, strict=True):
+    for row in documented_choice(_encoded(table, ("arm",), (_SPEND,)), limits, "s2"):
+        expected[row[1]][row[4]] += 1
+    for (steps, counts), counted in zip(found, expected, strict=True):
         same = dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(counted)
         assert same, f"{data.engine}: a histogram differs from the documented choice under {limits}"
 
 
 def _check_removal(make: Callable[[pa.Table], Dataset], data: Dataset, table: pa.Table) -> None:
     def counts(on: Dataset) -> Any:
-        return Bounded(dataset=on, schema=_schema(_LIMITS[0]), by=("arm", "region"), salt="s3").totals().counts
+        return totals(take(on, _schema(_LIMITS[0]), salt="s3"), Selected(by=("arm", "region"))).counts
 
     users = table["user"].to_pylist()
     without = table.filter([user != 7 for user in users])

@@ -1,5 +1,17 @@
-"""Bounding: no unit contributes more than was declared, and every value lies on its public grid."""
+"""Rows: from a source to exact totals of what each unit keeps."""
 
-from discreet.core.rows.bounded import Bounded, Totals
+from discreet.core.rows.keep import Selected
+from discreet.core.rows.snapshot import Snapshot, take
+from discreet.core.rows.totals import Totals, histograms, matrix, totals, totals_by_partition, unit_counts
 
-__all__ = ["Bounded", "Totals"]
+__all__ = [
+    "Selected",
+    "Snapshot",
+    "Totals",
+    "histograms",
+    "matrix",
+    "take",
+    "totals",
+    "totals_by_partition",
+    "unit_counts",
+]

@@ -1,4 +1,4 @@
-"""Expressions: what a column's value becomes on an engine: an id, a label's code, a grid step, a sum."""
+"""Expressions: what a column's value becomes on an engine: an id, a label's code, a grid step."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from discreet.core.errors import WrongType
 from discreet.core.schema import Bounds, Categories
 
 __all__ = [
-    "clipped",
     "forbidden_label",
     "grid_step",
     "identifier",
     "label_code",
     "missing",
-    "product_total",
-    "total",
 ]
 
 _NUMBER = r"^\s*[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf|infinity|INF|Inf|Infinity)\s*$"
-_SMALL = 2**22
 _LARGEST_EXACT_ID = 2**53
 
 
@@ -111,28 +107,3 @@ def grid_step(column: Any, bounds: Bounds, name: str) -> Any:
         (value >= bounds.high, ibis.literal(bounds.highest, type="int64")),
         else_=(value / bounds.grid + 0.5).floor().cast("int64"),
     )
-
-
-def clipped(sums: Any, low: int, high: int) -> Any:
-    """The sum, moved to the nearer limit where it lies outside."""
-    import ibis
-
-    return ibis.cases(
-        (sums <= low, ibis.literal(low, type="int64")),
-        (sums >= high, ibis.literal(high, type="int64")),
-        else_=sums.cast("int64"),
-    )
-
-
-def total(steps: Any, reach: int) -> Any:
-    """Sum that cannot overflow: up to 2⁴⁰ rows of steps within ``reach``."""
-    return steps.sum() if reach <= _SMALL else steps.cast("decimal(38, 0)").sum()
-
-
-def product_total(first: Any, second: Any, reach: int) -> Any:
-    """Sum of products that cannot overflow, with products within ``reach``."""
-    if reach <= _SMALL:
-        return (first * second).sum()
-    if reach <= 2**62:
-        return (first * second).cast("decimal(38, 0)").sum()
-    return (first.cast("decimal(19, 0)") * second.cast("decimal(19, 0)")).cast("decimal(38, 0)").sum()

@@ -10,16 +10,17 @@ import glob
 import os
 import re
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
+from discreet.core.rows.spilling import remove_directory, spill_directory
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "open_source"]
 
 _SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
+_MEMORY = "3GB"
+"""What the embedded engine takes at most, unless told otherwise; the rest spills."""
 _FIX = 'Pass a frame, a path such as "rows.parquet", or a connection with table="name".'
 
 
@@ -45,12 +48,15 @@ class Dataset:
         What the source is called in messages.
     lock
         Held while the engine works: connections are not safe to share between threads.
+    discarded
+        Stored tables to be dropped when the engine is free.
     """
 
     table: ir.Table
     connection: Any
     name: str
-    lock: Any = field(default_factory=RLock, repr=False, compare=False)
+    lock: Any = field(default_factory=Lock, repr=False, compare=False)
+    discarded: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.types().items())
@@ -79,10 +85,44 @@ class Dataset:
         with self.lock:
             return _guarded(self.name, lambda: self.connection.to_pyarrow(expression))
 
-    def keep(self, expression: ir.Table) -> ir.Table:
-        """Compute an intermediate table once, on the engine; it is dropped with the last reference to it."""
+    def store(self, name: str, expression: ir.Table) -> ir.Table:
+        """Compute an intermediate table once, on the engine, and call it ``name`` there."""
         with self.lock:
-            return _guarded(self.name, expression.cache)
+            self._drop_discarded()
+            return _guarded(self.name, lambda: _materialised(self.connection, name, expression))
+
+    def discard(self, name: str) -> None:
+        """Drop a stored table: now, or before the next one is stored where the engine is at work.
+
+        Python may collect a table at any moment, even while this connection returns the result of a query.
+        """
+        self.discarded.append(name)
+        if self.lock.acquire(blocking=False):
+            try:
+                self._drop_discarded()
+            finally:
+                self.lock.release()
+
+    def _drop_discarded(self) -> None:
+        while self.discarded:
+            with suppress(Exception):  # the connection may be closed, and the table gone with it
+                _drop(self.connection, self.discarded.pop())
+
+
+def _materialised(connection: Any, name: str, expression: ir.Table) -> ir.Table:
+    if connection.name != "pyspark":
+        return connection.create_table(name, expression, temp=True)
+    # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
+    frame = connection._session.sql(connection.compile(expression)).localCheckpoint()
+    frame.createOrReplaceTempView(name)
+    return connection.table(name)
+
+
+def _drop(connection: Any, name: str) -> None:
+    if connection.name == "pyspark":
+        connection._session.catalog.dropTempView(name)
+    else:
+        connection.drop_table(name, force=True)
 
 
 def open_source(source: Any, *, table: str | None = None, engine: Any = None, memory: str | None = None) -> Dataset:
@@ -177,13 +217,15 @@ def _arrow_table(batches: list[Any]) -> Any:
 def _embedded(memory: str | None) -> Any:
     """An in-memory DuckDB that spills, if it must, into a private directory that goes away with it."""
     ibis = _ibis()
-    spill = tempfile.mkdtemp(prefix="discreet-")
-    settings = {"temp_directory": spill, "allow_community_extensions": "false"}
-    if memory is not None:
-        settings["memory_limit"] = memory
+    spill, held = spill_directory()
+    settings = {
+        "temp_directory": str(spill),
+        "allow_community_extensions": "false",
+        "memory_limit": _MEMORY if memory is None else memory,
+    }
     connection = ibis.duckdb.connect(**settings)
     connection.con.execute("SET enable_progress_bar = false")
-    weakref.finalize(connection, shutil.rmtree, spill, ignore_errors=True)
+    weakref.finalize(connection, remove_directory, spill, held)
     return connection
 
 

@@ -135,13 +135,12 @@ class ColumnComparison:
         return chosen.chosen(Purse(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
 
     def selection(self) -> dict[str, Any]:
-        """What has to be added up, as `discreet.core.rows.Bounded` takes it."""
+        """What has to be added up, as `discreet.core.rows.Selected` takes it."""
         return {
             "by": (self.by,) if self.partition_by is None else (self.by, self.partition_by),
             "columns": (self.column,),
             "contribution": Contribution(groups=1, rows=1) if self._by_id else None,
             "unit_sum": self.outcome if self._by_id else None,
-            "squares": not self._by_id or self.partition_by is not None,
         }
 
     def settled(self, ledger: Ledger) -> Settled:

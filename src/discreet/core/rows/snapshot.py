@@ -1,0 +1,156 @@
+"""Snapshot: the rows of a data set, read once and encoded as the schema declares.
+
+A source may give other rows at every scan: a view over ``random()``, a file that grows, a Spark plan that is computed
+again. So a session reads its source once, at its first question, and answers every question from what was read then.
+What is stored is already encoded, so no two questions can read a value in two ways.
+"""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from discreet.core.errors import SourceError
+from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
+from discreet.core.rows.read import Dataset
+from discreet.core.schema import Bounds, Categories, Schema
+from discreet.core.sensitivity import Neighbours
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["UNIT", "Snapshot", "stored", "take"]
+
+UNIT = "u"
+"""Column of unit ids in a snapshot."""
+_FORBIDDEN = -1
+"""Code of a label that the schema refuses."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """Encoded rows on the engine, still private.
+
+    Attributes
+    ----------
+    dataset, schema
+        Where the rows came from, and the public facts about them.
+    salt
+        Secret of the data set that makes the choice of rows unpredictable and lasting.
+    table
+        One row per row of the source: the id of its unit, where ids are the units, and the code or grid step of every
+        declared column that the source has, in the order of the schema. Null drops the row from questions that use
+        the column.
+    names
+        For every declared column that the source has, its column in ``table``.
+    gaps
+        Those in which there is a null. Where there is none, questions about different columns keep the same rows.
+    kept
+        What units keep, by limits; filled by `discreet.core.rows.keep`.
+    lock
+        Held while ``kept`` is filled, so that threads that ask at once do the work once.
+    """
+
+    dataset: Dataset
+    schema: Schema
+    salt: str = field(repr=False)
+    table: ir.Table = field(repr=False)
+    names: Mapping[str, str]
+    gaps: frozenset[str] = field(repr=False)
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    lock: Any = field(default_factory=RLock, repr=False)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether rows are the units."""
+        return self.schema.unit.column is None
+
+    def column(self, rows: ir.Table, name: str) -> Any:
+        """Code or grid step of a declared column in ``rows``, wide enough to be multiplied."""
+        self.dataset.require(name)
+        return rows[self.names[name]].cast("int64")
+
+
+def take(dataset: Dataset, schema: Schema, *, salt: str = "") -> Snapshot:
+    """Read and encode the rows once, and check what the schema says of the whole data set."""
+    dataset.require(schema.unit.column)
+    declared = [name for name in schema.columns if name in dataset.table.columns]
+    names = {name: f"x{position}" for position, name in enumerate(declared)}
+    table = stored(dataset, _encoded(dataset.table, schema, names))
+    gaps = _checked(dataset, schema, names, table)
+    return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps)
+
+
+def _encoded(table: ir.Table, schema: Schema, names: Mapping[str, str]) -> ir.Table:
+    fields = {encoded: _value(table[name], schema.columns[name], name) for name, encoded in names.items()}
+    unit = schema.unit
+    if unit.column is not None:
+        fields = {UNIT: identifier(table[unit.column], unit.column), **fields}
+    if not fields:  # nothing is declared: rows can still be counted
+        import ibis
+
+        fields = {"row": ibis.literal(0, type="int8")}
+    rows = table.select(**fields)
+    return rows.filter(rows[UNIT].notnull()) if unit.column is not None and unit.nulls == "drop" else rows
+
+
+def _value(column: Any, declared: Any, name: str) -> Any:
+    """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
+    if isinstance(declared, Bounds):
+        return grid_step(column, declared, name).cast(_narrowest(max(abs(declared.lowest), abs(declared.highest))))
+    if not isinstance(declared, Categories):
+        return identifier(column, name)
+    code = label_code(column, declared, name)
+    if "refuse" in (declared.nulls, declared.unknown):
+        code = forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)
+    return code.cast(_narrowest(declared.cells))
+
+
+def _narrowest(reach: int) -> str:
+    """Short columns are read, grouped and joined faster."""
+    return next((f"int{bits}" for bits in (16, 32) if reach < 2 ** (bits - 1)), "int64")
+
+
+def _checked(dataset: Dataset, schema: Schema, names: Mapping[str, str], table: ir.Table) -> frozenset[str]:
+    """Refuse what the schema says never to happen; return the columns that hold a null. One pass."""
+    facts = {f"gap_{encoded}": table[encoded].isnull().any() for encoded in names.values()}
+    unit = schema.unit.column
+    if schema.neighbours is Neighbours.REPLACE_ONE:
+        facts["units"] = table.count() if unit is None else table[UNIT].nunique()
+    if unit is not None and schema.unit.nulls == "refuse":
+        facts[f"gap_{UNIT}"] = table[UNIT].isnull().any()
+    for name, encoded in names.items():
+        if isinstance(schema.columns[name], Categories):
+            facts[f"forbidden_{encoded}"] = (table[encoded] == _FORBIDDEN).any()
+    found = dataset.fetch(table.aggregate(**facts)).to_pylist()[0] if facts else {}
+    if unit is not None and found.get(f"gap_{UNIT}"):
+        raise _refused(unit)
+    for name, encoded in names.items():
+        declared = schema.columns[name]
+        missing = isinstance(declared, Bounds) and declared.nulls == "refuse" and found[f"gap_{encoded}"]
+        if missing or found.get(f"forbidden_{encoded}"):
+            raise _refused(name)
+    if found.get("units", schema.size) != schema.size:
+        raise SourceError(
+            f"size = {schema.size}: the data has {found['units']} units. Correct the schema's size. Nothing was spent."
+        )
+    return frozenset(name for name, encoded in names.items() if found[f"gap_{encoded}"])
+
+
+def _refused(name: str) -> SourceError:
+    return SourceError(
+        f"column {name!r}: holds values that are missing or not on the list, which the schema refuses. "
+        'Clean the data, or set its policy to "drop" or to a replacement. Nothing was spent.'
+    )
+
+
+def stored(dataset: Dataset, expression: ir.Table) -> ir.Table:
+    """Compute a table once, on the engine. It is dropped when the last expression over it is gone."""
+    name = f"discreet_{secrets.token_hex(8)}"
+    table = dataset.store(name, expression)
+    weakref.finalize(table.op(), dataset.discard, name).atexit = False
+    return table

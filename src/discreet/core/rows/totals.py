@@ -1,0 +1,195 @@
+"""Totals: exact counts, sums and histograms of the rows that are kept, added up on the engine.
+
+Everything that is added is a whole number of grid steps, so sums are exact and in any order the same. Each is clipped
+before it is cast, and added in a type that holds the largest sum the public bounds allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.errors import InvalidParameter
+from discreet.core.rows.keep import CELL, Selected, digest, kept_rows, within_groups
+from discreet.core.rows.snapshot import UNIT, Snapshot, stored
+from discreet.core.stability import unit_sum_steps
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["BUCKETS", "Totals", "histograms", "matrix", "totals", "totals_by_partition", "unit_counts"]
+
+_SMALL = 2**22
+"""Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
+_PARTITION_DIGITS = 4
+BUCKETS = 16**_PARTITION_DIGITS
+"""Values of the digits that decide a unit's partition."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Exact, private totals per cell: rows (or units) and sums of products of grid steps, as Python integers."""
+
+    counts: NDArray[Any]
+    sums: Mapping[tuple[str, ...], NDArray[Any]]
+
+    def __repr__(self) -> str:
+        return f"Totals(cells={self.counts.size}, sums={list(self.sums)}, values=‹private›)"
+
+
+def totals(snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str, ...]] = ()) -> Totals:
+    """Rows per cell, and for each product of one or two columns the sum over rows of the product of grid steps.
+
+    Where ``unit_sum`` is set a unit takes the place of a row, and its clipped sum that of the grid step.
+    """
+    for product in products:
+        if not 1 <= len(product) <= 2 or not set(product) <= set(selected.columns):
+            raise InvalidParameter("products", product, f"must be one or two of {selected.columns}", "Check the names.")
+    rows = _values(snapshot, selected)
+    sums = {}
+    for position, product in enumerate(products):
+        sums[f"t{position}"] = _sum(
+            [rows[_step(selected, name)] for name in product], _reach(snapshot, selected, product)
+        )
+    fetched = snapshot.dataset.fetch(rows.group_by(CELL).aggregate(n=rows.count(), **sums)).to_pydict()
+    cells = snapshot.schema.cells(selected.by)
+    return Totals(
+        _spread(fetched, "n", cells),
+        {tuple(product): _spread(fetched, f"t{position}", cells) for position, product in enumerate(products)},
+    )
+
+
+def _values(snapshot: Snapshot, selected: Selected) -> ir.Table:
+    """Cell and grid steps ``v0, v1, …`` of what counts: rows, or units with their clipped sums."""
+    rows = kept_rows(snapshot, selected)
+    if selected.unit_sum is not None:
+        return _unit_values(snapshot, selected)
+    steps = {_step(selected, name): snapshot.column(rows, name) for name in selected.columns}
+    return rows.select(rows[CELL], **steps)
+
+
+def _unit_values(snapshot: Snapshot, selected: Selected) -> ir.Table:
+    """One clipped sum ``v0`` per unit and cell, with the unit."""
+    rows = kept_rows(snapshot, selected)
+    low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
+    bounds = snapshot.schema.bounds(selected.columns[0])
+    step = snapshot.column(rows, selected.columns[0])
+    sums = rows.group_by([UNIT, CELL]).aggregate(s=_sum([step], max(abs(bounds.lowest), abs(bounds.highest))))
+    return sums.select(sums[UNIT], sums[CELL], v0=_clipped(sums.s, low, high))
+
+
+def _step(selected: Selected, name: str) -> str:
+    return f"v{selected.columns.index(name)}"
+
+
+def _reach(snapshot: Snapshot, selected: Selected, product: Sequence[str]) -> int:
+    """Largest size of a product of values."""
+    bounds = [selected.unit_sum or snapshot.schema.bounds(name) for name in product]
+    return math.prod(max(abs(one.lowest), abs(one.highest)) for one in bounds)
+
+
+def _clipped(sums: Any, low: int, high: int) -> Any:
+    """The sum, moved to the nearer limit where it lies outside, and only then cast."""
+    import ibis
+
+    return ibis.cases(
+        (sums <= low, ibis.literal(low, type="int64")),
+        (sums >= high, ibis.literal(high, type="int64")),
+        else_=sums.cast("int64"),
+    )
+
+
+def _sum(factors: Sequence[Any], reach: int) -> Any:
+    """Sum of products within ``reach`` that cannot overflow."""
+    if reach <= _SMALL:
+        return math.prod(factors[1:], start=factors[0]).sum().cast("int64")
+    if reach > 2**62:
+        factors = [factor.cast("decimal(19, 0)") for factor in factors]
+    return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
+
+
+def _spread(fetched: Mapping[str, list[Any]], name: str, cells: int) -> NDArray[Any]:
+    """A column of a fetched table, by cell; cells without rows have nothing."""
+    found = np.zeros(cells, dtype=object)
+    for cell, value in zip(fetched[CELL], fetched[name], strict=True):
+        found[cell] = int(value)
+    return found
+
+
+def histograms(snapshot: Snapshot, selected: Selected) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """For every cell, the grid steps of the single numeric column that occur and how often, in order."""
+    if len(selected.columns) != 1:
+        raise InvalidParameter("columns", selected.columns, "must be exactly one numeric column", "Name one column.")
+    rows = _values(snapshot, selected)
+    counted = rows.group_by([CELL, "v0"]).aggregate(n=rows.count()).order_by([CELL, "v0"])
+    fetched = snapshot.dataset.fetch(counted)
+    cell, steps, counts = (fetched.column(name).to_numpy().astype(np.int64) for name in (CELL, "v0", "n"))
+    ends = np.searchsorted(cell, np.arange(snapshot.schema.cells(selected.by) + 1))
+    return [(steps[a:b], counts[a:b]) for a, b in pairwise(ends)]
+
+
+def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
+    """The clipped values of the numeric columns, one row per row of the data, brought here. Private."""
+    if not snapshot.by_row:
+        raise InvalidParameter(
+            "unit", snapshot.schema.unit.name, "rows can only be taken one by one where a row is the unit",
+            "Ask of data with one row per unit, and leave the id column out of the schema.",
+        )  # fmt: skip
+    rows = _values(snapshot, Selected(columns=tuple(columns)))
+    fetched = snapshot.dataset.fetch(rows.drop(CELL))
+    grids = [snapshot.schema.bounds(name).grid for name in columns]
+    steps = [column.to_numpy().astype(float) for column in fetched.columns]
+    return np.column_stack([step * grid for step, grid in zip(steps, grids, strict=True)])
+
+
+def totals_by_partition(
+    snapshot: Snapshot, selected: Selected, partitions: int | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Units, sums and sums of squares of their offsets from the lower bound, by cell and partition.
+
+    A unit's partition follows from the first digits of the SHA-256 of its own id, so it never depends on anybody else
+    and is the same on every engine.
+    """
+    low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
+    units = _unit_values(snapshot, selected)
+    fields = {CELL: units[CELL], "v": units.v0 - low}
+    if partitions is not None:
+        fields["h"] = digest(snapshot, "p", units[UNIT]).left(_PARTITION_DIGITS)
+        if snapshot.dataset.engine == "duckdb":  # it reads hexadecimal numbers; others are folded after the fetch
+            fields["h"] = ("0x" + fields["h"]).cast("int64") * partitions // BUCKETS
+    values = units.select(**fields)
+    groups = [CELL] if partitions is None else [CELL, "h"]
+    sums = {"t": _sum([values.v], high - low), "q": _sum([values.v, values.v], (high - low) ** 2)}
+    fetched = snapshot.dataset.fetch(values.group_by(groups).aggregate(n=values.count(), **sums)).to_pydict()
+    found = [np.zeros((snapshot.schema.cells(selected.by), partitions or 1), dtype=object) for _ in range(3)]
+    parts = fetched.get("h", [0] * len(fetched["n"]))
+    for row, (cell, part) in enumerate(zip(fetched[CELL], parts, strict=True)):
+        place = int(part, 16) * (partitions or 1) // BUCKETS if isinstance(part, str) else part
+        for total, name in zip(found, "ntq", strict=True):
+            total[cell, place] += int(fetched[name][row])
+    return found[0], found[1], found[2]
+
+
+def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[Any], NDArray[np.int64]]:
+    """The labels that occur in a column without a public list, and how many units keep each. Private.
+
+    A unit keeps at most ``groups`` labels, chosen as its groups are; a row that is a unit has one.
+    """
+    snapshot.dataset.require(column)
+    table = snapshot.table
+    label = table[snapshot.names[column]]
+    if snapshot.by_row:
+        held = table.select(label=label)
+    else:
+        pairs = table.select(UNIT, label=label).distinct()
+        pairs = stored(snapshot.dataset, pairs.filter(pairs.label.notnull()))
+        held = within_groups(snapshot, pairs, "label", groups, None)
+    counted = held.filter(held.label.notnull()).group_by("label").aggregate(n=held.count())
+    found = snapshot.dataset.fetch(counted)
+    return found.column("label").to_pylist(), found.column("n").to_numpy().astype(np.int64)
