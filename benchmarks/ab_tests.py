@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
 from discreet.core.ledger import Ledger
-from discreet.core.rows import Bounded
+from discreet.core.rows import Selected, take
 from discreet.core.rows.read import open_source
 from discreet.core.sensitivity import Neighbours
 from discreet.inference.censored_normal import CensoredNormal
@@ -61,16 +61,14 @@ def private_test(path: Path, partitions: int | None, method: str) -> MeanCompari
         neighbours=Neighbours.ADD_REMOVE,
     )
     ledger = Ledger(":memory:", PureDP(1.0))
-    bounded = Bounded(
-        dataset=open_source(path, memory="4GB"), schema=schema, by=("arm",), columns=("click",),
-        unit_sum=Bounds(0, 50, grid=1), salt=ledger.salt.hex(),
-    )  # fmt: skip
+    snapshot = take(open_source(path), schema, salt=ledger.salt.hex())
+    selected = Selected(by=("arm",), columns=("click",), unit_sum=Bounds(0, 50, grid=1))
     settled = Settled.of(
         PureDP(1.0), ledger, method=method, as_published=False, neighbours=Neighbours.ADD_REMOVE, unit="device",
         spread=None, rng=None,
     )  # fmt: skip
     statistic = MeanDifference(bounds=(0, 50), partitions=partitions)
-    return compare_totals(arms_on_engine(bounded, partitions), statistic, settled)
+    return compare_totals(arms_on_engine(snapshot, selected, partitions), statistic, settled)
 
 
 def metropolis(likelihood: CensoredNormal, steps: int) -> float:

@@ -52,7 +52,7 @@ def plain(path: Path) -> float:
 
 def bounded(path: Path, engine: str = "duckdb") -> float:
     """The table and the sums behind the means, per unit at most 3 groups and 2 rows in each."""
-    from discreet.core.rows import Bounded
+    from discreet.core.rows import Selected, take, totals
     from discreet.core.rows.read import open_source
     from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 
@@ -62,7 +62,7 @@ def bounded(path: Path, engine: str = "duckdb") -> float:
     )
     data = open_source(str(path), engine=engine, memory="3GB" if engine == "duckdb" else None)
     start = time.perf_counter()
-    Bounded(dataset=data, schema=schema, by=("g",), columns=("x",), salt="benchmark").totals([("x",)])
+    totals(take(data, schema, salt="benchmark"), Selected(by=("g",), columns=("x",)), [("x",)])
     return time.perf_counter() - start
 
 

@@ -31,7 +31,10 @@ def schema(**more):
     return Schema(columns=columns, unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)), **more)
 
 
-def arms_of(table, partitions, outcome=Bounds(0, 8, grid=1), engine=None):
+UP_TO_EIGHT = Bounds(0, 8, grid=1)
+
+
+def arms_of(table, partitions, outcome=UP_TO_EIGHT, engine=None):
     snapshot = take(open_source(table, engine=engine), schema(), salt=SALT)
     return arms_on_engine(snapshot, Selected(by=("arm",), columns=("click",), unit_sum=outcome), partitions)
 

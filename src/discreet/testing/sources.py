@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceReport", "check_source", "documented_choice"]
 
-Row = tuple[int, ...]
+Row = tuple[Any, ...]
 
 _ARMS = ("A", "B")
 _REGIONS = ("north", "south", "east", "west", 'it\'s "x"; DROP')

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.errors import SourceError
+from discreet.core.errors import SourceError, WrongType
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
@@ -103,11 +103,19 @@ def _value(column: Any, declared: Any, name: str) -> Any:
     if isinstance(declared, Bounds):
         return grid_step(column, declared, name).cast(_narrowest(max(abs(declared.lowest), abs(declared.highest))))
     if not isinstance(declared, Categories):
-        return identifier(column, name)
+        return _label(column, name)
     code = label_code(column, declared, name)
     if "refuse" in (declared.nulls, declared.unknown):
         code = forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)
     return code.cast(_narrowest(declared.cells))
+
+
+def _label(column: Any, name: str) -> Any:
+    """A text or a whole number; what has no canonical form is refused by its type."""
+    kind = column.type()
+    if kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_uuid() or kind.is_date():
+        return identifier(column, name)
+    raise WrongType("column", name, f"labels of type {kind} have no canonical text", "Cast it to text.")
 
 
 def _narrowest(reach: int) -> str:

@@ -186,10 +186,10 @@ def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[A
     label = table[snapshot.names[column]]
     if snapshot.by_row:
         held = table.select(label=label)
+        held = held.filter(held.label.notnull())
     else:
         pairs = table.select(UNIT, label=label).distinct()
         pairs = stored(snapshot.dataset, pairs.filter(pairs.label.notnull()))
         held = within_groups(snapshot, pairs, "label", groups, None)
-    counted = held.filter(held.label.notnull()).group_by("label").aggregate(n=held.count())
-    found = snapshot.dataset.fetch(counted)
+    found = snapshot.dataset.fetch(held.group_by("label").aggregate(n=held.count()))
     return found.column("label").to_pylist(), found.column("n").to_numpy().astype(np.int64)
