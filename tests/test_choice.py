@@ -8,7 +8,9 @@ import pytest
 from scipy.stats import chisquare
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.choice import bernoulli_exp, choose
+from discreet.core.noise.choice import choose
+from discreet.core.noise.events import exact_events
+from discreet.core.rounding import ball
 
 DRAWS = 200_000
 
@@ -67,19 +69,6 @@ def test_far_apart_scores_do_not_overflow():
     assert choose([7.0]) == 0
 
 
-@pytest.mark.parametrize("rng", [None, 9])
-@pytest.mark.parametrize("x", [1e-6, 0.3, 2.0])
-def test_coin_probability(x, rng):
-    heads = int(np.sum(bernoulli_exp(np.full(DRAWS, x), rng=rng)))
-    p = math.exp(-x)
-    assert abs(heads - DRAWS * p) < 5 * math.sqrt(DRAWS * p * (1 - p)) + 1
-
-
-def test_certain_coins():
-    assert bernoulli_exp(0.0) is True
-    assert bernoulli_exp(1e5) is False
-
-
 class OneWord:
     def __init__(self, *words):
         self.stream = list(words)
@@ -88,12 +77,11 @@ class OneWord:
         return np.array([self.stream.pop(0) for _ in range(count)], dtype=np.uint64)
 
 
-def test_a_close_coin_is_decided_exactly():
+def test_a_close_event_is_decided_exactly():
     # exp(−ln 2 as a float) is just above 1/2; the first 64 bits of U equal those of exactly one half.
     x = math.log(2)
-    assert bernoulli_exp(x, entropy=OneWord(2**63, 0, 0, 0)) is (
-        Fraction(x) < Fraction(6931471805599453094172321, 10**25)
-    )
+    happens = exact_events(np.array([0.5]), 2.0**-50, lambda _: (-ball(x)).exp(), entropy=OneWord(2**63, 0, 0, 0))
+    assert happens[0] == (Fraction(x) < Fraction(6931471805599453094172321, 10**25))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +99,6 @@ def test_a_close_coin_is_decided_exactly():
         (lambda: choose([1.0, 2.0], multiplicity=[0, 0]), InvalidParameter),
         (lambda: choose([1.0, 2.0], multiplicity=[-1, 1]), InvalidParameter),
         (lambda: choose([-math.inf, 2.0], multiplicity=[1, 0]), InvalidParameter),
-        (lambda: bernoulli_exp(-1.0), InvalidParameter),
-        (lambda: bernoulli_exp(math.nan), InvalidParameter),
     ],
 )
 def test_refusals(call, error):

@@ -1,4 +1,4 @@
-"""Choice: exact random selection by log-weights, and exact coin flips with probability exp(−x).
+"""Choice: exact random selection by log-weights.
 
 A choice is a race: every candidate gets a standard exponential time divided by its weight (on the logarithmic scale:
 its log-weight plus a Gumbel draw), the first wins, and candidate i wins with probability proportional to its weight.
@@ -20,10 +20,11 @@ from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
 from discreet.core.noise.exact import uniform_ball
 from discreet.core.noise.families import LOG_BUDGET
 from discreet.core.noise.law import generator
+from discreet.core.noise.race import photo_finish
 from discreet.core.requirements import positive_integer, rational
-from discreet.core.rounding import ball, precisely
+from discreet.core.rounding import ball
 
-__all__ = ["bernoulli_exp", "choose"]
+__all__ = ["choose"]
 
 _CERTAIN_LOSS = 700.0
 """A log-weight this far below the best cannot win a race that the double path decides."""
@@ -141,7 +142,8 @@ class _Race:
             contenders = ~(earliest > bar)  # NaN stays in the race
         first: NDArray[np.intp] = contenders.argmax(axis=1)
         for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
-            first[row] = self._photo_finish(np.flatnonzero(contenders[row]), words[row], entropy)
+            bits = {i: int(words[row, i]) for i in np.flatnonzero(contenders[row]).tolist()}
+            first[row] = photo_finish(bits, self._enclose, entropy)
         return first
 
     def _finish(self, words: Words) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -156,68 +158,10 @@ class _Race:
             doubt[few] = math.inf
         return times, doubt
 
-    def _log_weight_ball(self, candidate: int) -> arb:
+    def _enclose(self, candidate: int, bits: int, count: int) -> arb:
+        """Log-weight plus a standard Gumbel draw −ln(−ln U) as a ball."""
         index = int(self.candidates[candidate])
         weight = ball(self.factor * Fraction(float(self.scores[index])))
-        return weight if self.counts is None else weight + arb(self.counts[index]).log()
-
-    def _photo_finish(self, contenders: NDArray[np.intp], words: Words, entropy: Entropy) -> int:
-        bits = {int(candidate): int(words[candidate]) for candidate in contenders}
-        count = 64
-        while len(bits) > 1:
-            count += 64
-            more = entropy.words(len(bits))
-            bits = {index: (old << 64) | int(new) for (index, old), new in zip(bits.items(), more, strict=True)}
-            with precisely(2 * count + 128):
-                ahead = {i: self._log_weight_ball(i) + gumbel_ball(b, count) for i, b in bits.items()}
-                known = [total.lower() for total in ahead.values() if total.is_finite()]
-                if known:
-                    bar = max(known)
-                    bits = {i: bits[i] for i, total in ahead.items() if not (total.is_finite() and total < bar)}
-        return next(iter(bits))
-
-
-def gumbel_ball(bits: int, count: int) -> arb:
-    """A standard Gumbel draw −ln(−ln U) as a ball."""
-    return -(-uniform_ball(bits, count).log()).log()
-
-
-def bernoulli_exp(
-    x: ArrayLike, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
-) -> bool | NDArray[np.bool_]:
-    """Flip a coin for each ``x`` ≥ 0 that is true with probability exp(−x), exactly.
-
-    Examples
-    --------
-    >>> bernoulli_exp(0.0), bernoulli_exp(1e6)
-    (True, False)
-    """
-    exponents = np.asarray(x, dtype=float)
-    if not np.all((exponents >= 0) & np.isfinite(exponents)):
-        raise InvalidParameter("x", x, "must be finite and ≥ 0 everywhere", "Pass non-negative exponents.")
-    flat = exponents.ravel()
-    if rng is not None:
-        flips = generator(rng).random(flat.size) < np.exp(-flat)
-    else:
-        words = entropy.words(flat.size)
-        uniforms, chances = words * 2.0**-64, np.exp(-flat)
-        flips = uniforms < chances
-        # Both sides are within 2⁻⁴³ of the chance plus 2⁻⁶³ of exact.
-        close = np.abs(uniforms - chances) <= chances * (4 * LOG_BUDGET) + 2.0**-60
-        for index in np.flatnonzero(close & (flat > 0)).tolist():
-            flips[index] = _resolve_flip(float(flat[index]), int(words[index]), entropy)
-        flips[flat == 0] = True
-    flips = flips.reshape(exponents.shape)
-    return bool(flips) if flips.ndim == 0 else flips
-
-
-def _resolve_flip(x: float, word: int, entropy: Entropy) -> bool:
-    bits, count = word, 64
-    while True:
-        bits, count = (bits << 64) | int(entropy.words(1)[0]), count + 64
-        with precisely(2 * count + 64):
-            uniform, chance = uniform_ball(bits, count), (-ball(x)).exp()
-            if uniform < chance:
-                return True
-            if uniform > chance:
-                return False
+        if self.counts is not None:
+            weight += arb(self.counts[index]).log()
+        return weight - (-uniform_ball(bits, count).log()).log()

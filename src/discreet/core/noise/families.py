@@ -161,11 +161,6 @@ def standard_gumbel(words: Words) -> tuple[Floats, float]:
     return noise, 46 * LOG_BUDGET + 4 * _INTERVAL_ERROR
 
 
-def gumbel_ball(bits: int, count: int) -> arb:
-    """A standard Gumbel draw as a ball: −ln(−ln(1 − U))."""
-    return -(-(1 - uniform_ball(bits, count)).log()).log()
-
-
 @dataclass(frozen=True)
 class GumbelFamily:
     """b·G with G standard Gumbel (maximum)."""
@@ -180,8 +175,8 @@ class GumbelFamily:
         return noise * scale, _largest(scale) * error
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
-        """Noise as a ball."""
-        return ball(_element(self.scale, index)) * gumbel_ball(bits, count)
+        """Noise as a ball: −b·ln(−ln(1 − U))."""
+        return -ball(_element(self.scale, index)) * (-(1 - uniform_ball(bits, count)).log()).log()
 
 
 _SIGN_BIT = np.uint64(1 << 63)

@@ -103,9 +103,8 @@ class Location:
             float(ratio - floor) if abs(floor) <= _EXACT_INTEGERS else math.nan
             for ratio, floor in zip(ratios, floors, strict=True)
         ]
-        return np.array([floor if abs(floor) <= _EXACT_INTEGERS else 0 for floor in floors], dtype=float), np.array(
-            rests
-        )
+        wholes = [floor if abs(floor) <= _EXACT_INTEGERS else 0 for floor in floors]
+        return np.array(wholes, dtype=float), np.array(rests)
 
     def exact(self, index: int) -> Fraction:
         """The exact value of one flattened element."""
@@ -117,18 +116,10 @@ class Location:
         """``truth − bound``, correctly rounded."""
         if self.fractions is None:
             return np.asarray(self.floats[part] - bound)
-        return self._differences(bound, part)
+        bounds = np.broadcast_to(bound, self.floats[part].shape).tolist()
+        pairs = zip(self.fractions[part], bounds, strict=True)
+        return np.array([float(value - Fraction(end)) if math.isfinite(end) else -end for value, end in pairs])
 
     def below(self, bound: NDArray[np.float64], part: slice) -> NDArray[np.float64]:
         """``bound − truth``, correctly rounded."""
         return -self.above(bound, part)
-
-    def _differences(self, bound: NDArray[np.float64], part: slice) -> NDArray[np.float64]:
-        assert self.fractions is not None
-        bounds = np.broadcast_to(bound, self.floats[part].shape).tolist()
-        return np.array(
-            [
-                float(value - Fraction(end)) if math.isfinite(end) else -end
-                for value, end in zip(self.fractions[part], bounds, strict=True)
-            ]
-        )

@@ -17,7 +17,7 @@ from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.exact import Family
 from discreet.core.rounding import ball, precisely
 
-__all__ = ["noisy_argmax"]
+__all__ = ["noisy_argmax", "photo_finish"]
 
 Array = NDArray[np.float64]
 _WORD = 64
@@ -56,7 +56,8 @@ def noisy_argmax(
         contenders = np.flatnonzero(~(finish + doubt < bar))  # NaN stays in the race
     if contenders.size == 1:
         return int(contenders[0])
-    return _photo_finish(scores, noise_law, {int(i): int(words[i]) for i in contenders}, entropy)
+    bits = {int(i): int(words[i]) for i in contenders}
+    return photo_finish(bits, lambda i, b, count: ball(scores[i]) + noise_law.enclose(i, b, count), entropy)
 
 
 def _gaps(scores: list[Fraction], scale: float) -> Array:
@@ -64,14 +65,19 @@ def _gaps(scores: list[Fraction], scale: float) -> Array:
     return np.array([float((score - best) / Fraction(scale)) for score in scores])
 
 
-def _photo_finish(scores: list[Fraction], noise_law: Family, bits: dict[int, int], entropy: Entropy) -> int:
+def photo_finish(bits: dict[int, int], enclose: Callable[[int, int, int], arb], entropy: Entropy) -> int:
+    """The leader among contenders that 64 bits each cannot separate: more bits until one is certainly ahead.
+
+    ``enclose`` gives a contender's total as a ball, from its bits and their number.
+    """
     count = _WORD
     while len(bits) > 1:
         count += _WORD
         more = entropy.words(len(bits))
         bits = {i: (old << _WORD) | int(new) for (i, old), new in zip(bits.items(), more, strict=True)}
+        # Twice the bits for the precision: a logarithm near one cancels about half of them.
         with precisely(2 * count + 128):
-            totals: dict[int, arb] = {i: ball(scores[i]) + noise_law.enclose(i, b, count) for i, b in bits.items()}
+            totals = {i: enclose(i, b, count) for i, b in bits.items()}
             known = [total.lower() for total in totals.values() if total.is_finite()]
             if known:
                 bar = max(known)
