@@ -18,7 +18,7 @@ from discreet import (
     ZeroConcentratedDP,
     release,
 )
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.rounding import ball, decimal, precisely
 from discreet.mechanisms.bounded.bounded_curve import (
     BoundedCurve,
@@ -392,7 +392,10 @@ def test_vectors_are_split_by_coordinate(guarantee):
     sensitivities = [Sensitivity(l1=0.1), Sensitivity(l1=0.3)]
     made = BoundedLaplace.calibrate(guarantee, sensitivities, bounds=[(0, 1), (-2, 2)], shares=(2.0, 1.0))
     assert made.profile(sensitivities).within(guarantee)
-    assert made.profile(Sensitivity(moves=(0.3, 0.1))).within(guarantee)
+    assert made.profile(Sensitivity(coordinates=(0.1, 0.3))).within(guarantee)
+    for unordered in (Sensitivity(moves=(0.3, 0.1)), Sensitivity(l1=0.4), Sensitivity(coordinates=(0.3, 0.1))):
+        with pytest.raises(InvalidParameter, match="coordinate by coordinate"):
+            made.profile(unordered)
     parts = guarantee.split([2.0, 1.0])
     alone = [
         bounded_laplace_scale(parts[0], Fraction(0.1), Fraction(1)),

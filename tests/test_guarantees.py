@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.core.errors import InvalidParameter, NoConversion, WrongType
+from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down, greatest, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
@@ -359,6 +360,18 @@ def test_thin_gets_past_cancellation() -> None:
 
 
 # --- sensitivity ----------------------------------------------------------------------------------------------------
+
+
+def test_coordinates_fix_moves_and_norms_and_are_read_back() -> None:
+    known = Sensitivity(coordinates=(1.0, 3.0, 2.0))
+    assert (known.moves, known.l1, known.dimension) == ((3.0, 2.0, 1.0), 6.0, 3)
+    assert Sensitivity.from_dict(json.loads(json.dumps(known.to_dict()))) == known
+    for wrong in ({"l1": 1.0}, {"moves": (1.0,)}, {"dimension": 3}):
+        with pytest.raises(InvalidParameter, match="coordinates"):
+            Sensitivity(coordinates=(1.0, 3.0, 2.0), **wrong)
+    for wrong in ((), "ab", 3.0, (0.0, 1.0)):
+        with pytest.raises(DiscreetError, match="coordinates"):
+            Sensitivity(coordinates=wrong)  # type: ignore[arg-type]
 
 
 @given(moves=st.lists(st.floats(1e-200, 1e200), min_size=1, max_size=5))

@@ -1,10 +1,14 @@
 """The study of liu2023: every part runs, and Table 2 is the paper's."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from discreet.papers.liu2023 import SIZES, STUDY, _simulation_cells
 from discreet.papers.outcomes import LAWS
+from discreet.questions.comparison.paper import CensoredLikelihood
+from discreet.questions.comparison.sanitizing import Ordered, Sanitizer
 
 CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "ε-DP", "repeats": 4}
 
@@ -60,3 +64,36 @@ def test_the_case_study_has_the_papers_shape():
     assert len(rows) == 5 * (11 + 9)
     widths = {(row["method"], row["ε"]): row["high"] - row["low"] for row in rows if row["α"] == row["β"]}
     assert widths["2S", 0.5] > 10 * widths["4S", 5.0]
+
+
+class _Recorded(Sanitizer):
+    """Both quantiles at one place, and nothing added: shows each statistic beside its declared sensitivity."""
+
+    def __init__(self, place: float) -> None:
+        self.place, self.added = place, []
+
+    def quantile(self, ordered, q):
+        return np.array([[self.place]])
+
+    def add(self, values, sensitivity):
+        self.added.append((float(np.squeeze(values)), float(np.squeeze(sensitivity))))
+        return np.asarray(values, dtype=float)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.1, -0.3, 1 / 3, 7.7, -123.456])
+def test_pieces_of_an_empty_interval_move_by_no_more_than_declared(place):
+    """With l* = u* the interval is a few floats long, and its centre is rounded by a large part of it."""
+    method = CensoredLikelihood(counts=True)
+    width = 2e-12 * abs(place) + 1e-150
+    inside = [place, np.nextafter(place, np.inf), place + width / 2, np.nextafter(place + width, -np.inf)]
+    rest = [place - 1.0, place + 1.0, inside[1]]
+    seen = []
+    for moved in (*inside, place - 2.0, place + 2.0):
+        recorder = _Recorded(place)
+        method.pieces(Ordered.of(np.array([[*rest, moved]])), recorder, (0.1, 0.1))
+        seen.append(recorder.added)
+    for statistic in zip(*seen, strict=True):
+        values, declared = zip(*statistic, strict=True)
+        assert declared[0] > 0
+        assert len(set(declared)) == 1
+        assert Fraction(max(values)) - Fraction(min(values)) <= Fraction(declared[0])

@@ -23,7 +23,7 @@ from discreet import (
     release,
 )
 from discreet.core.contract import mechanism_from_dict
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.tables.histogram_tree import HistogramTree
@@ -31,7 +31,7 @@ from discreet.testing import exact_loss
 
 CHANGES = (0.36, 0.81, 0.54)
 DOMAINS = ((0.0, 9.1), (0.0, 20.5))
-MOVES = Sensitivity(moves=CHANGES)
+MOVES = Sensitivity(coordinates=CHANGES)
 TRUTH = np.array([1.0, 2.0, 0.99])
 SHARES = [Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(2, 5)]
 ONE, TWO = Sensitivity(moves=(0.01,), dimension=4), Sensitivity(moves=(0.01, 0.01), dimension=4)
@@ -70,6 +70,27 @@ def test_covariance_spends_its_budget(guarantee):
     assert made.profile(MOVES).within(guarantee)
     assert made.draw(TRUTH, rng=1).shape == (3,)
     assert mechanism_from_dict(json.loads(json.dumps(made.to_dict()))) == made
+
+
+@pytest.mark.parametrize(
+    "sensitivity",
+    [
+        Sensitivity(moves=(0.85, 0.85, 0.01)),
+        Sensitivity(l1=1.0),
+        Sensitivity(coordinates=(0.85, 0.85, 0.01)),
+        Sensitivity(coordinates=(0.01, 0.85)),
+    ],
+    ids=str,
+)
+def test_changes_are_compared_entry_by_entry(sensitivity):
+    """An entry that is calibrated to a change of 0.01 and moves by 0.85 would lose 15.3 where 1 is claimed."""
+    options = {"changes": (0.01, 0.85, 0.85), "variance_bounds": DOMAINS}
+    with pytest.raises(InvalidParameter, match="coordinate by coordinate"):
+        BoundedCovariance.calibrate(PureDP(1.0), sensitivity, **options)
+    with pytest.raises(InvalidParameter, match="coordinate by coordinate"):
+        BoundedCovariance(budget=PureDP(1.0), **options).guarantee(sensitivity)
+    for covered in (Sensitivity(coordinates=(0.01, 0.85, 0.85)), Sensitivity(moves=(0.01, 0.01)), Sensitivity(l1=0.01)):
+        assert BoundedCovariance.calibrate(PureDP(1.0), covered, **options).guarantee(covered) == PureDP(1.0)
 
 
 def test_every_step_stays_within_its_share():

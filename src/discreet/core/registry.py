@@ -30,9 +30,27 @@ class Registry(Generic[Kind]):
         self._known: dict[str, type[Kind]] = {}
 
     def add(self, cls: type[Kind]) -> None:
-        """Remember a class under its own ``name``; one without a name of its own is a base for others."""
-        if "name" in cls.__dict__:
-            self._known[cls.__dict__["name"]] = cls
+        """Remember a class under its own ``name``; one without a name of its own is a base for others.
+
+        A name keeps its meaning: stored releases are read by it. Only the same class may come again, as it does when a
+        notebook cell or a module is run once more.
+        """
+        name = cls.__dict__.get("name")
+        if name is None:
+            return
+        # The library's own names are taken before anybody else's, in whatever order modules are imported.
+        known = self._known.get(name) if self._owns(cls) else self.classes().get(name)
+        if known is not None and _full_name(known) != _full_name(cls):
+            raise InvalidParameter(
+                "name",
+                name,
+                f"already names the {self.kind} {_full_name(known)}",
+                f"Give {_full_name(cls)} another name.",
+            )
+        self._known[name] = cls
+
+    def _owns(self, cls: type[Kind]) -> bool:
+        return any(cls.__module__.startswith(f"{package}.") for package in self.packages)
 
     def classes(self) -> dict[str, type[Kind]]:
         """All of them by name."""
@@ -49,3 +67,7 @@ class Registry(Generic[Kind]):
         if found is None:
             raise InvalidParameter(self.kind, name, f"must be one of {sorted(self._known)}", "Check the file.")
         return found(**parameters)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

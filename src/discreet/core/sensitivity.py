@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -41,6 +41,10 @@ class Sensitivity:
         worst neighbour. A record that moves between two cells of a table has ``moves=(1, 1)``. Every possible
         change must be dominated by it: at most that many coordinates move, the largest by at most the
         largest, and so on. Then ``l1`` and ``l2`` follow.
+    coordinates
+        Where each coordinate has a largest change of its own: these, in the order of the coordinates. Then
+        ``moves``, ``l1``, ``l2`` and ``dimension`` follow. Mechanisms that spend a part of the budget on each
+        coordinate need it: which coordinate moves by how much cannot be told from ``moves``.
 
     Examples
     --------
@@ -55,8 +59,11 @@ class Sensitivity:
     l2: float | None = None
     dimension: int | None = None
     moves: tuple[float, ...] | None = None
+    coordinates: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.coordinates is not None:
+            self._from_coordinates(self.coordinates)
         if self.dimension is not None:
             object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
         if self.moves is not None:
@@ -74,12 +81,19 @@ class Sensitivity:
             object.__setattr__(self, "l1", root_up(self.dimension * Fraction(self.l2) ** 2))
         self._check_order()
 
+    def _from_coordinates(self, coordinates: Any) -> None:
+        if any(one is not None for one in (self.moves, self.l1, self.l2, self.dimension)):
+            raise InvalidParameter("coordinates", coordinates, "already fixes the rest", "Give coordinates alone.")
+        # The k-th largest change is at most the k-th largest bound, so the bounds dominate every change.
+        bounds = _sizes("coordinates", coordinates)
+        object.__setattr__(self, "coordinates", bounds)
+        object.__setattr__(self, "moves", bounds)
+        object.__setattr__(self, "dimension", len(bounds))
+
     def _from_moves(self, moves: Any) -> None:
         if self.l1 is not None or self.l2 is not None:
             raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Leave out l1 and l2.")
-        if isinstance(moves, str) or not isinstance(moves, Sequence) or len(moves) == 0:
-            raise InvalidParameter("moves", moves, "must be a non-empty sequence", "Pass moves=(1, 1).")
-        sizes = sorted((_float_above("moves", move) for move in moves), reverse=True)
+        sizes = sorted(_sizes("moves", moves), reverse=True)
         if self.dimension is not None and len(sizes) > self.dimension:
             raise InvalidParameter(
                 "moves", moves, f"has more entries than dimension = {self.dimension}", "Check the two values."
@@ -101,11 +115,12 @@ class Sensitivity:
 
     def require_l2(self) -> float:
         """ℓ₂; it always follows from ℓ₁ where it is not given."""
-        assert self.l2 is not None
-        return self.l2
+        return cast(float, self.l2)
 
     def to_dict(self) -> dict[str, Any]:
         """The sensitivity as JSON-ready data; `from_dict` reads it back."""
+        if self.coordinates is not None:
+            return {"coordinates": list(self.coordinates)}
         if self.moves is not None:
             return {"moves": list(self.moves), "dimension": self.dimension}
         return {"l1": self.l1, "l2": self.l2, "dimension": self.dimension}
@@ -113,14 +128,18 @@ class Sensitivity:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Sensitivity:
         """Read what `to_dict` wrote."""
-        fields = dict(data)
-        if fields.get("moves") is not None:
-            fields["moves"] = tuple(fields["moves"])
-        return cls(**fields)
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**{**data, **lists})
 
     def __str__(self) -> str:
         norms = (("ℓ₁", self.l1), ("ℓ₂", self.l2))
         return ", ".join(f"{name} = {value:.6g}" for name, value in norms if value is not None)
+
+
+def _sizes(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
+        raise InvalidParameter(name, values, "must be a non-empty sequence", f"Pass {name}=(1, 1).")
+    return tuple(_float_above(name, value) for value in values)
 
 
 def _float_above(name: str, value: Any) -> float:

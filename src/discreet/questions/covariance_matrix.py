@@ -124,7 +124,7 @@ class CovarianceMatrix(PublicSizeStatistic):
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
         moves = self.coordinate_sensitivities(n=n, neighbours=neighbours)
-        return Sensitivity(moves=tuple(float(move) for move in moves), dimension=len(moves))
+        return Sensitivity(coordinates=tuple(moves.tolist()))
 
     def _columns(self, data: Any) -> list[Any]:
         if isinstance(data, tuple | list) and len(data) == self.dimension and np.ndim(data[0]) == 1:

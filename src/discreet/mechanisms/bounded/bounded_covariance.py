@@ -21,7 +21,7 @@ from discreet.inference.law_inversion import clamped_laplace_interval, truncated
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
-from discreet.mechanisms.bounded.domain import Domain
+from discreet.mechanisms.bounded.domain import Domain, require_covered
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.implied import ImpliedProfile
@@ -143,7 +143,7 @@ class BoundedCovariance(Mechanism):
             repair=repair,
             as_published=as_published,
         )
-        made._require_covered(sensitivity)
+        require_covered(made.changes, sensitivity)
         return made
 
     @property
@@ -161,21 +161,9 @@ class BoundedCovariance(Mechanism):
         parts: tuple[Guarantee, ...] = self.budget.split(shares)
         return parts
 
-    def _require_covered(self, sensitivity: Sensitivity) -> None:
-        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(moves=…), for example")
-        largest = sorted(self.changes, reverse=True)
-        moves = sensitivity.moves or (sensitivity.require_l1(),)
-        known = sensitivity.moves is not None
-        fits = len(moves) <= len(largest) and all(m <= c for m, c in zip(moves, largest, strict=False))
-        total = Fraction(sensitivity.require_l1()) <= sum((Fraction(change) for change in self.changes), Fraction(0))
-        if not (fits if known else total):
-            raise InvalidParameter(
-                "sensitivity", sensitivity, "exceeds the declared changes of the entries", "Pass larger changes."
-            )
-
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """What the budget implies; with ``as_published``, what really holds."""
-        self._require_covered(sensitivity)
+        require_covered(self.changes, sensitivity)
         if not self.as_published or self.inflated:
             return ImpliedProfile(self.budget)
         # A covariance's domain is random; a half-line is the worst of all domains at a given scale.

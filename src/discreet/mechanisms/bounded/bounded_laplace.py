@@ -21,7 +21,7 @@ from discreet.inference.law_inversion import truncated_laplace_interval
 from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, published_scale
-from discreet.mechanisms.bounded.domain import Domain
+from discreet.mechanisms.bounded.domain import Domain, require_covered
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.implied import ImpliedProfile
 
@@ -163,7 +163,7 @@ class BoundedLaplace(Mechanism):
         if not isinstance(sensitivity, Sensitivity):
             return self._known_changes(_coordinate_changes(sensitivity, self._domain))
         if self.changes is not None:
-            _covered(self.changes, sensitivity)
+            require_covered(self.changes, sensitivity)
             return self._known_changes([Fraction(change) for change in self.changes])
         coordinates = self._coordinates(_dimension(sensitivity, self._domain))
         if sensitivity.moves is None:
@@ -289,20 +289,6 @@ def _coordinate_changes(sensitivities: Any, domain: Domain) -> list[Fraction]:
             "sensitivity", sensitivities, f"must have {len(domain.lows)} entries", "Give one per pair of bounds."
         )
     return [Fraction(one.require_l1()) for one in sensitivities]
-
-
-def _covered(changes: tuple[float, ...], sensitivity: Sensitivity) -> None:
-    """The declared changes must allow for the sensitivity of the statistic."""
-    largest = sorted(changes, reverse=True)
-    moves = sensitivity.moves
-    if moves is None:
-        fits = Fraction(sensitivity.require_l1()) <= sum((Fraction(change) for change in changes), Fraction(0))
-    else:
-        fits = len(moves) <= len(largest) and all(m <= c for m, c in zip(moves, largest, strict=False))
-    if not fits:
-        raise InvalidParameter(
-            "sensitivity", sensitivity, "exceeds the changes this mechanism was built for", "Calibrate it anew."
-        )
 
 
 def _dimension(sensitivity: Sensitivity, domain: Domain) -> int:

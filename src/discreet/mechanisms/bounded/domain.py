@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.law import Truth, float_truth
+from discreet.core.sensitivity import Sensitivity
 
-__all__ = ["Domain"]
+__all__ = ["Domain", "require_covered"]
 
 Array = NDArray[np.float64]
 
@@ -129,3 +130,23 @@ def _clamp_exactly(value: Any, low: float, high: float) -> Fraction:
     if math.isfinite(high) and exact > Fraction(high):
         return Fraction(high)
     return exact
+
+
+def require_covered(changes: Sequence[float], sensitivity: Sensitivity) -> None:
+    """Refuse a sensitivity that may move a coordinate by more than its own declared change.
+
+    Moves are sorted, and norms know no coordinates: the largest change may fall on any coordinate, so without
+    ``coordinates`` every declared change must allow for it.
+    """
+    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(coordinates=…), for example")
+    bounds = sensitivity.coordinates
+    if bounds is None:
+        largest = max(sensitivity.moves) if sensitivity.moves else sensitivity.require_l2()
+        bounds = (largest,) * max(len(changes), len(sensitivity.moves or ()))
+    if len(bounds) != len(changes) or any(bound > change for bound, change in zip(bounds, changes, strict=True)):
+        raise InvalidParameter(
+            "sensitivity",
+            sensitivity,
+            f"may exceed the changes {tuple(changes)} that this mechanism was calibrated to, coordinate by coordinate",
+            "Pass Sensitivity(coordinates=…) with one bound per coordinate, or larger changes.",
+        )

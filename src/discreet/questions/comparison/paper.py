@@ -230,7 +230,8 @@ class CensoredPieces(PaperMethod):
         shares = [int(count * share + 1e-9) for share in censor]
         ends = np.stack([sanitizer.quantile(ordered.values, q) for q in (censor[0], 1 - censor[1])])
         low, high = ends.min(axis=0), ends.max(axis=0)
-        high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
+        # An interval of no width gets one whose square is still a positive float.
+        high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-150)
         if self.double_down or not self.as_published:
             first, last = _positions(ordered.values, low), _positions(ordered.values, high)
         else:
@@ -241,7 +242,10 @@ class CensoredPieces(PaperMethod):
             sums = _between(ordered.running, first, last), _between(ordered.running_squares, first, last)
         else:
             centre = (low + high) / 2
-            reach = _rounded_up(high - low, count), _rounded_up(((high - low) / 2) ** 2, count)
+            # Not half the width: a centre that was rounded lies off the middle, by much of an interval that is a few
+            # floats long. Subtraction rounds monotonely, so no term below is larger than the larger of its ends.
+            half = np.maximum(high - centre, centre - low)
+            reach = _rounded_up(2 * half, count), _rounded_up(half**2, count)
             sums = _centred(ordered.values, first, last, centre)
         total, squares = (sanitizer.add(value, most) for value, most in zip(sums, reach, strict=True))
         below, above = (np.full(low.shape, float(share)) for share in shares)
