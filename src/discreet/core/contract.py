@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.core.curves import Curve
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.privacy_curve import PrivacyCurve
+from discreet.core.privacy_curve import Curve, PrivacyCurve
 from discreet.core.registry import Registry
 from discreet.core.sensitivity import Sensitivity
 

@@ -1,50 +1,19 @@
-"""Curves: functions of ε, δ or α, evaluated at a number or at each element of an array, and their closed forms."""
+"""Curves: closed forms behind the guarantees, in ball arithmetic, and the starting points of certified searches.
+
+Formulas and their proofs: ``docs/proofs/guarantees.md``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
 from flint import arb
-from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.rounding import ball, normal_cdf
+from discreet.core.rounding import ball, decimal, least, normal_cdf
 
-__all__ = ["Curve", "gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "plain", "pointwise", "type_one"]
-
-Curve = float | NDArray[np.float64]
-
-
-def pointwise(values: ArrayLike, function: Any) -> Curve:
-    """Apply a scalar function to a number or to each element of an array."""
-    if isinstance(values, str) or (not isinstance(values, Sequence) and np.ndim(values) == 0):
-        return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
-    array = _numbers("values", values)
-    return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise WrongType(name, values, "must be real numbers", "Pass a number or an array of numbers.") from None
-
-
-def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
-    """Type-I error probabilities as an array; refuses what lies outside [0, 1]."""
-    array = _numbers("alpha", alpha)
-    if not np.all((array >= 0) & (array <= 1)):
-        raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
-    return array
-
-
-def plain(array: NDArray[np.float64]) -> Curve:
-    """A float for a single number, the array otherwise."""
-    return float(array) if array.ndim == 0 else array
+__all__ = ["gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "tightest_mu"]
 
 
 def order_slack(s: arb) -> arb:
@@ -81,3 +50,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     while excess(high) > 0:
         high *= 2
     return mu * float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-14)) if excess(0.0) > 0 else mu
+
+
+def tightest_mu(epsilon: arb) -> float:
+    """The smallest μ that ε-DP implies: both trade-off curves pass through α = 1/(1 + e^ε) (lee2022 (12) inverted)."""
+    target = 1 / (1 + epsilon.exp())
+    guess = float((2 * target).erfcinv() * arb(8).sqrt())
+    return least(lambda mu: bool(normal_cdf(-ball(decimal(mu)) / 2) <= target), guess)

@@ -8,22 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "DiscreetError",
-    "InsufficientBudget",
-    "InvalidParameter",
-    "LedgerCorrupted",
-    "LedgerError",
-    "LedgerMismatch",
-    "LedgerUnavailable",
-    "MissingExtra",
-    "NoConversion",
-    "NotCertified",
-    "PlanFileError",
-    "SourceError",
-    "WrongType",
-]
-
 _SHOWN = 80
 
 

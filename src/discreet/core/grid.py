@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +103,7 @@ class Grid:
     @property
     def exact_step(self) -> Fraction:
         """The step as a fraction."""
-        assert self.step is not None
-        return Fraction(self.step)
+        return Fraction(cast(float, self.step))
 
     @property
     def first(self) -> int:

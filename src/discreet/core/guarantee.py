@@ -9,32 +9,25 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.core import requirements
-from discreet.core.conversion import (
-    concentrated_delta,
-    concentrated_epsilon,
-    normal_delta,
-    normal_epsilon,
-    response_delta,
-    response_epsilon,
-    tightest_mu,
-)
-from discreet.core.curves import Curve, plain, type_one
+from discreet.core.curves import gaussian_delta, gaussian_epsilon, order_root, order_slack, tightest_mu
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.privacy_curve import PrivacyCurve
-from discreet.core.rounding import ball, decimal, down, greatest, precisely, up
+from discreet.core.privacy_curve import Curve, PrivacyCurve, plain, type_one
+from discreet.core.rounding import ball, decimal, down, greatest, least, precisely, thin, up
 
 __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]
 
 HUGE_EPSILON = 1000.0
 """Above this a guarantee protects nobody; it is almost surely a slip (a scale passed as ε)."""
+
+_SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ"}
 
 Kind = TypeVar("Kind", bound="Guarantee")
 
@@ -42,12 +35,8 @@ Kind = TypeVar("Kind", bound="Guarantee")
 def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
     number = requirements.non_negative(name, value)
     if number > largest:
-        raise InvalidParameter(
-            name,
-            value,
-            f"must be at most {largest:g}: beyond that nobody is protected",
-            "Pass a smaller value.",
-        )
+        rule = f"must be at most {largest:g}: beyond that nobody is protected"
+        raise InvalidParameter(name, value, rule, "Pass a smaller value.")
     return number
 
 
@@ -74,10 +63,6 @@ class Guarantee(PrivacyCurve):
         """The tightest implied guarantee of another kind that needs no δ; None where nothing follows."""
 
     @abstractmethod
-    def split(self, parts: int | Sequence[float]) -> tuple[Self, ...]:
-        """Guarantees that compose to at most this one: ``parts`` equal ones, or one per weight."""
-
-    @abstractmethod
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """Lower bound on the type-II error of any test between neighbours at type-I error ``alpha``."""
 
@@ -85,9 +70,17 @@ class Guarantee(PrivacyCurve):
     def sentence(self) -> str:
         """The guarantee in words, for reports."""
 
-    @abstractmethod
     def parameters(self) -> dict[str, float]:
         """The numbers, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def split(self, parts: int | Sequence[float]) -> tuple[Self, ...]:
+        """Guarantees that compose to at most this one: ``parts`` equal ones, or one per weight.
+
+        Their numbers add up (basic composition); those of `GaussianDP` in squares.
+        """
+        whole = [decimal(value) for value in self.parameters().values()]
+        return tuple(type(self)(*(down(value * share) for value in whole)) for share in _weights(parts))
 
     def to(self, kind: type[Kind], *, delta: float | None = None) -> Kind:
         """The tightest known guarantee of another kind that this one implies.
@@ -112,7 +105,7 @@ class Guarantee(PrivacyCurve):
             raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
         converted = self if isinstance(self, kind) else self._convert(kind)
         if converted is None:
-            raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {_WHY_NOT[type(self), kind]}.")
+            raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {self._why_not(kind)}.")
         return cast(Kind, converted)
 
     def _to_approximate(self, delta: float | None) -> ApproxDP:
@@ -127,6 +120,14 @@ class Guarantee(PrivacyCurve):
         if math.isinf(epsilon):
             raise NoConversion(f"{self} implies no (ε, {delta:g})-DP for any ε: its own δ is larger. Raise delta.")
         return ApproxDP(epsilon, delta)
+
+    def _why_not(self, kind: type[Guarantee]) -> str:
+        if isinstance(self, ApproxDP):
+            return "with probability δ anything may happen, which no parameter of that kind covers. Keep ApproxDP"
+        if kind is PureDP:
+            return "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"
+        rule = "bounds on Rényi divergences do not bound the trade-off curve by √(2ρ)"
+        return f"{rule}. Calibrate the mechanism to GaussianDP directly"
 
     def within(self, budget: Guarantee) -> bool:
         """Whether everything that satisfies this guarantee also satisfies ``budget``.
@@ -165,11 +166,15 @@ class Guarantee(PrivacyCurve):
         try:
             return kind(**numbers)
         except TypeError:
-            raise InvalidParameter(
-                "guarantee", data, f"has the wrong fields for {kind.__name__}", "Check the file."
-            ) from None
+            rule = f"has the wrong fields for {kind.__name__}"
+            raise InvalidParameter("guarantee", data, rule, "Check the file.") from None
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{_SYMBOLS[name]}={value:.6g}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({shown})"
 
 
+@final
 @dataclass(frozen=True)
 class ApproxDP(Guarantee):
     """(ε, δ)-differential privacy: P(A) ≤ e^ε·Q(A) + δ for neighbours P, Q and every event A.
@@ -189,21 +194,27 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", requirements.probability("delta", self.delta))
 
     def _delta(self, epsilon: float) -> float:
-        return response_delta(self.epsilon, self.delta, epsilon)
+        # The worst pair that (ε, δ) allows is randomised response that fails with probability δ (kairouz2015).
+        if epsilon >= self.epsilon:
+            return self.delta
+        with precisely():
+            top, wanted = ball(decimal(self.epsilon)).exp(), ball(decimal(epsilon)).exp()
+            own = ball(decimal(self.delta))
+            return min(up(own + (1 - own) * (top - wanted) / (1 + top)), 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        return response_epsilon(self.epsilon, self.delta, delta)
+        if delta < self.delta:
+            return math.inf
+        with precisely():
+            top, own = ball(decimal(self.epsilon)).exp(), ball(decimal(self.delta))
+            inner = top - (ball(decimal(delta)) - own) / (1 - own) * (1 + top)
+            return 0.0 if inner <= 1 else max(0.0, min(up(inner.log()), self.epsilon))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if self.delta > 0:
             return None
         pure = PureDP(self.epsilon)
         return pure if kind is PureDP else pure._convert(kind)
-
-    def split(self, parts: int | Sequence[float]) -> tuple[ApproxDP, ...]:
-        """Basic composition: ε and δ both add."""
-        epsilon, delta = decimal(self.epsilon), decimal(self.delta)
-        return tuple(ApproxDP(down(epsilon * share), down(delta * share)) for share in _weights(parts))
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """f(α) = max(0, 1 − δ − e^ε·α, e^{−ε}·(1 − δ − α))."""
@@ -217,14 +228,8 @@ class ApproxDP(Guarantee):
             return PureDP(self.epsilon).sentence()
         return f"{PureDP(self.epsilon).sentence()} except with probability at most {self.delta:g}"
 
-    def parameters(self) -> dict[str, float]:
-        """The numbers, by name."""
-        return {"epsilon": self.epsilon, "delta": self.delta}
 
-    def __str__(self) -> str:
-        return f"ApproxDP(ε={self.epsilon:.6g}, δ={self.delta:.6g})"
-
-
+@final
 @dataclass(frozen=True)
 class PureDP(Guarantee):
     """ε-differential privacy: no event's probability changes by more than a factor e^ε between neighbours.
@@ -242,10 +247,10 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", _parameter("epsilon", self.epsilon))
 
     def _delta(self, epsilon: float) -> float:
-        return response_delta(self.epsilon, 0.0, epsilon)
+        return ApproxDP(self.epsilon, 0.0)._delta(epsilon)
 
     def _epsilon(self, delta: float) -> float:
-        return response_epsilon(self.epsilon, 0.0, delta)
+        return ApproxDP(self.epsilon, 0.0)._epsilon(delta)
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if self.epsilon == 0:
@@ -259,11 +264,6 @@ class PureDP(Guarantee):
                 return GaussianDP(tightest_mu(epsilon))
         return None
 
-    def split(self, parts: int | Sequence[float]) -> tuple[PureDP, ...]:
-        """ε adds."""
-        epsilon = decimal(self.epsilon)
-        return tuple(PureDP(down(epsilon * share)) for share in _weights(parts))
-
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """f(α) = max(0, 1 − e^ε·α, e^{−ε}·(1 − α))."""
         return ApproxDP(self.epsilon, 0.0).tradeoff(alpha)
@@ -273,14 +273,8 @@ class PureDP(Guarantee):
         factor = math.exp(min(self.epsilon, 700.0))
         return f"no outcome becomes more than {factor:.3g} times as likely by one unit's data"
 
-    def parameters(self) -> dict[str, float]:
-        """The numbers, by name."""
-        return {"epsilon": self.epsilon}
 
-    def __str__(self) -> str:
-        return f"PureDP(ε={self.epsilon:.6g})"
-
-
+@final
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Guarantee):
     """ρ-zCDP: the Rényi divergence of every order a > 1 between neighbours is at most a·ρ.
@@ -298,18 +292,28 @@ class ZeroConcentratedDP(Guarantee):
         object.__setattr__(self, "rho", _parameter("rho", self.rho, HUGE_EPSILON**2 / 2))
 
     def _delta(self, epsilon: float) -> float:
-        return concentrated_delta(self.rho, epsilon)
+        if self.rho == 0:
+            return 0.0
+        # canonne2020, at the best order a = 1 + s: the exponent is convex in s, and least where
+        # ρ(1 + 2s) = ε + log(1 + 1/s). Every order gives a valid bound, so the root needs no certificate.
+        s = order_root(lambda t: self.rho * (1 + 2 * math.exp(t)) - epsilon - math.log1p(math.exp(-t)))
+        with precisely():
+            order, rho = ball(s), ball(decimal(self.rho))
+            return min(up((order * ((1 + order) * rho - ball(decimal(epsilon))) + order_slack(order)).exp()), 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        return concentrated_epsilon(self.rho, delta)
+        if self.rho == 0:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        # The bound on ε is least where ρs² + log(1 + s) = log 1/δ.
+        s = order_root(lambda t: self.rho * math.exp(2 * t) + math.log1p(math.exp(t)) + math.log(delta))
+        with precisely():
+            order, rho = ball(s), ball(decimal(self.rho))
+            return max(0.0, up((1 + order) * rho + (order_slack(order) - ball(decimal(delta)).log()) / order))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         return _nothing_spent(kind) if self.rho == 0 else None
-
-    def split(self, parts: int | Sequence[float]) -> tuple[ZeroConcentratedDP, ...]:
-        """ρ adds."""
-        rho = decimal(self.rho)
-        return tuple(ZeroConcentratedDP(down(rho * share)) for share in _weights(parts))
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """The best (ε, δ) trade-off over a range of ε: a valid lower bound, as each of them is one."""
@@ -323,14 +327,8 @@ class ZeroConcentratedDP(Guarantee):
         """The guarantee in words."""
         return f"{self.to(ApproxDP, delta=1e-6).sentence()}, among other pairs that ρ = {self.rho:g} implies"
 
-    def parameters(self) -> dict[str, float]:
-        """The numbers, by name."""
-        return {"rho": self.rho}
 
-    def __str__(self) -> str:
-        return f"ZeroConcentratedDP(ρ={self.rho:.6g})"
-
-
+@final
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
     """μ-GDP: telling neighbours apart is at least as hard as telling N(0, 1) from N(μ, 1).
@@ -348,10 +346,18 @@ class GaussianDP(Guarantee):
         object.__setattr__(self, "mu", _parameter("mu", self.mu))
 
     def _delta(self, epsilon: float) -> float:
-        return normal_delta(self.mu, epsilon)
+        if self.mu == 0:
+            return 0.0
+        if epsilon > 1e6 * max(1.0, self.mu) ** 2:
+            return math.ulp(0.0)  # δ ≤ Φ(μ/2 − ε/μ) is far below the smallest float
+        return min(up(thin(lambda: gaussian_delta(ball(decimal(self.mu)), decimal(epsilon)))), 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        return normal_epsilon(self.mu, delta)
+        if self._delta(0.0) <= delta:
+            return 0.0
+        if delta == 0:
+            return math.inf
+        return least(lambda epsilon: self._delta(epsilon) <= delta, gaussian_epsilon(self.mu, delta))
 
     def _convert(self, kind: type[Guarantee]) -> Guarantee | None:
         if kind is ZeroConcentratedDP:
@@ -360,15 +366,15 @@ class GaussianDP(Guarantee):
 
     def split(self, parts: int | Sequence[float]) -> tuple[GaussianDP, ...]:
         """μ² adds."""
-        square = decimal(self.mu) ** 2
-
-        def share_of(share: Fraction) -> float:
-            guess = self.mu * math.sqrt(share)
-            return greatest(lambda mu: decimal(mu) ** 2 <= square * share, guess) if self.mu > 0 else 0.0
-
         shares = _weights(parts)
-        values = {share: share_of(share) for share in set(shares)}
+        values = {share: self._share(share) for share in set(shares)}
         return tuple(GaussianDP(values[share]) for share in shares)
+
+    def _share(self, share: Fraction) -> float:
+        """The largest μ whose square is at most that share of this one's."""
+        square = decimal(self.mu) ** 2 * share
+        guess = self.mu * math.sqrt(share)
+        return greatest(lambda mu: decimal(mu) ** 2 <= square, guess) if self.mu > 0 else 0.0
 
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ)."""
@@ -382,36 +388,10 @@ class GaussianDP(Guarantee):
         """The guarantee in words."""
         return f"one unit's data is as hard to detect as a shift of a standard normal by {self.mu:g}"
 
-    def parameters(self) -> dict[str, float]:
-        """The numbers, by name."""
-        return {"mu": self.mu}
 
-    def __str__(self) -> str:
-        return f"GaussianDP(μ={self.mu:.6g})"
+def _nothing_spent(kind: type[Guarantee]) -> Guarantee:
+    """The guarantee of a constant, which satisfies every kind with parameters zero."""
+    return kind(*(0.0 for _ in fields(kind)))
 
-
-def _nothing_spent(kind: type[Guarantee]) -> Guarantee | None:
-    """The guarantee of a constant, which satisfies every kind with parameter zero."""
-    constants = {
-        PureDP: PureDP(0.0),
-        ZeroConcentratedDP: ZeroConcentratedDP(0.0),
-        GaussianDP: GaussianDP(0.0),
-    }
-    return constants.get(kind)
-
-
-_NO_PURE = "its privacy loss is unbounded, so no ε covers every outcome. State it as ApproxDP with a δ"
-_OWN_DELTA = "with probability δ anything may happen, which no finite parameter of that kind covers. Keep ApproxDP"
-_WHY_NOT: dict[tuple[type[Guarantee], type[Guarantee]], str] = {
-    (ZeroConcentratedDP, PureDP): _NO_PURE,
-    (GaussianDP, PureDP): _NO_PURE,
-    (ZeroConcentratedDP, GaussianDP): (
-        "bounds on Rényi divergences do not bound the trade-off curve by √(2ρ). "
-        "Calibrate the mechanism to GaussianDP directly"
-    ),
-    (ApproxDP, PureDP): _OWN_DELTA,
-    (ApproxDP, ZeroConcentratedDP): _OWN_DELTA,
-    (ApproxDP, GaussianDP): _OWN_DELTA,
-}
 
 _KINDS: dict[str, type[Guarantee]] = {kind.kind: kind for kind in (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.curves import Curve, pointwise
+from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["PrivacyCurve"]
+__all__ = ["Curve", "PrivacyCurve", "plain", "type_one"]
+
+Curve = float | NDArray[np.float64]
 
 
 class PrivacyCurve(ABC):
@@ -40,7 +42,7 @@ class PrivacyCurve(ABC):
         >>> round(GaussianDP(1.0).delta_at(1.0), 12), LaplaceProfile([1]).delta_at(0.5)
         (0.126936737507, 0.22119921692859515)
         """
-        return pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
+        return _pointwise(epsilon, lambda e: self._delta(requirements.non_negative("epsilon", e)))
 
     @overload
     def epsilon_at(self, delta: float) -> float: ...
@@ -55,4 +57,32 @@ class PrivacyCurve(ABC):
         >>> GaussianProfile(1).epsilon_at([1e-3, 1e-6]).round(4)
         array([3.1387, 4.8866])
         """
-        return pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
+        return _pointwise(delta, lambda d: self._epsilon(requirements.probability("delta", d)))
+
+
+def _pointwise(values: ArrayLike, function: Callable[[Any], float]) -> Curve:
+    """Apply a scalar function to a number or to each element of an array."""
+    if isinstance(values, str) or (not isinstance(values, Sequence) and np.ndim(values) == 0):
+        return float(function(values.item() if isinstance(values, np.generic | np.ndarray) else values))
+    array = _numbers("values", values)
+    return np.array([function(float(value)) for value in array.ravel()]).reshape(array.shape)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType(name, values, "must be real numbers", "Pass a number or an array of numbers.") from None
+
+
+def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
+    """Type-I error probabilities as an array; refuses what lies outside [0, 1]."""
+    array = _numbers("alpha", alpha)
+    if not np.all((array >= 0) & (array <= 1)):
+        raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
+    return array
+
+
+def plain(array: NDArray[np.float64]) -> Curve:
+    """A float for a single number, the array otherwise."""
+    return float(array) if array.ndim == 0 else array

@@ -10,18 +10,6 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = [
-    "finite",
-    "instance",
-    "level",
-    "non_negative",
-    "ordered_bounds",
-    "positive",
-    "positive_integer",
-    "probability",
-]
-
-
 _LARGEST = 2**53
 
 
@@ -81,9 +69,7 @@ def positive_integer(name: str, value: Any, *, at_least: int = 1) -> int:
         raise WrongType(name, value, "must be an integer", f"Pass a whole number of at least {at_least}.")
     number = int(value)
     if number < at_least:
-        raise InvalidParameter(
-            name, value, f"must be at least {at_least}", f"Pass a whole number of at least {at_least}."
-        )
+        raise InvalidParameter(name, value, f"must be at least {at_least}", "Pass a larger number.")
     if number > _LARGEST:
         raise InvalidParameter(name, "…", "must be at most 2⁵³", "Pass a smaller number.")
     return number
@@ -98,9 +84,8 @@ def listed(name: str, value: Any, example: str) -> tuple[Any, ...]:
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return ``value`` if it is one of these names."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidParameter(
-            name, value, f"must be one of {list(allowed)}", f'Pass {name}="{allowed[0]}", for example.'
-        )
+        rule = f"must be one of {list(allowed)}"
+        raise InvalidParameter(name, value, rule, f'Pass {name}="{allowed[0]}", for example.')
     return value
 
 

@@ -20,20 +20,6 @@ from typing import Any
 
 from flint import arb, ctx, fmpq
 
-__all__ = [
-    "PRECISION",
-    "ball",
-    "decimal",
-    "down",
-    "greatest",
-    "least",
-    "normal_cdf",
-    "not_below",
-    "precisely",
-    "thin",
-    "up",
-]
-
 PRECISION = 256
 """Bits of working precision for certified evaluations."""
 

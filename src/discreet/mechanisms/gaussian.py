@@ -15,13 +15,14 @@ import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.curves import Curve, gaussian_delta
+from discreet.core.curves import gaussian_delta
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact import Family
 from discreet.core.noise.families import GaussianFamily
 from discreet.core.noise.law import Floats, plain
 from discreet.core.noise.location import Location
+from discreet.core.privacy_curve import Curve
 from discreet.core.rounding import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import least_scale, quotient, refuse_nothing, working_bits

@@ -19,13 +19,14 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.curves import Curve, gaussian_delta, plain
+from discreet.core.curves import gaussian_delta
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact import Family
 from discreet.core.noise.families import LaplaceFamily
 from discreet.core.noise.law import Floats
 from discreet.core.noise.location import Location
+from discreet.core.privacy_curve import Curve, plain
 from discreet.core.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, quotient, refuse_nothing, working_bits
