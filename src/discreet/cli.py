@@ -92,20 +92,37 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
     print(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
 
 
-def _describe(file: str, /, *, out: Path | None = None) -> None:
+def _describe(
+    file: str,
+    /,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    out: Path | None = None,
+) -> None:
     """Write a plan file to fill in, from column names and types alone.
 
     Parameters
     ----------
     file
         CSV or Parquet file, or a glob of them.
+    delimiter
+        Character between the fields of a CSV file: a comma by default, a tab for .tsv.
+    decimal
+        Decimal mark of its numbers: "." or ",".
+    encoding
+        Encoding of a CSV file, for example cp1252.
     out
         Where to write it; the terminal by default.
     """
-    from discreet.core.rows.read import open_source
+    from discreet.core.dialect import Dialect
+    from discreet.core.rows.read import column_types
     from discreet.plans.skeleton import skeleton
 
-    text = skeleton(file, open_source(file).types())
+    delimiter = "\t" if delimiter == "\\t" else delimiter  # as shells pass it on
+    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
+    text = skeleton(file, column_types(file, dialect), dialect.declared())
     if out is None:
         print(text)
     else:

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core import requirements
+from discreet.core.dialect import Dialect
 from discreet.core.door import Exact, Release, claimed, release
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
@@ -51,6 +52,8 @@ class Session(Asking):
         The budget of a new ledger.
     table, engine, memory
         Passed on to `open_source`.
+    delimiter, decimal, encoding, header
+        How a CSV file is written: see `Dialect`. discreet never guesses it from the file.
 
     Examples
     --------
@@ -75,13 +78,18 @@ class Session(Asking):
         table: str | None = None,
         engine: Any = None,
         memory: str | None = None,
+        delimiter: str | None = None,
+        decimal: str = ".",
+        encoding: str = "utf-8",
+        header: bool = True,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._source = source
         self._lock = RLock()
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
-        self._options = {"table": table, "engine": engine, "memory": memory}
+        dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header)
+        self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
         if isinstance(ledger, Ledger):
             if budget is not None and budget != ledger.budget:
                 raise InvalidParameter("budget", budget, f"the ledger has {ledger.budget}", "Leave budget out.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down
@@ -40,6 +41,7 @@ SETTINGS = {
 _ONLY_PLANNED = ("expected_rows", "expected_mean", "expected_share")
 """Settings that change no release; but see ``clusters``, where the expected rows set the number of iterations."""
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
+_DIALECT = ("delimiter", "decimal", "encoding", "header")
 _COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 _BUDGETS: dict[frozenset[str], Any] = {
     frozenset({"epsilon"}): PureDP,
@@ -137,7 +139,7 @@ class PlanFile:
         return f"plan:{digest}:{question.name}:{run}"
 
     def open_options(self) -> dict[str, Any]:
-        """Arguments for a session: source, table, engine and memory."""
+        """Arguments for a session: source, table, engine, memory and the dialect of a file."""
         options = dict(self.source)
         place = options.pop("path", None)
         if place is not None and "://" not in str(place):
@@ -203,12 +205,16 @@ class _Reader:
 
     def _source(self) -> dict[str, Any]:
         source = self._table("source")
-        self._known("source", source, ("path", "address", "table", "engine", "memory"))
+        self._known("source", source, ("path", "address", "table", "engine", "memory", *_DIALECT))
         if ("path" in source) == ("address" in source):
             raise self.error("source", "the source needs either path (files) or address (a connection).")
         for key, value in source.items():
-            if not isinstance(value, str) or not value:
+            if key != "header" and (not isinstance(value, str) or not value):
                 raise self.error(f"source.{key}", f"{key} must be text.")
+        try:
+            Dialect(**{key: source[key] for key in _DIALECT if key in source})
+        except DiscreetError as failure:
+            raise self.located("source", failure) from None
         return source
 
     def _schema(self) -> Schema:

@@ -1,108 +1,188 @@
-"""Expressions: what a column's value becomes on an engine: an id, a label's code, a grid step."""
+r"""Expressions: what a column's value becomes on an engine: an id, a label's code, or a grid step.
+
+Every function is total: whatever a value is, the engine returns. Patterns avoid what regular expressions of engines
+read differently: ``\s``, ``$``, and letters whose case is ignored.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
+from discreet.core.columns import Bounds, Categories, Label
 from discreet.core.errors import WrongType
-from discreet.core.schema import Bounds, Categories
+from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
 
-__all__ = [
-    "forbidden_label",
-    "grid_step",
-    "identifier",
-    "label_code",
-    "missing",
-]
+__all__ = ["forbidden_label", "grid_step", "identifier", "label_code"]
 
-_NUMBER = r"^\s*[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf|infinity|INF|Inf|Infinity)\s*$"
-_LARGEST_EXACT_ID = 2**53
+_BLANK = r"[ \t]*"
+_TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
+_INFINITE = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+_DIGITS = r"^(0|-?[1-9][0-9]*)\z"
+_WHOLE = rf"^{_BLANK}\+?(-?)0*([0-9]+)(?:\.0*)?{_BLANK}\z"
+_LOST_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+\z"
+_EXACT_DIGITS = 15
+
+
+def _number(decimal: str) -> str:
+    mark = "," if decimal == "," else r"\."
+    return rf"^{_BLANK}([+-]?(?:[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANK}\z"
+
+
+def _text(column: Any, name: str) -> Any:
+    """The canonical text of a value that is not a float; an empty text is a missing one."""
+    kind = column.type()
+    if kind.is_string():
+        return column.nullif("")
+    if kind.is_decimal():
+        return _whole_text(column.cast("string")).coalesce(column.cast("string"))
+    if kind.is_integer() or kind.is_boolean() or kind.is_uuid() or kind.is_date():
+        return column.cast("string")
+    raise WrongType("column", name, f"is of type {kind}, which has no canonical text", "Cast it to text.")
+
+
+def _whole(column: Any) -> Any:
+    """A float as a whole number; null where it is none. Guarded first: engines cast 1e30 or NaN with an error."""
+    within = (column.abs() <= LARGEST_WHOLE_FLOAT).ifelse(column, None)
+    return (within == within.floor()).ifelse(within, None).cast("int64")
+
+
+def _whole_text(text: Any) -> Any:
+    """The digits of a whole number that is written as 7, +7, 007 or 7.0; null for other text."""
+    import ibis
+
+    sign, digits = text.re_extract(_WHOLE, 1), text.re_extract(_WHOLE, 2)
+    return ibis.cases(
+        (text.re_search(_DIGITS), text),
+        (digits == "", ibis.literal(None, type="string")),
+        (digits == "0", digits),
+        else_=sign.concat(digits),
+    )
 
 
 def identifier(column: Any, name: str) -> Any:
-    """The id as a whole number or text; what has no canonical text is refused by its type."""
+    """The id as a whole number or text; null where there is none, or where its digits were lost.
+
+    Floats beyond 2⁵³ or with decimals are no ids, nor is text like ``1.23457E+14``, into which spreadsheets turn long
+    ids: different people would share one.
+    """
     kind = column.type()
-    if kind.is_integer() or kind.is_string():
+    if kind.is_integer():
         return column
     if kind.is_floating():  # frames hold whole-number ids with gaps as floats
-        whole = (column == column.floor()) & (column.abs() <= _LARGEST_EXACT_ID)
-        return whole.ifelse(column, None).cast("int64")
-    if kind.is_uuid() or kind.is_date():
-        return column.cast("string")
-    raise WrongType("unit", name, f"an id column of type {kind} has no canonical text", "Cast it to text.")
+        return _whole(column)
+    text = _text(column, name)
+    return text.re_search(_LOST_DIGITS).ifelse(None, text) if kind.is_string() else text
 
 
-def text_of(column: Any, labels: Categories, name: str) -> Any:
-    """The label of a row as text, written the same way on every engine."""
-    kind, first = column.type(), labels.labels[0]
-    if kind.is_floating() and isinstance(first, int):
-        return identifier(column, name).cast("string")
-    if not (kind.is_string() or kind.is_integer() or kind.is_boolean()):
-        raise WrongType("column", name, f"labels of type {kind} have no canonical text", "Cast it to text.")
-    if kind.is_boolean() and not isinstance(first, bool):
-        return column.cast("int64").cast("string")
-    text = column.cast("string")
-    return text.lower() if isinstance(first, bool) else text
+def _spelled(label: Label) -> Iterator[str]:
+    """The texts that mean a label."""
+    if isinstance(label, str):
+        yield label
+        return
+    yield str(int(label))
+    if label in (0, 1):
+        yield "true" if label else "false"
 
 
-def label_text(label: Any) -> str:
-    return str(label).lower() if isinstance(label, bool) else str(label)
+def _label_text(column: Any, labels: Categories, name: str) -> Any:
+    """The text under which a value is looked up; null where it can be none of the labels."""
+    import ibis
+
+    kind, by_text = column.type(), isinstance(labels.labels[0], str)
+    if kind.is_floating():
+        return _whole(column).cast("string")
+    text = _text(column, name)
+    if by_text:
+        return text.re_search(_LOST_DIGITS).ifelse(None, text) if _any_lost(labels) else text
+    if not kind.is_string():
+        return text
+    words = ((text.re_search(_TRUE), "true"), (text.re_search(_FALSE), "false"))
+    return _whole_text(text).coalesce(ibis.cases(*words, else_=ibis.literal(None, type="string")))
+
+
+def _any_lost(labels: Categories) -> bool:
+    """Whether a label is written like a float that is not whole, which must not match one."""
+    return any(re.search(_LOST_DIGITS.replace(r"\z", r"\Z"), str(label)) for label in labels.labels)
+
+
+def _code(column: Any, labels: Categories, name: str) -> Any:
+    """Position of a row's label on the list; null where it is not on it. A join: a chain of cases takes minutes."""
+    import ibis
+    import pyarrow as pa
+
+    spelled = [(text, code) for code, label in enumerate(labels.labels) for text in _spelled(label)]
+    texts, codes = zip(*spelled, strict=True)
+    known = ibis.memtable(pa.table({"label": pa.array(texts, pa.string()), "code": pa.array(codes, pa.int64())}))
+    return known.filter(known.label == _label_text(column, labels, name)).code.max().as_scalar()
+
+
+def _no_label(column: Any) -> Any:
+    """Whether a label is missing, rather than not on the list."""
+    kind = column.type()
+    if kind.is_string():
+        return column.isnull() | (column == "")
+    return column.isnull() | column.isnan() if kind.is_floating() else column.isnull()
 
 
 def label_code(column: Any, labels: Categories, name: str) -> Any:
     """Position of a row's label on the list; null where the row is to be dropped."""
     import ibis
 
-    text = text_of(column, labels, name)
-    unknown, missing = labels.replacement("unknown"), labels.replacement("nulls")
-    branches = [(text == label_text(label), code) for code, label in enumerate(labels.labels)]
-    branches.append((text.isnull(), ibis.literal(missing, type="int64")))
-    return ibis.cases(*branches, else_=ibis.literal(unknown, type="int64"))
+    unknown, missing = (ibis.literal(labels.replacement(one), type="int64") for one in ("unknown", "nulls"))
+    return _no_label(column).ifelse(missing, _code(column, labels, name).coalesce(unknown))
 
 
 def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
     """Whether a row's label is one that the schema refuses."""
     import ibis
 
-    text = text_of(column, labels, name)
     forbidden = ibis.literal(False)
     if labels.nulls == "refuse":
-        forbidden = forbidden | text.isnull()
+        forbidden = forbidden | _no_label(column)
     if labels.unknown == "refuse":
-        listed = text.isin([label_text(label) for label in labels.labels])
-        forbidden = forbidden | (text.notnull() & ~listed)
+        forbidden = forbidden | (~_no_label(column) & _code(column, labels, name).isnull())
     return forbidden
 
 
-def missing(column: Any, name: str) -> Any:
-    """Whether a value is missing, NaN, or text that is no number."""
+def _number_of(column: Any, name: str, decimal: str = ".") -> Any:
+    """The value as a double, infinite ones included; null where it is missing or not a number."""
     kind = column.type()
-    if kind.is_string():
-        return column.isnull() | ~column.re_search(_NUMBER)
     if kind.is_floating():
-        return column.isnull() | column.isnan()
-    if kind.is_numeric() or kind.is_boolean():
-        return column.isnull()
+        return column.isnan().ifelse(None, column.cast("float64"))
+    if kind.is_string():
+        return _number_in(column, decimal)
+    if kind.is_boolean():
+        return column.cast("int64").cast("float64")
+    if kind.is_decimal() and (kind.precision or _EXACT_DIGITS + 1) > _EXACT_DIGITS:
+        return _number_in(column.cast("string"), ".")  # engines round long decimals differently
+    if kind.is_numeric():
+        return column.cast("float64")
     raise WrongType("column", name, f"is of type {kind}, not a number", "Declare categories, or convert it.")
 
 
-def number_of(column: Any) -> Any:
-    """The value as a double, where it is not missing."""
-    kind = column.type()
-    if kind.is_string():
-        return column.strip().try_cast("float64")
-    if kind.is_boolean():
-        return column.cast("int64").cast("float64")
-    return column if kind.is_float64() else column.cast("float64")
+def _number_in(text: Any, decimal: str) -> Any:
+    import ibis
+
+    digits = text.re_extract(_number(decimal), 1)
+    return ibis.cases(
+        (digits != "", digits.replace(",", ".").try_cast("float64")),
+        (text.re_search(_TRUE), 1.0),
+        (text.re_search(_FALSE), 0.0),
+        (text.re_search(rf"^{_BLANK}\+?{_INFINITE}{_BLANK}\z"), float("inf")),
+        (text.re_search(rf"^{_BLANK}-{_INFINITE}{_BLANK}\z"), float("-inf")),
+        else_=ibis.literal(None, type="float64"),
+    )
 
 
-def grid_step(column: Any, bounds: Bounds, name: str) -> Any:
+def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".") -> Any:
     """Grid step of the clipped value. Clipping first means that no cast can overflow."""
     import ibis
 
-    value = number_of(column)
+    value = _number_of(column, name, decimal)
     return ibis.cases(
-        (missing(column, name), ibis.literal(bounds.null_index(), type="int64")),
+        (value.isnull(), ibis.literal(bounds.null_index(), type="int64")),
         (value <= bounds.low, ibis.literal(bounds.lowest, type="int64")),
         (value >= bounds.high, ibis.literal(bounds.highest, type="int64")),
         else_=(value / bounds.grid + 0.5).floor().cast("int64"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.errors import SourceError, WrongType
+from discreet.core.errors import SourceError
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
@@ -80,13 +80,16 @@ def take(dataset: Dataset, schema: Schema, *, salt: str = "") -> Snapshot:
     dataset.require(schema.unit.column)
     declared = [name for name in schema.columns if name in dataset.table.columns]
     names = {name: f"x{position}" for position, name in enumerate(declared)}
-    table = stored(dataset, _encoded(dataset.table, schema, names))
+    table = stored(dataset, _encoded(dataset, schema, names))
     gaps = _checked(dataset, schema, names, table)
     return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps)
 
 
-def _encoded(table: ir.Table, schema: Schema, names: Mapping[str, str]) -> ir.Table:
-    fields = {encoded: _value(table[name], schema.columns[name], name) for name, encoded in names.items()}
+def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str]) -> ir.Table:
+    table = dataset.table
+    fields = {
+        encoded: _value(table[name], schema.columns[name], name, dataset.decimal) for name, encoded in names.items()
+    }
     unit = schema.unit
     if unit.column is not None:
         fields = {UNIT: identifier(table[unit.column], unit.column), **fields}
@@ -98,24 +101,17 @@ def _encoded(table: ir.Table, schema: Schema, names: Mapping[str, str]) -> ir.Ta
     return rows.filter(rows[UNIT].notnull()) if unit.column is not None and unit.nulls == "drop" else rows
 
 
-def _value(column: Any, declared: Any, name: str) -> Any:
+def _value(column: Any, declared: Any, name: str, decimal: str) -> Any:
     """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
     if isinstance(declared, Bounds):
-        return grid_step(column, declared, name).cast(_narrowest(max(abs(declared.lowest), abs(declared.highest))))
+        reach = max(abs(declared.lowest), abs(declared.highest))
+        return grid_step(column, declared, name, decimal).cast(_narrowest(reach))
     if not isinstance(declared, Categories):
-        return _label(column, name)
+        return identifier(column, name)
     code = label_code(column, declared, name)
     if "refuse" in (declared.nulls, declared.unknown):
         code = forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)
     return code.cast(_narrowest(declared.cells))
-
-
-def _label(column: Any, name: str) -> Any:
-    """A text or a whole number; what has no canonical form is refused by its type."""
-    kind = column.type()
-    if kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_uuid() or kind.is_date():
-        return identifier(column, name)
-    raise WrongType("column", name, f"labels of type {kind} have no canonical text", "Cast it to text.")
 
 
 def _narrowest(reach: int) -> str:

@@ -1,0 +1,197 @@
+"""Engines: connections that ibis speaks to. The embedded DuckDB is the default; Spark and others go by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
+from discreet.core.rows.spilling import remove_directory, spill_directory
+
+__all__ = [
+    "address",
+    "connection_of",
+    "drop",
+    "embedded",
+    "engine_of",
+    "guarded",
+    "kind_of",
+    "load_ibis",
+    "materialised",
+    "require_operations",
+    "without_password",
+]
+
+_MEMORY = "3GB"
+"""What the embedded engine takes at most, unless told otherwise; the rest spills."""
+_SEALED = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+def load_ibis() -> Any:
+    """The package ibis, or an error that says how to install it."""
+    try:
+        import ibis
+        import pyarrow  # noqa: F401  (every result comes back through it)
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "ibis", "tables") from None
+    return ibis
+
+
+def kind_of(source: Any) -> str:
+    """Package and class of a source, so that no package is imported only to ask."""
+    top = type(source).__module__.split(".")[0]
+    return f"{'duckdb' if top == '_duckdb' else top}.{type(source).__name__}"
+
+
+def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
+    """An in-memory DuckDB that reads these files and nothing else outside its memory.
+
+    It spills, if it must, into a private directory that goes away with it.
+    """
+    ibis = load_ibis()
+    spill, held = spill_directory()
+    memory = _MEMORY if memory is None else memory
+    connection = ibis.duckdb.connect(temp_directory=str(spill), memory_limit=memory, **_SEALED)
+    weakref.finalize(connection, remove_directory, spill, held)
+    paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
+    for setting in (
+        "enable_progress_bar = false",
+        f"allowed_paths = [{paths}]",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.con.execute(f"SET {setting}")
+    return connection
+
+
+def engine_of(engine: Any, memory: str | None, files: Sequence[str] = ()) -> Any:
+    """The connection that runs the plan for frames and files."""
+    if engine in (None, "duckdb"):
+        return embedded(memory, files)
+    if isinstance(engine, str):
+        return address(engine)
+    connection = connection_of(engine)
+    if connection is None:
+        raise WrongType(
+            "engine", type(engine).__name__, "is not an engine", 'Pass "duckdb", "spark", an address or a connection.'
+        )
+    return connection
+
+
+def address(address: str) -> Any:
+    """Connection for ``spark``, ``spark://…``, or any address that ibis understands."""
+    if address == "spark" or address.startswith(("spark://", "local[")):
+        return _spark("local[*]" if address == "spark" else address)
+    path = address.removeprefix("duckdb://")
+    if address.startswith("duckdb://") and not Path(path).is_file():
+        raise SourceError(f"source = {address!r}: there is no such database. Check the path. Nothing was spent.")
+    ibis = load_ibis()
+    if address.startswith("duckdb://"):
+        return guarded(address, lambda: ibis.duckdb.connect(path, read_only=True, **_SEALED))
+    return guarded(without_password(address), lambda: ibis.connect(address))
+
+
+def without_password(address: str) -> str:
+    """The address as it may be shown."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", address)
+
+
+def _spark(master: str) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "pyspark", "spark") from None
+    if master.startswith("local") and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise SourceError("engine = 'spark': a local Spark needs Java, and there is none. Install Java 17.")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+    }
+    if master.startswith("local"):  # one machine gains nothing from the 200 partitions of a cluster
+        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    builder = SparkSession.builder.master(master).appName("discreet")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return connection_of(guarded(master, builder.getOrCreate))
+
+
+def connection_of(source: Any) -> Any:
+    """The ibis connection behind a connection object; None where it is not one."""
+    ibis, kind = load_ibis(), kind_of(source)
+    if isinstance(source, ibis.backends.BaseBackend):
+        return source
+    if kind == "duckdb.DuckDBPyConnection":
+        return ibis.duckdb.from_connection(source)
+    if kind == "pyspark.SparkSession":
+        return ibis.pyspark.connect(source)
+    return None
+
+
+def materialised(connection: Any, name: str, expression: Any) -> Any:
+    """A table that is computed once and stored on the engine."""
+    if connection.name != "pyspark":
+        return connection.create_table(name, expression, temp=True)
+    # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
+    frame = connection._session.sql(connection.compile(expression)).localCheckpoint()
+    frame.createOrReplaceTempView(name)
+    return connection.table(name)
+
+
+def drop(connection: Any, name: str) -> None:
+    """Drop a stored table."""
+    if connection.name == "pyspark":
+        connection._session.catalog.dropTempView(name)
+    else:
+        connection.drop_table(name, force=True)
+
+
+def require_operations(connection: Any) -> None:
+    """Refuse an engine that lacks something every session needs, before anything is asked of it."""
+    from ibis.expr import operations
+
+    for operation, lacks in (
+        (operations.HexDigest, "SHA-256, which limits per unit need"),
+        (operations.RegexExtract, "regular expressions, which reading text needs"),
+        (operations.TryCast, "casts that cannot fail, which reading text needs"),
+    ):
+        if not connection.has_operation(operation):
+            raise InvalidParameter("engine", connection.name, f"has no {lacks}", "Use DuckDB or Spark.")
+
+
+def guarded(name: str, action: Callable[[], Any]) -> Any:
+    """Run something on the engine; its errors may quote data, so they are replaced by ones that do not."""
+    try:
+        return action()
+    except DiscreetError:
+        raise
+    except Exception as failure:
+        kind = type(failure).__name__
+        reason = _REASONS.get(kind, f"it is malformed or not supported ({kind})")
+        raise SourceError(
+            f"source = {name!r}: the engine cannot read it: {reason}. "
+            "The engine's own words are held back because they may quote data. Nothing was spent."
+        ) from None
+
+
+_REASONS = {
+    "TableNotFound": "there is no such table",
+    "CatalogException": "there is no such table",
+    "AnalysisException": "there is no such table or column",
+    "FileNotFoundError": "there is no such file",
+    "PermissionError": "permission is denied",
+    "OutOfMemoryException": "it ran out of memory",
+    "ConversionException": "a value has another type than its column",
+    "IOException": "the file cannot be opened or is damaged",
+    "OSError": "the file cannot be opened or is damaged",
+}
