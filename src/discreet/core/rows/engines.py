@@ -7,6 +7,7 @@ import re
 import shutil
 import weakref
 from collections.abc import Callable, Sequence
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +117,14 @@ def _spark(master: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "OFF",  # the log of a failed task may quote a row
     }
     if master.startswith("local"):  # one machine gains nothing from the 200 partitions of a cluster
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     builder = SparkSession.builder.master(master).appName("discreet")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    getLogger("SQLQueryContextLogger").disabled = True  # so may what Python prints of it
     return connection_of(guarded(master, builder.getOrCreate))
 
 
@@ -143,6 +145,7 @@ def materialised(connection: Any, name: str, expression: Any) -> Any:
     if connection.name != "pyspark":
         return connection.create_table(name, expression, temp=True)
     # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
+    connection._run_pre_execute_hooks(expression)  # uploads the lists of labels
     frame = connection._session.sql(connection.compile(expression)).localCheckpoint()
     frame.createOrReplaceTempView(name)
     return connection.table(name)
