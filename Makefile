@@ -20,7 +20,8 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	touch $@
 
 test: lint ## Check style, types and imports; run every test and doctest
-	$(BIN)/pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto -m "not deep and not optimised" $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto -m optimised tests # the privacy tests again, under python -O
 
 lint: install ## Check style, types and import rules only
 	$(BIN)/ruff check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def _kept_law(step: Omission, rows: list[float]) -> Array:
     if isinstance(step, PoissonSample):
         keep = np.full(len(rows), step.rate)
     else:
-        assert isinstance(step, OutlierSuppression)
+        step = cast(OutlierSuppression, step)
         keep = 1 - outlier_scores(rows, step.m, step.M, step.distance)
     law = np.array([1.0])
     for chance in keep:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -389,6 +389,6 @@ def _path_chance(run: _Run) -> float:
     """Probability of the whole path."""
     total = 0.0
     for draw, place in zip(run.draws, run.answers, strict=True):
-        assert isinstance(draw, Choice)
-        total += float(draw.logs[np.searchsorted(draw.starts, place, side="right") - 1])
+        choice = cast(Choice, draw)
+        total += float(choice.logs[np.searchsorted(choice.starts, place, side="right") - 1])
     return math.exp(total)

@@ -23,6 +23,7 @@ import numpy as np
 import discreet
 from discreet.core.display import Facts, number
 from discreet.core.door import Exact
+from discreet.core.errors import InvalidParameter
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
@@ -159,7 +160,8 @@ def audit_replay(
         if draw is not None and count < traced:
             path = path and _same_path(draw, first, second, count)
         count += 1
-    assert sensitivity is not None, "no pairs"
+    if sensitivity is None:
+        raise InvalidParameter("pairs", "none", "there must be one at least", "Pass pairs of neighbours.")
     return ReplayAudit(sensitivity.l1, l1, sensitivity.require_l2(), l2, within, public, path, count)
 
 

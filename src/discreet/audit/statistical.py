@@ -186,7 +186,8 @@ def _best_event(here: Outputs, there: Outputs, claim: Claim) -> tuple[Event, boo
                 score, size = _best_prefix(p, q, here.shape[0] - middle, points, mu)
                 if best is None or score > best[0]:
                     best = score, Event(view, labels[order[: size + 1]]), swapped
-    assert best is not None
+    if best is None:
+        raise InvalidParameter("outputs", "none", "there must be something to compare", "Draw outputs on both sides.")
     return best[1], best[2]
 
 

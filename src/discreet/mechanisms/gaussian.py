@@ -174,8 +174,7 @@ def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
         rho = decimal(guarantee.rho)
         guess = float(bound) / math.sqrt(2 * guarantee.rho)
         return least_scale(lambda s: bound**2 <= 2 * rho * Fraction(s) ** 2, guess, guarantee)
-    assert isinstance(guarantee, ApproxDP)
-    return _gaussian_approximate(guarantee, bound)
+    return _gaussian_approximate(guarantee.to(ApproxDP), bound)
 
 
 def _gaussian_approximate(guarantee: ApproxDP, bound: Fraction) -> float:

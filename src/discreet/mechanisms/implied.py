@@ -34,19 +34,13 @@ class ImpliedProfile(CurveProfile):
         return self.stated.epsilon_at(delta)
 
     def pure(self) -> PureDP:
-        converted = self.stated.to(PureDP)
-        assert isinstance(converted, PureDP)
-        return converted
+        return self.stated.to(PureDP)
 
     def gaussian(self) -> GaussianDP:
-        converted = self.stated.to(GaussianDP)
-        assert isinstance(converted, GaussianDP)
-        return converted
+        return self.stated.to(GaussianDP)
 
     def concentrated(self) -> ZeroConcentratedDP:
-        converted = self.stated.to(ZeroConcentratedDP)
-        assert isinstance(converted, ZeroConcentratedDP)
-        return converted
+        return self.stated.to(ZeroConcentratedDP)
 
     def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
         """The stated guarantee where it has the kind asked for, else what it implies."""

@@ -232,8 +232,7 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
         return _laplace_approximate(guarantee, moves)
     if isinstance(guarantee, GaussianDP):
         return _laplace_gaussian(guarantee, moves)
-    assert isinstance(guarantee, ZeroConcentratedDP)
-    return _laplace_concentrated(guarantee, moves)
+    return _laplace_concentrated(guarantee.to(ZeroConcentratedDP), moves)
 
 
 def _laplace_approximate(guarantee: ApproxDP, moves: Moves) -> float:

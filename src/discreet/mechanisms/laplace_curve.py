@@ -26,8 +26,8 @@ __all__ = ["LaplaceCurve", "laplace_rho"]
 
 
 @lru_cache(maxsize=256)
-def _polynomials(count: int) -> tuple[fmpq_poly | None, ...]:
-    """P_p for p = 0, …, k positive signs; none for p = 0, whose point −T lies below every ε ≥ 0.
+def _polynomials(count: int) -> tuple[fmpq_poly, ...]:
+    """P_p for p = 1, …, k positive signs; there is none for p = 0, whose point −T lies below every ε ≥ 0.
 
     P_p is the inverse Laplace transform of (s+½)^{p−1}·(s−½)^{k−p−1} / s^k; for p = k that of its pole at 0.
     """
@@ -36,7 +36,7 @@ def _polynomials(count: int) -> tuple[fmpq_poly | None, ...]:
     numerators = [plus ** (p - 1) * minus ** (count - p - 1) for p in range(1, count)]
     geometric = fmpq_poly([fmpq(-2) * fmpq(2) ** j for j in range(count)])  # 1/(s − ½) around 0
     numerators.append(plus ** (count - 1) * geometric)
-    return (None, *(_inverse(numerator, count) for numerator in numerators))
+    return tuple(_inverse(numerator, count) for numerator in numerators)
 
 
 def _inverse(numerator: fmpq_poly, count: int) -> fmpq_poly:
@@ -105,9 +105,7 @@ class LaplaceCurve:
         for point, positive, ways in self._points:
             if point <= epsilon:
                 break
-            polynomial = polynomials[positive]
-            assert polynomial is not None
-            total += ways * _value(polynomial, ball(point - epsilon))
+            total += ways * _value(polynomials[positive - 1], ball(point - epsilon))
         return 1 + (ball(epsilon - self.total) / 2).exp() * total / arb(2) ** self.count
 
 

@@ -53,19 +53,14 @@ class SampledProfile(CurveProfile):
         return poisson_sampling(PureDP(inner), self.rate).epsilon if inner <= 1000 else inner
 
     def gaussian(self) -> GaussianDP:
-        result = self.base.gaussian() if isinstance(self.base, Profile) else self.base.to(GaussianDP)
-        assert isinstance(result, GaussianDP)
-        return result
+        return self.base.gaussian() if isinstance(self.base, Profile) else self.base.to(GaussianDP)
 
     def pure(self) -> PureDP:
         pure = self.base.pure() if isinstance(self.base, Profile) else self.base.to(PureDP)
-        assert isinstance(pure, PureDP)
         return poisson_sampling(pure, self.rate)
 
     def concentrated(self) -> ZeroConcentratedDP:
-        result = self.base.concentrated() if isinstance(self.base, Profile) else self.base.to(ZeroConcentratedDP)
-        assert isinstance(result, ZeroConcentratedDP)
-        return result
+        return self.base.concentrated() if isinstance(self.base, Profile) else self.base.to(ZeroConcentratedDP)
 
     def _reach(self) -> float:
         return min(self._epsilon(1e-12), 700.0)

@@ -80,11 +80,10 @@ def suppression(guarantee: Guarantee, algorithm: Algorithm, universe: Iterable[H
     >>> round(suppression(PureDP(1.0), half, universe=["a", "b"], largest=3).epsilon, 6)
     0.620115
     """
-    requirements.instance("guarantee", guarantee, (PureDP, ApproxDP), "PureDP(1.0)")
-    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
-    assert isinstance(guarantee, PureDP | ApproxDP)
+    stated: PureDP | ApproxDP = requirements.instance("guarantee", guarantee, (PureDP, ApproxDP), "PureDP(1.0)")
+    delta = stated.delta if isinstance(stated, ApproxDP) else 0.0
     with precisely():
-        step = ball(decimal(guarantee.epsilon))
+        step = ball(decimal(stated.epsilon))
         worst_ratio, worst_delta = arb(1), arb(0)
         for data, record in _pairs(universe, largest):
             pair = _Pair(algorithm, data, record, step)

@@ -1,5 +1,7 @@
 """Conformance kit: the checks that discreet's own mechanisms, statistics and ledgers pass, for anybody's.
 
+A check raises `NotConformant` with what it found, also under ``python -O``.
+
 Examples
 --------
 >>> from discreet import Laplace, PureDP, Sensitivity
@@ -10,6 +12,7 @@ Examples
 """
 
 from discreet.audit.exact_losses import exact_loss
+from discreet.testing.conformance import NotConformant
 from discreet.testing.ledgers import check_ledger
 from discreet.testing.mechanisms import MechanismReport, check_calibration, check_mechanism, check_sampler
 from discreet.testing.sources import check_source
@@ -17,6 +20,7 @@ from discreet.testing.statistics import check_statistic
 
 __all__ = [
     "MechanismReport",
+    "NotConformant",
     "check_calibration",
     "check_ledger",
     "check_mechanism",

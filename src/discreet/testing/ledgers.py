@@ -14,6 +14,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.ledger.ledger import Ledger
 from discreet.core.ledger.reservation import Reservation
 from discreet.core.sensitivity import Neighbours
+from discreet.testing.conformance import NotConformant, require
 
 __all__ = ["check_ledger"]
 
@@ -27,7 +28,7 @@ _RELEASE: dict[str, Any] = {
 
 
 def check_ledger(open_ledger: Callable[[Guarantee], Ledger]) -> None:
-    """Check that ledgers keep their budget; raises AssertionError with what went wrong.
+    """Check that ledgers keep their budget; raises `NotConformant` with what went wrong.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def _refused(kind: type[DiscreetError], what: str, call: Callable[[], object]) -
         call()
     except kind:
         return
-    raise AssertionError(f"{what} was not refused with {kind.__name__}")
+    raise NotConformant(f"{what} was not refused with {kind.__name__}")
 
 
 def _adds_exactly(open_ledger: Callable[[Guarantee], Ledger]) -> None:
@@ -73,10 +74,10 @@ def _adds_exactly(open_ledger: Callable[[Guarantee], Ledger]) -> None:
         with closing(open_ledger(budget)) as ledger:
             for _ in range(times):
                 _spend(ledger, guarantee)
-            assert ledger.spent() == budget, f"{times} × {guarantee} add up to {ledger.spent()}, not to {budget}"
+            require(ledger.spent() == budget, f"{times} × {guarantee} add up to {ledger.spent()}, not to {budget}")
             _refused(InsufficientBudget, "one release too many", partial(_spend, ledger, guarantee))
             report = ledger.verify()
-            assert report.spends == times, f"{report.spends} spends were kept of {times}"
+            require(report.spends == times, f"{report.spends} spends were kept of {times}")
 
 
 def _never_overspends(open_ledger: Callable[[Guarantee], Ledger]) -> None:
@@ -84,7 +85,8 @@ def _never_overspends(open_ledger: Callable[[Guarantee], Ledger]) -> None:
     with closing(open_ledger(PureDP(1.0))) as ledger:
         _spend(ledger, PureDP(1 / 3))
         left = ledger.remaining()
-        assert isinstance(left, PureDP), f"what is left of a PureDP budget is {left}"
+        if not isinstance(left, PureDP):
+            raise NotConformant(f"what is left of a PureDP budget is {left}")
         above = PureDP(math.nextafter(left.epsilon, 2))
         _refused(InsufficientBudget, f"{above} of {left}", lambda: _spend(ledger, above))
         _spend(ledger, left)
@@ -106,15 +108,15 @@ def _refuses_without_a_trace(open_ledger: Callable[[Guarantee], Ledger]) -> None
         ]
         for kind, changes in refusals:
             _refused(kind, str(changes), partial(_spend, ledger, **changes))
-            assert ledger.head == before, f"a refused spend left a trace: {changes}"
+            require(ledger.head == before, f"a refused spend left a trace: {changes}")
 
 
 def _repeats_a_request_once(open_ledger: Callable[[Guarantee], Ledger]) -> None:
     with closing(open_ledger(PureDP(1.0))) as ledger:
         first = _spend(ledger, PureDP(0.4), request="r")
         again = _spend(ledger, PureDP(0.4), request="r")
-        assert (first.seq, first.release_id) == (again.seq, again.release_id), "a repeated request was charged twice"
-        assert not again.answered, "a request without an answer must not be answered"
+        require((first.seq, first.release_id) == (again.seq, again.release_id), "a repeated request was charged twice")
+        require(not again.answered, "a request without an answer must not be answered")
         _refused(InvalidParameter, "one request, two releases", lambda: _spend(ledger, PureDP(0.1), request="r"))
 
 
@@ -123,7 +125,7 @@ def _keeps_the_first_answer(open_ledger: Callable[[Guarantee], Ledger]) -> None:
         reservation = _spend(ledger, PureDP(0.5), request="r")
         answers = [ledger.record_answer(reservation, answer) for answer in ({"value": 1.5}, {"value": 2.5})]
         again = _spend(ledger, PureDP(0.5), request="r")
-        assert [*answers, again.answer] == [{"value": 1.5}] * 3, "the first answer must stay"
+        require([*answers, again.answer] == [{"value": 1.5}] * 3, "the first answer must stay")
 
 
 def _charges_disjoint_groups_in_parallel(open_ledger: Callable[[Guarantee], Ledger]) -> None:
@@ -132,7 +134,7 @@ def _charges_disjoint_groups_in_parallel(open_ledger: Callable[[Guarantee], Ledg
         _spend(ledger, PureDP(0.5), partition=region)
         _spend(ledger, PureDP(0.25), partition=region, parts="north")
         _spend(ledger, {"north": PureDP(0.125), "south": PureDP(0.25)}, partition=region)
-        assert ledger.spent() == PureDP(0.875), f"the largest part spent 0.875, the ledger says {ledger.spent()}"
+        require(ledger.spent() == PureDP(0.875), f"the largest part spent 0.875, the ledger says {ledger.spent()}")
     with closing(open_ledger(PureDP(1.0))) as ledger:
         region = ledger.partition("region", ["north", "south"])
         replaced = {"partition": region, "neighbours": Neighbours.REPLACE_ONE}
@@ -150,4 +152,4 @@ def _survives_a_race(open_ledger: Callable[[Guarantee], Ledger]) -> None:
             return True
 
         succeeded = sum(pool.map(attempt, range(24)))
-        assert succeeded == 10, f"{succeeded} of 24 racing releases succeeded, the budget allows 10"
+        require(succeeded == 10, f"{succeeded} of 24 racing releases succeeded, the budget allows 10")

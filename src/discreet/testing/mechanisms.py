@@ -1,6 +1,6 @@
 """Conformance kit: the checks that discreet's own mechanisms, statistics and ledgers pass, for anybody's.
 
-Each function raises `AssertionError` with what was found, and returns a small report where all is well. Stochastic
+Each function raises `NotConformant` with what was found, and returns a small report where all is well. Stochastic
 checks state their error rates; they draw from operating-system entropy unless a seed is given.
 
 Examples
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.exact_losses import ExactAudit, audit_exactly
+from discreet.core import requirements
 from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.display import Facts, number
 from discreet.core.errors import DiscreetError
@@ -31,6 +32,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.noise.law import Law
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.testing.conformance import NotConformant, require
 
 __all__ = [
     "MechanismReport",
@@ -101,7 +103,7 @@ def check_mechanism(
     """
     _check_manners(mechanism, sensitivity, truths[0])
     audit = _check_claims(mechanism, sensitivity, truths)
-    assert not tight or audit.tightness >= 0.99, f"{mechanism}: only {audit.tightness:.4f} of the claim is reached"
+    require(not tight or audit.tightness >= 0.99, f"{mechanism}: only {audit.tightness:.4f} of the claim is reached")
     for truth in truths:
         check_sampler(mechanism.law(truth), draws, rng=rng)
         _check_interval(mechanism, truth, draws // 10, rng)
@@ -116,23 +118,23 @@ def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float)
     except dataclasses.FrozenInstanceError:
         pass
     else:
-        raise AssertionError(f"{mechanism}: parameters can be changed after construction")
-    assert mechanism_from_dict(mechanism.to_dict()) == mechanism, f"{mechanism}: cannot be read back"
-    assert mechanism.draw(truth, rng=7) == mechanism.draw(truth, rng=7), f"{mechanism}: a seed does not repeat"
+        raise NotConformant(f"{mechanism}: parameters can be changed after construction")
+    require(mechanism_from_dict(mechanism.to_dict()) == mechanism, f"{mechanism}: cannot be read back")
+    require(mechanism.draw(truth, rng=7) == mechanism.draw(truth, rng=7), f"{mechanism}: a seed does not repeat")
     for refused in (math.nan, math.inf):
         try:
             mechanism.law(refused)
         except DiscreetError:
             continue
-        raise AssertionError(f"{mechanism}: accepts {refused} as a truth")
+        raise NotConformant(f"{mechanism}: accepts {refused} as a truth")
     # Ledgers are charged by the guarantee, the audit compares the profile: the one must follow from the other.
     own = mechanism.guarantee(sensitivity)
-    assert mechanism.profile(sensitivity).within(own), f"{mechanism}: claims {own}, which its profile does not give"
+    require(mechanism.profile(sensitivity).within(own), f"{mechanism}: claims {own}, which its profile does not give")
 
 
 def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> ExactAudit:
     audit = audit_exactly(mechanism, sensitivity, truths=truths)
-    assert audit.passed, f"{mechanism}: more is lost than claimed\n{audit}"
+    require(audit.passed, f"{mechanism}: more is lost than claimed\n{audit}")
     return audit
 
 
@@ -152,12 +154,13 @@ def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> 
     ranks = np.arange(1, count + 1) / count
     distance = max(float((ranks - above).max()), float((below - (ranks - 1 / count)).max()))
     bar = math.sqrt(math.log(2 / 1e-6) / (2 * count))
-    assert distance < bar, f"{type(law).__name__}: draws are {distance:.5f} from the law, more than {bar:.5f}"
+    require(distance < bar, f"{type(law).__name__}: draws are {distance:.5f} from the law, more than {bar:.5f}")
     found, error = float(np.abs(sample - centre).mean()), deviation / math.sqrt(count)
-    assert abs(found - expected) < _REJECT * error, f"{type(law).__name__}: spread {found:.6g}, not {expected:.6g}"
+    require(abs(found - expected) < _REJECT * error, f"{type(law).__name__}: spread {found:.6g}, not {expected:.6g}")
     for factor in (0.95, 1.05):
-        assert abs(found - factor * expected) > _REJECT * error, (
-            f"{count} draws cannot tell a spread of {expected:.6g} from {factor} times it; draw more"
+        require(
+            abs(found - factor * expected) > _REJECT * error,
+            f"{count} draws cannot tell a spread of {expected:.6g} from {factor} times it; draw more",
         )
 
 
@@ -175,7 +178,7 @@ def _check_interval(mechanism: Mechanism, truth: float, draws: int, rng: int | N
     low, high = mechanism.confidence_interval(values, 0.9)
     covered = float(np.mean((low <= truth) & (truth <= high)))
     slack = _REJECT * math.sqrt(0.9 * 0.1 / draws)
-    assert covered > 0.9 - slack, f"{mechanism}: a 90 % interval held the truth in {covered:.4f} of {draws} draws"
+    require(covered > 0.9 - slack, f"{mechanism}: a 90 % interval held the truth in {covered:.4f} of {draws} draws")
 
 
 def check_calibration(
@@ -186,9 +189,9 @@ def check_calibration(
     for guarantee in guarantees:
         made: Mechanism = mechanism.calibrate(guarantee, sensitivity, **options)
         profile = made.profile(sensitivity)
-        assert profile.within(guarantee), f"{made} does not meet {guarantee}"
+        require(profile.within(guarantee), f"{made} does not meet {guarantee}")
         reached, wanted = _parameter_pair(made, guarantee, sensitivity)
-        assert reached >= 0.99 * wanted, f"{made} spends only {reached:.6g} of {wanted:.6g}"
+        require(reached >= 0.99 * wanted, f"{made} spends only {reached:.6g} of {wanted:.6g}")
         calibrated.append(made)
     return calibrated
 
@@ -201,5 +204,5 @@ def _parameter_pair(made: Mechanism, guarantee: Guarantee, sensitivity: Sensitiv
         return profile.pure().epsilon, guarantee.epsilon
     if isinstance(guarantee, ZeroConcentratedDP):
         return profile.concentrated().rho, guarantee.rho
-    assert isinstance(guarantee, GaussianDP)
-    return profile.gaussian().mu, guarantee.mu
+    wanted = requirements.instance("guarantee", guarantee, GaussianDP, "one of the four kinds of guarantee")
+    return profile.gaussian().mu, wanted.mu

@@ -15,6 +15,7 @@ from discreet.core.result import Result
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
+from discreet.testing.conformance import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +83,7 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
 
     Raises
     ------
-    AssertionError
+    NotConformant
         Where a cell differs from the reference, which is plain Python over ``hashlib``; where a unit keeps more or less
         than min(k, groups); or where a removed unit changes what others keep.
 
@@ -176,7 +177,7 @@ def _check_cells(data: Dataset, table: pa.Table, limits: Contribution) -> None:
     expected = np.zeros((5, len(_ARMS) * len(_REGIONS)), dtype=int)
     for _, cell, _, _, spend, visits in documented_choice(rows, limits, "s1"):
         expected[:, cell] += [1, spend, visits, spend * visits, spend * spend]
-    assert (found == expected).all(), f"{data.engine}: cells differ from the documented choice under {limits}"
+    require((found == expected).all(), f"{data.engine}: cells differ from the documented choice under {limits}")
     if limits.groups is not None:
         once = Contribution(groups=limits.groups, rows=1)
         kept = totals(snapshot, Selected(by=by, contribution=once)).counts.sum()
@@ -184,7 +185,7 @@ def _check_cells(data: Dataset, table: pa.Table, limits: Contribution) -> None:
         for user, cell, *_ in _encoded(table, by, ()):
             cells[user].add(cell)
         least = sum(min(limits.groups, len(own)) for own in cells.values())
-        assert kept == least, f"{data.engine}: units keep {kept} groups in all, not {least}"
+        require(kept == least, f"{data.engine}: units keep {kept} groups in all, not {least}")
 
 
 def _check_histogram(data: Dataset, table: pa.Table, limits: Contribution) -> None:
@@ -194,7 +195,7 @@ def _check_histogram(data: Dataset, table: pa.Table, limits: Contribution) -> No
         expected[row[1]][row[4]] += 1
     for (steps, counts), counted in zip(found, expected, strict=True):
         same = dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(counted)
-        assert same, f"{data.engine}: a histogram differs from the documented choice under {limits}"
+        require(same, f"{data.engine}: a histogram differs from the documented choice under {limits}")
 
 
 def _check_removal(make: Callable[[pa.Table], Dataset], data: Dataset, table: pa.Table) -> None:
@@ -205,4 +206,4 @@ def _check_removal(make: Callable[[pa.Table], Dataset], data: Dataset, table: pa
     without = table.filter([user != 7 for user in users])
     alone = table.filter([user == 7 for user in users])
     gap = counts(data) - counts(make(without)) - counts(make(alone))
-    assert not gap.any(), f"{data.engine}: a removed unit changes what others keep"
+    require(not gap.any(), f"{data.engine}: a removed unit changes what others keep")

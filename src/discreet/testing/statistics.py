@@ -13,6 +13,7 @@ from discreet.core import requirements
 from discreet.core.sensitivity import Neighbours
 from discreet.core.statistic import statistic_from_dict
 from discreet.questions.bounded import BoundedStatistic
+from discreet.testing.conformance import NotConformant
 
 __all__ = ["check_statistic", "worst_change"]
 
@@ -89,7 +90,7 @@ def check_statistic(
 
     Raises
     ------
-    AssertionError
+    NotConformant
         If neighbours differ by more than declared, a value leaves its domain, the claim is not tight, or the
         description is not read back.
 
@@ -102,17 +103,17 @@ def check_statistic(
     form: Value = list if data is None else data
     universe = list(records)
     if statistic_from_dict(statistic.to_dict()) != statistic:
-        raise AssertionError(f"{statistic.name} is not read back from its own description")
+        raise NotConformant(f"{statistic.name} is not read back from its own description")
     low, high = (np.atleast_1d(np.asarray(end, dtype=float)) for end in statistic.domain(n))
     for rows in combinations_with_replacement(universe, n):
         value = np.array([float(one) for one in _coordinates(statistic.value(form(rows)))])
         if not (np.all(value >= low - 1e-12) and np.all(value <= high + 1e-12)):
-            raise AssertionError(f"{statistic.name} leaves its domain")
+            raise NotConformant(f"{statistic.name} leaves its domain")
     declared = Fraction(statistic.sensitivity(n=n, neighbours=neighbours).require_l1())
     worst = worst_change(lambda rows: statistic.value(form(rows)), universe, n=n, neighbours=neighbours)
     if worst > declared:
-        raise AssertionError(f"{statistic.name} moves by {float(worst)}, more than the declared {float(declared)}")
+        raise NotConformant(f"{statistic.name} moves by {float(worst)}, more than the declared {float(declared)}")
     share = float(worst / declared)
     if tight is not None and share < tight:
-        raise AssertionError(f"{statistic.name} reaches only {share:.3f} of its declared sensitivity")
+        raise NotConformant(f"{statistic.name} reaches only {share:.3f} of its declared sensitivity")
     return share

@@ -193,7 +193,5 @@ def _tightest_mu(curve: BoundedCurve) -> float:
     """The smallest μ whose Gaussian curve covers this one: the two touch at ε = 0; certified everywhere."""
     guess = 2 * math.sqrt(2) * float(curve.overlap().erfcinv())
     if not guess <= WEAK_MU:
-        implied = PureDP(up(curve.total)).to(GaussianDP)
-        assert isinstance(implied, GaussianDP)
-        return implied.mu
+        return PureDP(up(curve.total)).to(GaussianDP).mu
     return first_certified(guess * (1 + 2.0**-38), lambda mu: dominates(ball(decimal(mu)), curve))

@@ -204,8 +204,7 @@ def _certified_scale(guarantee: Guarantee, limit: Fraction, width: Fraction | No
         return _approximate_scale(guarantee, limit, width)
     if isinstance(guarantee, GaussianDP):
         return _gaussian_scale(guarantee, limit, width)
-    assert isinstance(guarantee, ZeroConcentratedDP)
-    return _concentrated_scale(guarantee, limit, width)
+    return _concentrated_scale(guarantee.to(ZeroConcentratedDP), limit, width)
 
 
 def published_scale(guarantee: Guarantee, change: Fraction, width: Fraction | None) -> float:

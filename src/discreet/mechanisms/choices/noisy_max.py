@@ -23,7 +23,7 @@ from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.selection import Selection, exact_scores, largest_move, moves_one_way, whole_gaps
-from discreet.mechanisms.gaussian import GaussianProfile
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.implied import ImpliedProfile
 from discreet.mechanisms.laplace import LaplaceProfile
 
@@ -113,11 +113,7 @@ class ReportNoisyMax(Selection):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The curve of the noisy scores where that is at least as good, else what ε-DP implies."""
         if self.noise == "gaussian":
-            from discreet.mechanisms.gaussian import Gaussian
-
-            profile = Gaussian(self.scale).profile(sensitivity)
-            assert isinstance(profile, GaussianProfile)
-            return profile
+            return Gaussian(self.scale).profile(sensitivity)
         span = self.span(sensitivity)
         if self.noise == "laplace" and span == _total(sensitivity) / Fraction(self.scale):
             moves = sensitivity.moves or (sensitivity.require_l1(),)

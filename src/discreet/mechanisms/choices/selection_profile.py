@@ -52,9 +52,7 @@ class RangeProfile(CurveProfile):
             return max(0.0, up(ball(self.span) + 2 * (1 - root).log()))
 
     def gaussian(self) -> GaussianDP:
-        half = PureDP(up(self.span / 2)).to(GaussianDP)
-        assert isinstance(half, GaussianDP)
-        return half
+        return PureDP(up(self.span / 2)).to(GaussianDP)
 
     def pure(self) -> PureDP:
         return PureDP(up(self.span))

@@ -60,7 +60,8 @@ def clipped(table: Array, clip: Clip, total: float | Array | None) -> Array:
         return table
     if clip == "nonnegative":
         return np.asarray(np.maximum(table, 0.0))
-    assert total is not None, "the simplex needs a total"
+    if total is None:
+        raise InvalidParameter("total", None, "the simplex needs it", "Pass the public total of the table.")
     return onto_simplex(table, np.maximum(total, 0.0))
 
 
