@@ -69,7 +69,6 @@ class PartMoments:
 
     Examples
     --------
-    >>> from discreet.questions.parts import Parts
     >>> rows = np.linspace(0, 1, 1001)
     >>> totals = [math.comb(4, k) * (rows**k * (1 - rows) ** (4 - k)).sum() for k in range(5)]
     >>> moments = PartMoments(totals=totals, noise=2.0, kurtosis=3.0)
@@ -108,11 +107,6 @@ class PartMoments:
     def rows(self) -> Array:
         """Number of rows, known or estimated; at least 1."""
         return np.asarray(np.maximum(self._parts.sum(axis=-1), 1.0))
-
-    @cached_property
-    def _error_rows(self) -> Array:
-        """The number of rows less one standard error, which a cautious sampling error is divided by."""
-        return self.rows
 
     @cached_property
     def mean(self) -> Array:
@@ -160,6 +154,8 @@ class PartMoments:
     def _mean_spread(self, theta: Array) -> Array:
         """Variance of the tilted population with mean θ."""
         largest = theta * (1 - theta)
+        if self.degree < 2:  # no second moment was measured: the worst that the bounds allow
+            return np.asarray(largest)
         least = np.minimum(self._cautious(2), self.mean * (1 - self.mean) + 1 / (4 * self.rows))
         mean = self.mean
         up = theta > mean
@@ -203,6 +199,8 @@ class PartMoments:
         reach = np.maximum(self.mean, 1 - self.mean) ** 2
         centre = self.variance
         largest = np.maximum(value * (reach - value), 0.0)
+        if self.degree < 4:  # no fourth moment was measured
+            return np.asarray(largest)
         least = np.maximum(self._cautious(4) - centre**2, 0.0)
         up = value > centre
         far = np.where(up, reach, 0.0)

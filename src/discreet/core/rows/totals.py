@@ -27,6 +27,10 @@ __all__ = ["BUCKETS", "Totals", "histograms", "matrix", "totals", "totals_by_par
 
 _SMALL = 2**22
 """Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
+_HOLDS = 2**86
+"""Sums of 2⁴⁰ products within this have 38 digits."""
+_LIMB = 2**20
+"""Half of a grid step of at most 40 bits: four of them multiply to 80 bits."""
 _PARTITION_DIGITS = 4
 BUCKETS = 16**_PARTITION_DIGITS
 """Values of the digits that decide a unit's partition."""
@@ -44,25 +48,28 @@ class Totals:
 
 
 def totals(snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str, ...]] = ()) -> Totals:
-    """Rows per cell, and for each product of one or two columns the sum over rows of the product of grid steps.
+    """Rows per cell, and for each product of one to four columns the sum over rows of the product of grid steps.
 
     Where ``unit_sum`` is set a unit takes the place of a row, and its clipped sum that of the grid step.
     """
     for product in products:
-        if not 1 <= len(product) <= 2 or not set(product) <= set(selected.columns):
-            raise InvalidParameter("products", product, f"must be one or two of {selected.columns}", "Check the names.")
+        if not 1 <= len(product) <= 4 or not set(product) <= set(selected.columns):
+            raise InvalidParameter(
+                "products", product, f"must be one to four of {selected.columns}", "Check the names."
+            )
     rows = _values(snapshot, selected)
-    sums = {}
-    for position, product in enumerate(products):
-        sums[f"t{position}"] = _sum(
-            [rows[_step(selected, name)] for name in product], _reach(snapshot, selected, product)
-        )
+    sums, terms = {}, []
+    for product in products:
+        factors, reaches = zip(*((rows[_step(selected, name)], _reach(snapshot, selected, name)) for name in product))
+        for shift, (parts, within) in enumerate(_limbs(factors, reaches)):
+            terms.append((tuple(product), shift))
+            sums[f"t{len(sums)}"] = _sum(parts, within)
     fetched = snapshot.dataset.fetch(rows.group_by(CELL).aggregate(n=rows.count(), **sums)).to_pydict()
     cells = snapshot.schema.cells(selected.by)
-    return Totals(
-        _spread(fetched, "n", cells),
-        {tuple(product): _spread(fetched, f"t{position}", cells) for position, product in enumerate(products)},
-    )
+    found = {tuple(product): np.zeros(cells, dtype=object) for product in products}
+    for position, (product, shift) in enumerate(terms):
+        found[product] += _spread(fetched, f"t{position}", cells) * _LIMB ** shift.bit_count()
+    return Totals(_spread(fetched, "n", cells), found)
 
 
 def _values(snapshot: Snapshot, selected: Selected) -> ir.Table:
@@ -80,7 +87,7 @@ def _unit_values(snapshot: Snapshot, selected: Selected) -> ir.Table:
     low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
     bounds = snapshot.schema.bounds(selected.columns[0])
     step = snapshot.column(rows, selected.columns[0])
-    sums = rows.group_by([UNIT, CELL]).aggregate(s=_sum([step], max(abs(bounds.lowest), abs(bounds.highest))))
+    sums = rows.group_by([UNIT, CELL]).aggregate(s=_sum([step], [max(abs(bounds.lowest), abs(bounds.highest))]))
     return sums.select(sums[UNIT], sums[CELL], v0=_clipped(sums.s, low, high))
 
 
@@ -88,10 +95,24 @@ def _step(selected: Selected, name: str) -> str:
     return f"v{selected.columns.index(name)}"
 
 
-def _reach(snapshot: Snapshot, selected: Selected, product: Sequence[str]) -> int:
-    """Largest size of a product of values."""
-    bounds = [selected.unit_sum or snapshot.schema.bounds(name) for name in product]
-    return math.prod(max(abs(one.lowest), abs(one.highest)) for one in bounds)
+def _reach(snapshot: Snapshot, selected: Selected, name: str) -> int:
+    """Largest size of a value."""
+    bounds = selected.unit_sum or snapshot.schema.bounds(name)
+    return max(abs(bounds.lowest), abs(bounds.highest))
+
+
+def _limbs(factors: Sequence[Any], reaches: Sequence[int]) -> list[tuple[list[Any], list[int]]]:
+    """The product as it stands; or, where its sum could leave 38 digits, its 2ᵏ products of upper and lower halves.
+
+    The k-th bit of a product's place says that its k-th factor is an upper half, worth `_LIMB`. A value is
+    upper·_LIMB + lower whichever way the engine rounds the quotient.
+    """
+    if len(factors) <= 2 or (math.prod(reaches) <= _HOLDS and max(reaches) ** 2 <= 2**62):
+        return [(list(factors), list(reaches))]
+    uppers = [(factor // _LIMB).cast("int64") for factor in factors]
+    halves = [(factor - upper * _LIMB, upper) for factor, upper in zip(factors, uppers, strict=True)]
+    places = range(2 ** len(factors))
+    return [([pair[place >> k & 1] for k, pair in enumerate(halves)], [_LIMB] * len(factors)) for place in places]
 
 
 def _clipped(sums: Any, low: int, high: int) -> Any:
@@ -105,12 +126,14 @@ def _clipped(sums: Any, low: int, high: int) -> Any:
     )
 
 
-def _sum(factors: Sequence[Any], reach: int) -> Any:
-    """Sum of products within ``reach`` that cannot overflow."""
+def _sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
+    """Sum of products of factors within their ``reaches`` that cannot overflow."""
+    reach = math.prod(reaches)
     if reach <= _SMALL:
         return math.prod(factors[1:], start=factors[0]).sum().cast("int64")
-    if reach > 2**62:
-        factors = [factor.cast("decimal(19, 0)") for factor in factors]
+    if reach > 2**62:  # two products of 64 bits, multiplied in 38 digits
+        halves = [factors[: len(factors) // 2], factors[len(factors) // 2 :]]
+        factors = [math.prod(half[1:], start=half[0]).cast("decimal(19, 0)") for half in halves]
     return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
 
 
@@ -165,7 +188,7 @@ def totals_by_partition(
             fields["h"] = ("0x" + fields["h"]).cast("int64") * partitions // BUCKETS
     values = units.select(**fields)
     groups = [CELL] if partitions is None else [CELL, "h"]
-    sums = {"t": _sum([values.v], high - low), "q": _sum([values.v, values.v], (high - low) ** 2)}
+    sums = {"t": _sum([values.v], [high - low]), "q": _sum([values.v, values.v], [high - low] * 2)}
     fetched = snapshot.dataset.fetch(values.group_by(groups).aggregate(n=values.count(), **sums)).to_pydict()
     found = [np.zeros((snapshot.schema.cells(selected.by), partitions or 1), dtype=object) for _ in range(3)]
     parts = fetched.get("h", [0] * len(fetched["n"]))
