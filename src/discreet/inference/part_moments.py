@@ -1,10 +1,10 @@
 """What noisy totals in Bernstein parts tell about the mean and the variance of any population on the bounds.
 
-The totals of degree d hold the first d moments. A parameter is accepted where the total that has mean zero under it lies
-within its quantiles; the variance of that total is noise, which is known, plus sampling, for which the measured moments
-are *tilted*: the population that has the parameter and is nearest to what was measured mixes the latter with as many
-rows at the bound as are needed. So the interval widens towards the bounds as Wilson's does for a proportion, also where
-the sample has not seen a tail. Derivation, and what is exact: ``docs/proofs/population_intervals.md``.
+The totals of degree d hold the first d moments. A parameter is accepted where the total that has mean zero under it
+lies within its quantiles. The variance of that total is noise, which is known, plus sampling, for which the measured
+moments are *tilted*: the population that has the parameter and is nearest to what was measured mixes the latter with as
+many rows at the bound as are needed. So the interval widens towards the bounds as Wilson's does for a proportion, also
+where the sample has not seen a tail. Derivation, and what is exact: ``docs/proofs/population_intervals.md``.
 """
 
 from __future__ import annotations

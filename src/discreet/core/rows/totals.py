@@ -58,9 +58,11 @@ def totals(snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str,
                 "products", product, f"must be one to four of {selected.columns}", "Check the names."
             )
     rows = _values(snapshot, selected)
-    sums, terms = {}, []
+    sums: dict[str, Any] = {}
+    terms: list[tuple[tuple[str, ...], int]] = []
     for product in products:
-        factors, reaches = zip(*((rows[_step(selected, name)], _reach(snapshot, selected, name)) for name in product))
+        factors = [rows[_step(selected, name)] for name in product]
+        reaches = [_reach(snapshot, selected, name) for name in product]
         for shift, (parts, within) in enumerate(_limbs(factors, reaches)):
             terms.append((tuple(product), shift))
             sums[f"t{len(sums)}"] = _sum(parts, within)
