@@ -6,11 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet import BoundaryInflatedLaplace, BoundedLaplace, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity
+from discreet import BoundaryInflatedLaplace, BoundedLaplace, GaussianDP, Laplace, PureDP, Sensitivity
 from discreet.core.errors import DiscreetError
-from discreet.inference.law_inversion import invert_law, truncated_laplace_interval
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 
 # Scales far above and far below the domain, truths at the ends, near them and in the middle.
@@ -160,17 +159,6 @@ def test_clamped_interval_covers(truth):
     assert covered >= 0.9 - 5 * math.sqrt(0.09 / 40_000)
 
 
-def test_search_agrees_with_the_closed_forms():
-    values = np.array([0.1, 0.4, 0.8])
-    for made in (Laplace(0.2), Gaussian(0.2)):
-        assert invert_law(made, values, 0.9)[0] == pytest.approx(made.confidence_interval(values, 0.9)[0], abs=1e-6)
-        assert invert_law(made, values, 0.9)[1] == pytest.approx(made.confidence_interval(values, 0.9)[1], abs=1e-6)
-    low, high = invert_law(Laplace(0.2), 0.1, 0.9, domain=(0, 1))
-    assert (low, round(high, 4)) == (0.0, 0.5605)
-    made = BoundedLaplace(scale=0.1, bounds=(0, 1))
-    assert invert_law(made, 0.3, 0.9) == made.confidence_interval(0.3, 0.9)
-
-
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), GaussianDP(0.5)], ids=str)
 @pytest.mark.parametrize("bounds", [(0, 1), (0, None)], ids=str)
 def test_boundary_inflated_conformance(guarantee, bounds):
@@ -210,7 +198,6 @@ def test_expected_error_holds_at_the_worst_truth():
         lambda: BoundaryInflatedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=1.0)),
         lambda: BoundaryInflatedLaplace.calibrate(PureDP(0.0), Sensitivity(l1=1.0), bounds=(0, 1)),
         lambda: BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)).law(math.nan),
-        lambda: invert_law(Laplace(1.0), 0.5, 1.5),
     ],
 )
 def test_refusals(build):

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chisquare
 
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.choice import choose
-from discreet.core.noise.events import exact_events
 from discreet.core.rounding import ball
 
 DRAWS = 200_000

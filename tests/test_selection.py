@@ -242,7 +242,6 @@ def test_score_loss_bounds_the_quantile() -> None:
 def test_law_object_and_round_trip() -> None:
     for mechanism in ALL:
         law = mechanism.law([0, 3])
-        assert law.probability_correct == pytest.approx(law.pdf(1))
         assert law.cdf(0) == pytest.approx(law.pdf(0))
         assert law.quantile(1.0) == 1.0
         assert set(law.sample(50).tolist()) <= {0, 1}

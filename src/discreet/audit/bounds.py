@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "certified_delta",
     "certified_epsilon",
     "certified_mu",
     "clopper_pearson",
@@ -39,13 +38,6 @@ def certified_epsilon(first: ArrayLike, second: ArrayLike, trials: int, alpha: f
     _, high = clopper_pearson(second, trials, alpha)
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(low - delta, 0.0)) - np.log(high)
-
-
-def certified_delta(first: ArrayLike, second: ArrayLike, trials: int, alpha: float, epsilon: float) -> Any:
-    """The δ that an (ε, δ) claim at this ε must exceed."""
-    low, _ = clopper_pearson(first, trials, alpha)
-    _, high = clopper_pearson(second, trials, alpha)
-    return np.maximum(low - math.exp(epsilon) * high, 0.0)
 
 
 def certified_mu(first: ArrayLike, second: ArrayLike, trials: int, alpha: float) -> Any:

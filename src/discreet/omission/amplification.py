@@ -24,12 +24,10 @@ from discreet.core.sensitivity import Neighbours
 from discreet.omission.outlier_bound import outlier_epsilon, outlier_epsilon_up
 
 __all__ = [
-    "before_deterministic_suppression",
     "before_outlier_epsilon",
     "before_outlier_suppression",
     "before_poisson_epsilon",
     "before_poisson_sampling",
-    "before_sampling_without_replacement",
     "deterministic_suppression",
     "outlier_epsilon",
     "outlier_suppression",
@@ -201,16 +199,6 @@ def sampling_without_replacement(
     return _rebuilt(guarantee, _sampled_up(epsilon, p), up(p * decimal(delta)))
 
 
-def before_sampling_without_replacement(
-    guarantee: G, size: int, population: int, *, neighbours: Neighbours = Neighbours.REPLACE_ONE
-) -> G:
-    """What a mechanism may spend so that, on a sample without replacement, it meets ``guarantee``."""
-    _only(neighbours, Neighbours.REPLACE_ONE, "a fixed sample size is public only where the number of records is")
-    epsilon, delta = _own_parameters(guarantee, "sampling without replacement")
-    p = _sampled_share(size, population)
-    return _rebuilt(guarantee, _unsampled_down(epsilon, p), _delta_before(delta, p))
-
-
 def _group_delta(epsilon: float, delta: float, sensitivity: int) -> arb:
     """δ·Σ_{k<Δ} e^{kε}."""
     step = ball(decimal(epsilon))
@@ -255,22 +243,6 @@ def deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarant
     if raised >= 1:
         raise NoConversion(f"{guarantee} gives no guarantee for groups of {count}: δ would reach 1. Lower epsilon.")
     return ApproxDP(total, raised)
-
-
-def before_deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarantee:
-    """What a mechanism may spend so that, behind a deterministic suppressor, it meets ``guarantee``."""
-    requirements.instance("guarantee", guarantee, Guarantee, "PureDP(1.0)")
-    count = requirements.positive_integer("sensitivity", sensitivity)
-    if isinstance(guarantee, ZeroConcentratedDP):
-        return ZeroConcentratedDP(down(decimal(guarantee.rho) / count**2))
-    if isinstance(guarantee, GaussianDP):
-        return GaussianDP(down(decimal(guarantee.mu) / count))
-    epsilon, delta = _own_parameters(guarantee, "deterministic suppression")
-    share = down(decimal(epsilon) / count)
-    if isinstance(guarantee, PureDP):
-        return PureDP(share)
-    with precisely():
-        return ApproxDP(share, down(ball(decimal(delta)) / _group_delta(share, 1.0, count)))
 
 
 def _deletion_range(m: Any, M: Any) -> tuple[float, float]:

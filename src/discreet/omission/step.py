@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, PureDP
+from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.events import exact_events
 from discreet.core.noise.law import generator
 from discreet.core.rounding import ball, decimal
 from discreet.core.sensitivity import Neighbours

@@ -14,8 +14,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.noise.location import power_of_two
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.law_inversion import clamped_laplace_interval
-from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
 from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.laplace import LaplaceProfile
 
@@ -105,11 +104,7 @@ class BoundaryInflatedLaplace(Mechanism):
         self._domain.require_size(exact.value)
 
     def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
-        """Exact interval for the truth in the domain."""
-        return self.closed_interval(value, level)
-
-    def closed_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
-        """value ± b·ln(1/(1 − level)), cut to the domain (`discreet.inference.law_inversion`)."""
+        """Exact interval for the truth in the domain: value ± b·ln(1/(1 − level)), cut to it."""
         low, high = self._domain.ends
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return clamped_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)

@@ -17,13 +17,12 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.law_inversion import clamped_laplace_interval, truncated_laplace_interval
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
-from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
+from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
 from discreet.mechanisms.bounded.domain import Domain, require_covered
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.mechanisms.implied import ImpliedProfile
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 

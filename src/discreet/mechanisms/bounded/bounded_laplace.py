@@ -17,12 +17,11 @@ from discreet.core.noise.law import float_truth
 from discreet.core.noise.location import power_of_two
 from discreet.core.rounding import decimal, least
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.law_inversion import truncated_laplace_interval
 from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, published_scale
 from discreet.mechanisms.bounded.domain import Domain, require_covered
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
@@ -222,10 +221,6 @@ class BoundedLaplace(Mechanism):
 
     def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain; valid, and never empty, up to the very bounds."""
-        return self.closed_interval(value, level)
-
-    def closed_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
-        """The interval in closed form (`discreet.inference.law_inversion`)."""
         low, high = self._domain.ends
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return truncated_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)

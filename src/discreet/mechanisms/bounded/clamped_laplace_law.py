@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,7 +13,7 @@ from discreet.core.noise.law import Floats, Law, Truth, plain
 from discreet.mechanisms.bounded.truncated_laplace_law import first_moment
 from discreet.mechanisms.laplace import LaplaceLaw
 
-__all__ = ["ClampedLaplaceLaw"]
+__all__ = ["ClampedLaplaceLaw", "clamped_laplace_interval"]
 
 Array = NDArray[np.float64]
 
@@ -144,3 +146,14 @@ class ClampedLaplaceLaw(Law):
         extra = self._shape[: len(self._shape) - len(self._noise.shape)]
         draws = self._noise.sample((*front, *extra) or None, rng=rng, entropy=entropy)
         return plain(np.clip(draws, self.lower, self.upper))
+
+
+def clamped_laplace_interval(
+    value: ArrayLike, level: float, scale: Array, lower: ArrayLike, upper: ArrayLike, grid: ArrayLike = 0.0
+) -> tuple[Floats, Floats]:
+    """Interval for a truth in [lower, upper] behind a clamped Laplace output: value ± b·ln(1/(1 − level)), cut.
+
+    Clamping loses nothing here: the atom at an end is a tail event of the Laplace law.
+    """
+    points, reach = np.asarray(value, dtype=float), scale * -math.log(1 - level) + np.asarray(grid) / 2
+    return plain(np.clip(points - reach, lower, upper)), plain(np.clip(points + reach, lower, upper))

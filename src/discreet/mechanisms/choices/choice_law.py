@@ -50,11 +50,6 @@ class ChoiceLaw(Law):
         return 0.0, float(self.probabilities.size - 1)
 
     @property
-    def probability_correct(self) -> float:
-        """Probability of choosing the best candidate."""
-        return float(self.probabilities[self.best])
-
-    @property
     def mean(self) -> Floats:
         """Expected position."""
         return float(self.probabilities @ np.arange(self.probabilities.size))

@@ -1,4 +1,4 @@
-"""Events: independent yes/no draws with exact probabilities, however these are computed."""
+"""Bernoulli draws: independent events with exact probabilities, however these are computed."""
 
 from __future__ import annotations
 
