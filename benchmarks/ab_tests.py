@@ -15,12 +15,12 @@ import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Protection, Unit
 from discreet.core.rows import Selected, take
 from discreet.core.rows.read import open_source
-from discreet.core.sensitivity import Neighbours
 from discreet.inference.censored_normal import CensoredNormal
 from discreet.inference.mean_difference_release import MeanComparison
-from discreet.questions.comparison.compare import Settled, compare_totals
+from discreet.questions.comparison.compare import Terms, compare_totals
 from discreet.questions.comparison.partitioning import arms_on_engine
 from discreet.questions.mean_difference import MeanDifference
 
@@ -58,17 +58,13 @@ def private_test(path: Path, partitions: int | None, method: str) -> MeanCompari
     schema = Schema(
         columns={"click": Bounds(0, 1, grid=1), "arm": Categories(["control", "treatment"])},
         unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)),
-        neighbours=Neighbours.ADD_REMOVE,
     )
     ledger = Ledger(":memory:", PureDP(1.0))
     snapshot = take(open_source(path), schema, salt=ledger.salt.hex())
     selected = Selected(by=("arm",), columns=("click",), unit_sum=Bounds(0, 50, grid=1))
-    settled = Settled.of(
-        PureDP(1.0), ledger, method=method, as_published=False, neighbours=Neighbours.ADD_REMOVE, unit="device",
-        spread=None, rng=None,
-    )  # fmt: skip
     statistic = MeanDifference(bounds=(0, 50), partitions=partitions)
-    return compare_totals(arms_on_engine(snapshot, selected, partitions), statistic, settled)
+    terms = Terms.of(PureDP(1.0), statistic, Protection(Unit("device")), method=method, ledger=ledger)
+    return compare_totals(arms_on_engine(snapshot, selected, partitions), statistic, terms)
 
 
 def metropolis(likelihood: CensoredNormal, steps: int) -> float:

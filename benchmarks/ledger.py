@@ -12,7 +12,7 @@ from pathlib import Path
 
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Protection
 
 SPENDS = 1000
 TARGET = 2.0  # times the bare commit; the milliseconds are the disk's
@@ -33,11 +33,10 @@ def _medians(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 def _spend(ledger: Ledger) -> None:
     ledger.reserve(
         PureDP(0.001),
-        statistic={"name": "count"},
+        question={"ask": "count"},
         mechanism={"name": "laplace", "scale": 1000.0},
         sensitivity={"l1": 1.0},
-        neighbours=Neighbours.ADD_REMOVE,
-        unit="row",
+        protection=Protection(),
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from discreet import PureDP, Schema, Session
 from discreet.core.ledger import Ledger
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Protection
 
 RELEASES, REPEATS = 2000, 40
 TARGET = 1.5  # times the first requests
@@ -22,11 +22,10 @@ def _fill(ledger: Ledger, count: int) -> None:
     for number in range(count):
         reservation = ledger.reserve(
             PureDP(0.001),
-            statistic={"name": "count"},
+            question={"ask": "count"},
             mechanism={"name": "laplace", "scale": 1000.0},
             sensitivity={"l1": 1.0},
-            neighbours=Neighbours.ADD_REMOVE,
-            unit="row",
+            protection=Protection(),
             request=f"earlier {number}",
         )
         ledger.record_answer(reservation, {"value": number})

@@ -29,8 +29,9 @@ from discreet import (
 from discreet.audit.pipeline import Pipeline, audit_pipeline
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
 from discreet.audit.worlds import World, row_world, unit_world
+from discreet.core.protection import Protection
 from discreet.questions.clusters import DPLloyd, KMedian
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from tests.planted_faults import Finding, fault
 
 ONE, UNIT = PureDP(1.0), Sensitivity(l1=1.0)
@@ -46,8 +47,12 @@ def piped(run: Run, world: World, spent: Any = ONE, **options: Any) -> Finding:
 
 def charge(ledger: Ledger, guarantee: Any, **scope: Any) -> None:
     """What a release would record."""
-    facts: dict[str, Any] = {"statistic": "value", "mechanism": {"name": "laplace"}, "sensitivity": UNIT.to_dict()}
-    ledger.reserve(guarantee, **facts, neighbours=Neighbours.ADD_REMOVE, unit="row", **scope)
+    facts: dict[str, Any] = {
+        "question": {"ask": "value"},
+        "mechanism": {"name": "laplace"},
+        "sensitivity": UNIT.to_dict(),
+    }
+    ledger.reserve(guarantee, **facts, protection=Protection(), **scope)
 
 
 def asked(session: type[Session], ask: Callable[[Session], Any], schema: Schema = PEOPLE, **options: Any) -> Finding:
@@ -279,12 +284,12 @@ def _() -> Finding:
     return piped(run, row_world([(1.0,), (0.0,)], most=2), PureDP(2.0), all_paths=True)
 
 
-@fault("a comparison that spends its purse twice")
+@fault("a comparison that spends its spending twice")
 def _() -> Finding:
     def run(rows: Any, ledger: Ledger) -> Any:
         charge(ledger, ONE)
-        purse = Purse(ONE)
-        return [purse.measure(sum(rows), UNIT).value, purse.measure(len(rows), UNIT).value]
+        spending = Spending(ONE)
+        return [spending.measure(sum(rows), UNIT).value, spending.measure(len(rows), UNIT).value]
 
     return piped(run, row_world([1.0, 0.0], most=2))
 

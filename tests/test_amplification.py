@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal
-from discreet.core.sensitivity import Neighbours
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.omission.amplification import (

@@ -15,10 +15,10 @@ import pytest
 from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
+from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.core.sensitivity import Neighbours
 from discreet.core.stability import stability
 from discreet.testing import check_source
 from discreet.testing.sources import documented_choice

@@ -25,16 +25,15 @@ from discreet.core.errors import (
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.accounting import Accounting
+from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
-from discreet.core.sensitivity import Neighbours
 from discreet.testing.ledgers import check_ledger
 
 RELEASE: dict[str, Any] = {
-    "statistic": {"name": "count"},
+    "question": {"ask": "count"},
     "mechanism": {"name": "laplace", "scale": 10.0},
     "sensitivity": {"l1": 1.0},
-    "neighbours": Neighbours.ADD_REMOVE,
-    "unit": "row",
+    "protection": Protection(),
 }
 
 
@@ -238,7 +237,7 @@ def test_replaced_units_may_move_between_parts() -> None:
     with pytest.raises(InvalidParameter, match="may leave one part of 'p' and enter another"):
         ledger.partition("p", ["a", "b"])
     ledger.partition("p", ["a", "b"], membership_public=True)
-    spend(ledger, PureDP(1.0), partition="p", neighbours=Neighbours.REPLACE_ONE)
+    spend(ledger, PureDP(1.0), partition="p", protection=Protection(neighbours=Neighbours.REPLACE_ONE))
     assert ledger.remaining() == PureDP(0.0)
 
 
@@ -271,8 +270,9 @@ def test_request_is_content_not_identity(ledger: Ledger) -> None:
     for change in (
         {"mechanism": {"name": "laplace", "scale": 11.0}},
         {"sensitivity": {"l1": 2.0}},
-        {"statistic": "sum"},
-        {"unit": "user"},
+        {"question": {"ask": "sum"}},
+        {"protection": Protection(Unit("user"))},
+        {"protection": Protection(public=[Fact.ARM])},
     ):
         with pytest.raises(InvalidParameter, match="was used for a different release"):
             spend(ledger, PureDP(0.4), request="r", **change)
@@ -316,7 +316,7 @@ def test_reopening_reads_everything_back(tmp_path: Path) -> None:
     with Ledger(path) as ledger:
         assert (ledger.salt, ledger.head, ledger.remaining()) == (salt, head, left)
         assert (ledger.dataset, ledger.accounting, ledger.budget) == ("survey", "gdp", ApproxDP(1.0, 1e-6))
-        assert (ledger.neighbours, ledger.unit) == (Neighbours.ADD_REMOVE, "row")
+        assert (ledger.neighbours, ledger.unit) == (Neighbours.ADD_REMOVE, ROW)
         assert len(salt) == 32
         with pytest.raises(InvalidParameter, match="was used before"):
             spend(ledger, GaussianDP(0.1), release_id="one")
@@ -348,11 +348,11 @@ def test_other_terms_are_refused(tmp_path: Path, options: dict[str, Any], text: 
 
 def test_first_release_fixes_neighbours_and_unit(ledger: Ledger) -> None:
     assert (ledger.neighbours, ledger.unit) == (None, None)
-    spend(ledger, PureDP(0.1), unit="user_id", neighbours=Neighbours.REPLACE_ONE)
+    spend(ledger, PureDP(0.1), protection=Protection(Unit("user_id"), Neighbours.REPLACE_ONE))
     with pytest.raises(LedgerMismatch, match="do not add up"):
-        spend(ledger, PureDP(0.1), unit="user_id")
+        spend(ledger, PureDP(0.1), protection=Protection(Unit("user_id")))
     with pytest.raises(LedgerMismatch, match="do not add up"):
-        spend(ledger, PureDP(0.1), unit="row", neighbours=Neighbours.REPLACE_ONE)
+        spend(ledger, PureDP(0.1), protection=Protection(neighbours=Neighbours.REPLACE_ONE))
 
 
 def test_terms_can_be_fixed_later(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_terms_can_be_fixed_later(tmp_path: Path) -> None:
     Ledger(tmp_path / "ledger.db", unit="person").close()
     Ledger(tmp_path / "ledger.db", unit="person").close()
     with Ledger(tmp_path / "ledger.db", read_only=True) as ledger:
-        assert (ledger.unit, ledger.neighbours, ledger.verify().entries) == ("person", None, 2)
+        assert (ledger.unit, ledger.neighbours, ledger.verify().entries) == (Unit("person"), None, 2)
 
 
 NAMED: dict[str, Any] = {"path": ":memory:", "budget": PureDP(1.0)}
@@ -384,7 +384,7 @@ NAMED: dict[str, Any] = {"path": ":memory:", "budget": PureDP(1.0)}
         ({"accounting": "renyi"}, InvalidParameter, "accounting = 'renyi'"),
         ({"dataset": ""}, InvalidParameter, "dataset = '': must not be empty"),
         ({"dataset": 7}, WrongType, "dataset = 7: must be text"),
-        ({"unit": 7}, WrongType, "unit = 7: must be text"),
+        ({"unit": 7}, WrongType, "unit = 7: must be the name of an id column"),
         ({"neighbours": "add_remove"}, WrongType, "must be a Neighbours"),
         ({"timeout": 0}, InvalidParameter, "timeout = 0: must be positive"),
         ({"timeout": math.nan}, InvalidParameter, "must be finite"),
@@ -406,10 +406,8 @@ def test_refused_constructions(options: dict[str, Any], kind: type[Exception], t
         (PureDP(0.1), {"mechanism": "laplace"}, WrongType, "mechanism = 'laplace': must be a dict"),
         (PureDP(0.1), {"sensitivity": 1.0}, WrongType, "sensitivity = 1.0: must be a dict"),
         (PureDP(0.1), {"mechanism": {"scale": math.inf}}, InvalidParameter, "must not contain NaN"),
-        (PureDP(0.1), {"statistic": {1, 2}}, WrongType, "must be made of JSON values"),
-        (PureDP(0.1), {"neighbours": None}, WrongType, "neighbours = None: must be a Neighbours"),
-        (PureDP(0.1), {"unit": " "}, InvalidParameter, "unit = ' ': must not be empty"),
-        (PureDP(0.1), {"unit": None}, WrongType, "unit = None: must be text"),
+        (PureDP(0.1), {"question": {1, 2}}, WrongType, "must be made of JSON values"),
+        (PureDP(0.1), {"protection": None}, WrongType, "protection = None: must be a Protection"),
         (PureDP(0.1), {"request": ""}, InvalidParameter, "request = '': must not be empty"),
         (PureDP(0.1), {"request": 1}, WrongType, "request = 1: must be text"),
         (PureDP(0.1), {"release_id": 1}, WrongType, "release_id = 1: must be text"),
@@ -505,7 +503,7 @@ def test_text_fits_a_terminal(ledger: Ledger) -> None:
 
 def test_html_is_escaped() -> None:
     ledger = Ledger(":memory:", PureDP(1.0), dataset="<script>")
-    spend(ledger, PureDP(0.3), statistic="<b>")
+    spend(ledger, PureDP(0.3), question={"ask": "<b>"})
     page = ledger._repr_html_()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page

@@ -17,18 +17,17 @@ from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, L
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.journal import ROOT, canonical, chained
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Protection
 
 SUFFIXES = ("", "-wal", "-head")
 
 
 def spend(ledger: Ledger, epsilon: float = 0.1, **options: Any) -> Reservation:
     release: dict[str, Any] = {
-        "statistic": "count",
+        "question": {"ask": "count"},
         "mechanism": {"name": "laplace", "scale": 10.0},
         "sensitivity": {"l1": 1.0},
-        "neighbours": Neighbours.ADD_REMOVE,
-        "unit": "row",
+        "protection": Protection(),
     }
     return ledger.reserve(PureDP(epsilon), **{**release, **options})
 
@@ -243,7 +242,7 @@ def forged(path: Path, kind: str, change: dict[str, Any], seq: int) -> None:
         (6, "refund", {}, "entry 6: its kind 'refund' is unknown"),
         (6, "open", {}, "entry 6: a ledger begins with one entry of kind 'open'"),
         (1, "spend", {}, "entry 1: a ledger begins with one entry of kind 'open'"),
-        (1, "open", {"format": 2}, "format 2 is not the supported format 1"),
+        (1, "open", {"format": 3}, "format 3 is not the supported format 2"),
         (6, "spend", {"total": ["1/10"]}, "entry 6: its charge or running total"),
         (6, "spend", {"charge": ["0"]}, "entry 6: its charge or running total"),
         (6, "spend", {"guarantee": {"kind": "pure", "epsilon": 0.05}}, "entry 6: its charge or running total"),
@@ -254,7 +253,7 @@ def forged(path: Path, kind: str, change: dict[str, Any], seq: int) -> None:
             "entry 6: it overspends the budget",
         ),
         (6, "spend", {"neighbours": "replace_one"}, "entry 6: it has other neighbours"),
-        (6, "spend", {"unit": "user"}, "entry 6: it has other unit"),
+        (6, "spend", {"unit": {"kind": "id", "column": "user"}}, "entry 6: it has other unit"),
         (6, "spend", {"guarantee": {"kind": "magic"}}, "entry 6: its content cannot be read"),
         (6, "spend", {"partition": "p"}, "entry 6: its content cannot be read"),
         (7, "answer", {"spend": 3}, "entry 7: it answers entry 3, which is no spend"),
@@ -276,7 +275,7 @@ def test_forged_allowance_is_found_by_verify(path: Path) -> None:
 def test_consistent_rewrite_shows_only_against_an_anchor(path: Path) -> None:
     with Ledger(path) as ledger:
         anchor = ledger.head
-    forged(path, "spend", {"statistic": "sum"}, 6)
+    forged(path, "spend", {"question": {"ask": "sum"}}, 6)
     with Ledger(path) as ledger:
         ledger.verify()
         with pytest.raises(LedgerCorrupted, match="The history before the anchor was changed"):
@@ -376,7 +375,7 @@ def test_full_database_is_told(path: Path) -> None:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(LedgerUnavailable, match=r"the disk is full\. Free some space"):
-            spend(ledger, statistic="x" * 100_000)
+            spend(ledger, question="x" * 100_000)
         assert ledger.verify().spends == 3
         connection.execute("PRAGMA max_page_count = 100000")
         spend(ledger)

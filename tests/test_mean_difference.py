@@ -20,6 +20,7 @@ from discreet import (
     compare_means,
 )
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
+from discreet.core.protection import Fact
 from discreet.core.statistic import statistic_from_dict
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
@@ -33,7 +34,7 @@ from discreet.papers.outcomes import LAWS
 from discreet.questions.comparison.arms import arms_from_columns
 from discreet.questions.comparison.comparison_plan import plan_comparison
 from discreet.questions.comparison.methods import Best, Direct, NoiseAware, Setting, placed
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import CensoredLikelihood, combined, paper_method
 from discreet.questions.comparison.sanitizing import Ordered, Sanitizer, simulated_quantiles
 from discreet.questions.mean_difference import CURVATURE_WEIGHT, MeanDifference, WinsorizedMoments, arm_moments
@@ -178,8 +179,8 @@ def test_the_loss_of_direct_is_its_claim():
     assert 0.99 * 0.7 <= max(losses) <= 0.7
 
 
-class Recorder(Purse):
-    """A purse that writes down every truth it protects and the scale of the noise."""
+class Recorder(Spending):
+    """A spending that writes down every truth it protects and the scale of the noise."""
 
     log: list
 
@@ -190,7 +191,7 @@ class Recorder(Purse):
         return parts
 
     def measure(self, truth, sensitivity):
-        drawn = Purse(self.guarantee, np.random.default_rng(8)).measure(np.zeros(len(truth)), sensitivity)
+        drawn = Spending(self.guarantee, np.random.default_rng(8)).measure(np.zeros(len(truth)), sensitivity)
         # The same released value for both neighbours, so that the second stage sees the same public interval.
         fixed = np.asarray(drawn.value) + self.offset[: len(truth)]
         self.log.append((np.asarray(truth, dtype=object), drawn.scale))
@@ -214,11 +215,11 @@ def test_the_loss_of_noise_aware_is_within_its_claim(moved):
         for last in (50.0, extreme):
             columns = {"control": control, "treatment": np.append(treatment[:-1], last)}
             arms = arms_from_columns(columns, bounds=(0, 100), partitions=partitions, equal=True, labels=labels, rng=1)
-            purse = Recorder(guarantee, np.random.default_rng(0))
-            object.__setattr__(purse, "log", [])
+            spending = Recorder(guarantee, np.random.default_rng(0))
+            object.__setattr__(spending, "log", [])
             Recorder.offset = np.array([20.0, 8.0, 20.0, 8.0, 0, 0, 0, 0])
-            NoiseAware().run(arms, purse, setting)
-            truths.append(purse.log)
+            NoiseAware().run(arms, spending, setting)
+            truths.append(spending.log)
         loss = sum(
             float(sum(abs(x - y) for x, y in zip(one, other, strict=True)) / Fraction(scale))
             for (one, scale), (other, _) in zip(*truths, strict=True)
@@ -272,7 +273,7 @@ def test_the_whole_budget_is_split_and_never_exceeded():
     from discreet import compose
 
     for guarantee in (PureDP(1.0), ZeroConcentratedDP(0.1), GaussianDP(0.5)):
-        shares = [part.guarantee for part in Purse(guarantee).split([0.3, 0.7])]
+        shares = [part.guarantee for part in Spending(guarantee).split([0.3, 0.7])]
         assert compose(*shares).within(guarantee)
 
 
@@ -417,7 +418,7 @@ def test_placement_from_moments_beats_the_certified_quantile():
     sample = law.sample(100_000, 100, 200, True, rng)
     from discreet.papers.comparisons import direct
 
-    start = contrast(direct(sample, Purse(PureDP(0.3), rng), law.bounds), [-1.0, 1.0], kurtosis=3.0)
+    start = contrast(direct(sample, Spending(PureDP(0.3), rng), law.bounds), [-1.0, 1.0], kurtosis=3.0)
     low, high = placed(start, 100, (0.1, 0.1))
     true = np.quantile(sample.differences, [0.1, 0.9], axis=1)
     width = true[1] - true[0]
@@ -527,7 +528,8 @@ def test_extreme_budgets_give_honest_answers(columns, epsilon):
 def test_both_neighbour_relations(columns, neighbours, arm):
     result = compare_means(*columns, bounds=(0, 20), guarantee=PureDP(1.0), neighbours=neighbours, arm=arm, rng=4)
     assert result.confidence_interval(0.9999).contains(0.5)
-    assert result.neighbours is neighbours
+    assert result.protection.neighbours is neighbours
+    assert (Fact.ARM in result.protection.public) == (neighbours is Neighbours.REPLACE_ONE and arm == "public")
 
 
 def test_published_methods_with_a_better_placement(columns):
@@ -670,13 +672,13 @@ def test_the_chart_shows_private_outputs_only(columns):
 def test_the_best_method_is_chosen_from_public_facts():
     statistic = MeanDifference(bounds=(0, 50_000), partitions=800, censor=(0.1, 0.1))
     setting = Setting(statistic, Neighbours.REPLACE_ONE, (3_000_000, 3_000_000))
-    purse = Purse(PureDP(0.5))
-    assert isinstance(Best(spread=10.0).chosen(purse, setting), NoiseAware)  # bounds far beyond the spread
-    assert isinstance(Best(spread=500.0).chosen(purse, setting), Direct)
-    assert NoiseAware().share(purse, setting) == 0.3
-    assert NoiseAware(0.2).share(purse, setting) == 0.2
-    assert NoiseAware(spread=10.0).share(purse, setting) == 0.3
-    assert NoiseAware(spread=10.0).share(Purse(PureDP(5.0)), setting) == 0.1  # little is unknown, little is needed
+    spending = Spending(PureDP(0.5))
+    assert isinstance(Best(spread=10.0).chosen(spending, setting), NoiseAware)  # bounds far beyond the spread
+    assert isinstance(Best(spread=500.0).chosen(spending, setting), Direct)
+    assert NoiseAware().share(spending, setting) == 0.3
+    assert NoiseAware(0.2).share(spending, setting) == 0.2
+    assert NoiseAware(spread=10.0).share(spending, setting) == 0.3
+    assert NoiseAware(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.1  # little is unknown, little is needed
 
 
 def test_plans_agree_with_simulations():

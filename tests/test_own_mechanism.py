@@ -25,7 +25,7 @@ from discreet import (
 from discreet.core.contract import Mechanism
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Floats, Law, Truth, float_truth, generator, plain
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, moves_with_truth
 from discreet.mechanisms.implied import ImpliedProfile
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts

@@ -10,6 +10,7 @@ import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
+from discreet.core.protection import Unit
 from discreet.core.rows import Selected, take
 from discreet.core.rows.read import open_source
 from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
@@ -110,7 +111,7 @@ def test_a_session_compares_means():
     )
     true = click[treated].clip(0, 3).sum() / 10_000 - click[~treated].clip(0, 3).sum() / 10_000
     assert result.confidence_interval(0.9999).contains(true)
-    assert result.unit == "device"
+    assert result.protection.unit == Unit("device")
     assert session.ledger.remaining() == PureDP(1.5)
     aware = session.compare_means(
         "click", by="arm", guarantee=PureDP(1.5), partitions=100, unit_sum=Bounds(0, 20, grid=1), method="noise_aware"

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.cli import main
-from discreet.core.door import Release
 from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
+from discreet.core.release import Release
 from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.core.door import Release, release
+from discreet.core.door import release
 from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.questions.quantiles import Quantiles
 

@@ -30,6 +30,7 @@ from discreet.core.errors import (
     NotCertified,
     WrongType,
 )
+from discreet.core.protection import Protection, Unit
 
 UNIT = Sensitivity(l1=1.0)
 SECRET = 987654.25
@@ -67,10 +68,14 @@ def test_json_goes_there_and_back(ledger, value):
 
 def test_text_and_html_show_the_facts_and_fit_the_screen(ledger):
     released = release(Exact(10.0, UNIT), Laplace(2.0), ledger=ledger)
-    assert all(fact in str(released) for fact in ("95 % interval", "PureDP(ε=0.5)", "one row", "laplace"))
+    assert all(
+        fact in str(released) for fact in ("95 % interval", "PureDP(ε=0.5)", "adding or removing one row", "laplace")
+    )
     assert max(map(len, str(released).splitlines())) <= 100
     assert released._repr_html_().startswith("<table>")
-    hostile = release(Exact(10.0, UNIT, unit="<script>"), Laplace(2.0), ledger=Ledger(":memory:", budget=PureDP(1.0)))
+    hostile = release(
+        Exact(10.0, UNIT, Protection(Unit("<script>"))), Laplace(2.0), ledger=Ledger(":memory:", budget=PureDP(1.0))
+    )
     assert "<script>" not in hostile._repr_html_()
 
 
@@ -168,7 +173,7 @@ REFUSED = {
     "text": (lambda book: release(Exact("ten", UNIT), Laplace(1.0), ledger=book), WrongType),
     "sensitivity": (lambda book: release(Exact(1.0, 1.0), Laplace(1.0), ledger=book), WrongType),
     "neighbours": (lambda book: release(Exact(1.0, UNIT, "replace"), Laplace(1.0), ledger=book), WrongType),
-    "unit": (lambda book: release(Exact(1.0, UNIT, unit=3), Laplace(1.0), ledger=book), WrongType),
+    "unit": (lambda book: release(Exact(1.0, UNIT, Protection(unit="row")), Laplace(1.0), ledger=book), WrongType),
     "level": (lambda book: plan(UNIT, Laplace(1.0), ledger=book, level=95), InvalidParameter),
     "plan": (lambda book: plan(1.0, Laplace(1.0), ledger=book), WrongType),
 }
@@ -186,7 +191,7 @@ def test_refusals_spend_nothing(name, ledger):
 def test_neighbours_do_not_mix_in_one_ledger(ledger):
     release(Exact(0.0, UNIT), Laplace(2.0), ledger=ledger)
     with pytest.raises(LedgerError):
-        release(Exact(0.0, UNIT, neighbours=Neighbours.REPLACE_ONE), Laplace(2.0), ledger=ledger)
+        release(Exact(0.0, UNIT, Protection(neighbours=Neighbours.REPLACE_ONE)), Laplace(2.0), ledger=ledger)
     assert ledger.remaining() == PureDP(1.5)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.core.errors import DiscreetError
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.core.sensitivity import Neighbours
 
 
 @pytest.mark.parametrize(

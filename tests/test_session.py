@@ -20,8 +20,8 @@ from discreet import (
     goodness_of_fit,
     independence,
 )
-from discreet.core.door import Release
 from discreet.core.errors import DiscreetError, InsufficientBudget
+from discreet.core.release import Release
 from discreet.publish.readings import readings
 from discreet.questions import Questions, Selection
 

@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step with the table below
-    from discreet.core.door import Exact as Exact
-    from discreet.core.door import Release as Release
     from discreet.core.door import release as release
     from discreet.core.guarantee import ApproxDP as ApproxDP
     from discreet.core.guarantee import GaussianDP as GaussianDP
@@ -18,13 +16,15 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.guarantee import ZeroConcentratedDP as ZeroConcentratedDP
     from discreet.core.interval import Interval as Interval
     from discreet.core.ledger import Ledger as Ledger
+    from discreet.core.protection import Neighbours as Neighbours
+    from discreet.core.release import Exact as Exact
+    from discreet.core.release import Release as Release
     from discreet.core.schema import Bounds as Bounds
     from discreet.core.schema import Categories as Categories
     from discreet.core.schema import Contribution as Contribution
     from discreet.core.schema import PrivacyUnit as PrivacyUnit
     from discreet.core.schema import Schema as Schema
     from discreet.core.schema import Unlisted as Unlisted
-    from discreet.core.sensitivity import Neighbours as Neighbours
     from discreet.core.sensitivity import Sensitivity as Sensitivity
     from discreet.inference.chi_square import goodness_of_fit as goodness_of_fit
     from discreet.inference.chi_square import homogeneity as homogeneity
@@ -93,7 +93,7 @@ _PUBLIC = {
     "GaussianDP": "core.guarantee",
     "compose": "mechanisms.composition",
     "compose_profiles": "mechanisms.composed",
-    "Neighbours": "core.sensitivity",
+    "Neighbours": "core.protection",
     "Sensitivity": "core.sensitivity",
     # mechanisms
     "Laplace": "mechanisms.laplace",
@@ -136,8 +136,8 @@ _PUBLIC = {
     "ContingencyTable": "questions.tables",
     "Bins": "questions.table_axes",
     # releasing
-    "Exact": "core.door",
-    "Release": "core.door",
+    "Exact": "core.release",
+    "Release": "core.release",
     "release": "core.door",
     "Plan": "plans.planning",
     "plan": "plans.planning",

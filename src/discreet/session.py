@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discreet.core import requirements
 from discreet.core.dialect import Dialect
-from discreet.core.door import Exact, Release, claimed, release
+from discreet.core.door import Allowance, Claim, Passed, charged_guarantee, pass_through, recall, release
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Fact
+from discreet.core.release import Exact, Release
 from discreet.core.rows import Selected, Snapshot, histograms, matrix, take, totals, unit_counts
 from discreet.core.rows.read import Dataset, open_source
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.plans.planner import PlannedRelease, Planner
-from discreet.plans.planning import affordable, plan
+from discreet.plans.planning import affordable
 from discreet.questions import Question
 from discreet.questions.asking import Asking
 from discreet.questions.tested import TestedRelease
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Reservation
     from discreet.core.schema import Column
     from discreet.inference.mean_difference_release import MeanComparison
     from discreet.omission import Omission
@@ -95,7 +97,7 @@ class Session(Asking):
                 raise InvalidParameter("budget", budget, f"the ledger has {ledger.budget}", "Leave budget out.")
             self.ledger = ledger
         else:
-            self.ledger = Ledger(ledger, budget, neighbours=schema.neighbours, unit=schema.unit.name)
+            self.ledger = Ledger(ledger, budget, neighbours=schema.neighbours, unit=schema.unit.unit)
 
     @property
     def plan(self) -> Planner:
@@ -164,23 +166,34 @@ class Session(Asking):
             value = question.value(found.counts, found.sums)
         else:
             raise InvalidParameter("question", question.statistic, "says no value", "Give value or from_histograms.")
-        return Exact(
-            value,
-            question.sensitivity,
-            neighbours=self.schema.neighbours,
-            unit=self.schema.unit.name,
-            statistic=question.statistic,
-            public=question.public,
-        )
+        facts = [Fact.TOTAL] if question.keeps_total else []
+        return Exact(value, question.sensitivity, self.schema.protection(*facts), question.statistic, question.public)
 
     def _answer(self, question: Question, request: str | None) -> Release:
-        earlier = None if request is None else self.ledger.requested(request)
-        if earlier is None:  # refuse before reading any data
-            plan(question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim)
-        elif earlier.answered and question.made(answer := Release.from_dict(earlier.answer)):
-            return answer  # stored: it needs no data
+        claim = self._claim(question)
+        stored = recall(claim, Release.from_dict, ledger=self.ledger, request=request)
+        if stored is not None:
+            return stored  # it needs no data
+        affordable(self.ledger, claim.guarantee, request)  # refuse before reading any data
         return release(
-            self.exact(question), question.mechanism, ledger=self.ledger, guarantee=question.claim, request=request
+            self.exact(question),
+            question.mechanism,
+            ledger=self.ledger,
+            guarantee=question.claim,
+            request=request,
+            question=claim.question,
+        )
+
+    def _claim(self, question: Question) -> Claim:
+        """What the answer to a question will say of itself."""
+        facts = [Fact.TOTAL] if question.keeps_total else []
+        guarantee = charged_guarantee(question.mechanism, question.sensitivity, self.ledger, question.claim)
+        return Claim(
+            guarantee=question.guarantee if guarantee is None else guarantee,
+            protection=self.schema.protection(*facts),
+            question=question.content(self.schema),
+            mechanism=question.mechanism.to_dict(),
+            sensitivity=question.sensitivity,
         )
 
     def _tested(self, test: Any, answer: Release, *, df: int, cells: int, rows: int | None) -> TestedRelease:
@@ -188,49 +201,43 @@ class Session(Asking):
 
     def _compared(self, comparison: ColumnComparison, request: str | None) -> MeanComparison:
         from discreet.inference.mean_difference_release import MeanComparison
-        from discreet.questions.comparison.compare import reserve
         from discreet.questions.comparison.partitioning import compare_column
 
-        if request is not None and self.ledger.requested(request) is not None:
-            earlier = reserve(comparison.settled(self.ledger), comparison.statistic, request)
-            if earlier is not None and earlier.answered:
-                return MeanComparison.from_dict(earlier.answer)
-        else:
-            affordable(self.ledger, comparison.guarantee)
+        claim = comparison.terms(self.ledger).claim(comparison.statistic)
+        if claim is not None:
+            stored = recall(claim, MeanComparison.from_dict, ledger=self.ledger, request=request)
+            if stored is not None:
+                return stored
+        affordable(self.ledger, comparison.guarantee, request)
         selected = self._selected_rows(**comparison.selection())
         return compare_column(self._snapshot(), selected, comparison, self.ledger, request=request)
 
     def _selected(self, question: GroupQuestion, request: str | None) -> ReleasedGroups:
         from discreet.questions.released_groups import ReleasedGroups
 
-        def reserve() -> Reservation:
-            return self.ledger.reserve(question.claim, request=request, **question.described())
-
-        if request is not None and self.ledger.requested(request) is not None:
-            earlier = reserve()
-            if earlier.answered:
-                return ReleasedGroups.from_dict(earlier.answer)
-        else:
-            claimed(question.mechanism, question.sensitivity, self.ledger, question.claim)
-            affordable(self.ledger, question.claim)
+        claim = question.full_claim()
+        stored = recall(claim, ReleasedGroups.from_dict, ledger=self.ledger, request=request)
+        if stored is not None:
+            return stored
+        claim.verify()
+        affordable(self.ledger, claim.guarantee, request)
         labels, counts = unit_counts(self._snapshot(), question.column, groups=question.groups)
-        reservation = reserve()
-        if reservation.answered:
-            return ReleasedGroups.from_dict(reservation.answer)
-        found = ReleasedGroups(
-            column=question.column,
-            labels=question.mechanism.chosen(labels, counts),
-            mechanism=question.mechanism,
-            sensitivity=question.sensitivity,
-            guarantee=question.claim,
-            neighbours=self.schema.neighbours,
-            unit=self.schema.unit.name,
-            release_id=reservation.release_id,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+
+        def run(allowance: Allowance, passed: Passed) -> ReleasedGroups:
+            shown = np.asarray(allowance.draw(claim.steps[0], counts)) > 0
+            return ReleasedGroups(
+                column=question.column,
+                labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
+                mechanism=question.mechanism,
+                sensitivity=question.sensitivity,
+                guarantee=claim.guarantee,
+                protection=claim.protection,
+                **vars(passed),
+            )
+
+        return pass_through(
+            claim, run, write=ReleasedGroups.to_dict, read=ReleasedGroups.from_dict, ledger=self.ledger, request=request
         )
-        if request is None:
-            return found
-        return ReleasedGroups.from_dict(self.ledger.record_answer(reservation, found.to_dict()))
 
     def declaring(self, **columns: Column) -> Session:
         """The same data and ledger, with columns declared anew; for groups that were released.
@@ -252,12 +259,12 @@ class Session(Asking):
         return Session(self._source, self.schema.declaring(**columns), ledger=self.ledger, **self._options)
 
     def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> ClusterModel:
-        stored = None if request is None else model.recall(self.ledger, request)
+        asked = {"ask": "clusters", "columns": list(columns), "schema": self.schema.facts_of(columns)}
+        stored = model.recall(self.ledger, request, asked)
         if stored is not None:
             return stored
-        if request is None or self.ledger.requested(request) is None:
-            affordable(self.ledger, model.plan().guarantee)
-        return model.fit(matrix(self._snapshot(), columns), ledger=self.ledger, request=request)
+        affordable(self.ledger, model.plan().guarantee, request)
+        return model.fit(matrix(self._snapshot(), columns), ledger=self.ledger, request=request, question=asked)
 
     def __repr__(self) -> str:
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"

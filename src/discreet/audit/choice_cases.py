@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from discreet.audit.case import UNIT, Case, Draw, one_by_one
 from discreet.audit.exact_losses import ExactAudit, audit_choices
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip

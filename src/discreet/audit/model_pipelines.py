@@ -11,7 +11,7 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.compare import compare_means

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 
 __all__ = ["Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair"]
 

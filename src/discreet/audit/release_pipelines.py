@@ -10,11 +10,13 @@ import numpy as np
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
 from discreet.core.contract import Mechanism
-from discreet.core.door import Exact, release
+from discreet.core.door import release
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
+from discreet.core.release import Exact
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.inference.multiple_synthesis import MultipleSynthesis
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance

@@ -13,11 +13,13 @@ import numpy as np
 from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates
 from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
 from discreet.core.contract import Mechanism
-from discreet.core.door import Exact, release
+from discreet.core.door import release
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours, Protection
+from discreet.core.release import Exact
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.laplace import Laplace
@@ -109,7 +111,7 @@ def _case(
         # The declared number of rows sets the noise; a neighbour's own rows may be one more.
         sized = statistic.of_size(_ROWS)
         sensitivity = sized.sensitivity(neighbours=neighbours)
-        return Exact(statistic.value(data), sensitivity, neighbours=neighbours, statistic=sized, public={"n": _ROWS})
+        return Exact(statistic.value(data), sensitivity, Protection(neighbours=neighbours), sized, {"n": _ROWS})
 
     name = f"{statistic.name}, {neighbours.value.replace('_', '/')}"
     return ReplayCase(name, measure, lambda: column_pairs(candidates, _ROWS, neighbours), mechanism)

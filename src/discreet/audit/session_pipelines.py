@@ -11,8 +11,8 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
-from discreet.core.sensitivity import Neighbours
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
 from discreet.session import Session

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any
 
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 
 __all__ = ["World", "row_world", "unit_world"]
 

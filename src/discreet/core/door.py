@@ -1,300 +1,223 @@
-"""Release: the one door between private and public.
+"""The door: the one place where a private value may become public.
 
-``release`` validates, reserves the cost in the ledger, draws, and returns, in that order. A crash can therefore
-cost budget, but no value ever leaves without its cost on record.
+Everything that discreet releases passes here, in one order:
+
+1. **verify** that each step's privacy curve lies within its cost, and the costs within the claim,
+2. **reserve** the claim in the ledger, durably,
+3. **draw**, from an `Allowance` that verifies each step again and takes its cost,
+4. **record** the answer where it can be asked for again,
+5. return it.
+
+So a mechanism may state a wrong scale, and a question a wrong split of its budget: nothing leaves that its own privacy
+curve does not cover. A crash can cost budget, but no value leaves without its cost on record. Proof:
+``docs/proofs/door.md``.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.contract import Mechanism, mechanism_from_dict
-from discreet.core.display import Facts, number
+from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion, NotCertified
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.interval import Interval
-from discreet.core.noise.law import Floats, Truth, float_truth, generator
-from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours, Sensitivity
-from discreet.core.statistic import Statistic, statistic_from_dict
+from discreet.core.ledger import Ledger
+from discreet.core.ledger.accounting import Accounting, added, covers
+from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.protection import Protection
+from discreet.core.release import Exact, Release
+from discreet.core.sensitivity import Sensitivity
 
-if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+__all__ = [
+    "Allowance",
+    "Claim",
+    "Passed",
+    "Step",
+    "check_simulation",
+    "charged_guarantee",
+    "pass_through",
+    "recall",
+    "release",
+]
 
-__all__ = ["Exact", "Release", "check_simulation", "release"]
-
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Exact:
-    """A true, still private value with what is known of it. Its repr never shows the value.
-
-    Parameters
-    ----------
-    value
-        A number, a `fractions.Fraction`, or an array of them; exact as it stands.
-    sensitivity
-        How far one unit can move it.
-    neighbours, unit
-        Between which data sets, and whose data counts as one unit.
-    statistic
-        The public description of what was measured.
-    public
-        Public facts that inference needs, such as n under replace-one neighbours.
-
-    Examples
-    --------
-    >>> Exact(10.0, Sensitivity(l1=1.0))
-    Exact(value=‹private›, sensitivity=ℓ₁ = 1, ℓ₂ = 1, neighbours=add_remove, unit='row')
-    """
-
-    value: Truth = field(repr=False)
-    sensitivity: Sensitivity
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: str = "row"
-    statistic: Statistic | None = None
-    public: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        requirements.instance("sensitivity", self.sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
-        requirements.instance("neighbours", self.neighbours, Neighbours, "Neighbours.ADD_REMOVE, for example")
-        requirements.instance("unit", self.unit, str, 'a name such as unit="row"')
-        if float_truth(self.value).size == 0:
-            raise InvalidParameter("value", "…", "must not be empty", "Pass a number or a non-empty array.")
-
-    def __repr__(self) -> str:
-        return (
-            f"Exact(value=‹private›, sensitivity={self.sensitivity}, "
-            f"neighbours={self.neighbours.value}, unit={self.unit!r})"
-        )
+T = TypeVar("T")
+Rng = int | np.random.Generator | None
 
 
 @dataclass(frozen=True)
-class Release(Result):
-    """A published value that knows how it was protected.
+class Step:
+    """One draw: a mechanism, how far a unit moves what it protects, and what the draw costs."""
 
-    Attributes
-    ----------
-    value
-        The noisy value.
-    mechanism, sensitivity, guarantee, neighbours, unit
-        How it was protected, and what that guarantees to whom.
-    statistic, public
-        What was measured, and the public facts that came with it.
-    release_id, created
-        Identity and time, as in the ledger.
-    simulated
-        True where a seeded generator made the noise; such a value protects nobody.
-    measurement
-        The noisy measurement, where the mechanism post-processed it (shrunk, clipped, rounded) into the value;
-        conclusions are drawn from it. None where the value is the measurement.
-    """
-
-    value: Floats
     mechanism: Mechanism
     sensitivity: Sensitivity
-    guarantee: Guarantee | None
-    neighbours: Neighbours
-    unit: str
-    statistic: Statistic | None
-    public: Mapping[str, Any]
-    release_id: str
-    created: str
-    simulated: bool
-    measurement: Floats | None = None
+    cost: Guarantee
 
-    @property
-    def measured(self) -> Floats:
-        """The noisy measurement behind the value."""
-        return self.value if self.measurement is None else self.measurement
-
-    def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true value in the data, from the known law of the noise."""
-        checked = requirements.level(level)
-        low, high = self.mechanism.confidence_interval(self.measured, checked)
-        return Interval(low, high, checked)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "discreet": "release",
-            "format": FORMAT,
-            "value": np.asarray(self.value).tolist(),
-            "statistic": None if self.statistic is None else self.statistic.to_dict(),
-            "public": dict(self.public),
-            "mechanism": self.mechanism.to_dict(),
-            "sensitivity": self.sensitivity.to_dict(),
-            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
-            "neighbours": self.neighbours.value,
-            "unit": self.unit,
-            "release_id": self.release_id,
-            "created": self.created,
-            "simulated": self.simulated,
-            "measurement": None if self.measurement is None else np.asarray(self.measurement).tolist(),
-        }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text; `from_json` reads it back."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-    @staticmethod
-    def from_json(text: str) -> Release:
-        """Read what `to_json` wrote; files of another kind or a newer format are refused."""
-        try:
-            data = json.loads(text)
-        except (TypeError, ValueError):
-            raise InvalidParameter("text", text, "must be JSON", "Pass what to_json returned.") from None
-        return Release.from_dict(data)
-
-    @staticmethod
-    def from_dict(data: Any) -> Release:
-        """Read what `to_dict` wrote."""
-        if not isinstance(data, dict) or data.get("discreet") != "release" or data.get("format") != FORMAT:
-            raise InvalidParameter("data", data, f"must be a release of format {FORMAT}", "Check the file.")
-        try:
-            return _from_dict(data)
-        except KeyError as missing:
-            raise InvalidParameter("data", data, f"has no field {missing}", "Check the file.") from None
-
-    def facts(self) -> Facts:
-        """What to show of a release."""
-        interval = self.confidence_interval()
-        promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
-        facts = [
-            ("value", number(self.value)),
-            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
-            ("guarantee", promise),
-            ("protects", f"one {self.unit} ({self.neighbours.value.replace('_', '/')} neighbours)"),
-            ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),
-            ("release", f"{self.release_id[:8]}, {self.created}"),
-        ]
-        return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
-
-    def chart(self) -> Any:
-        """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
-        from discreet.publish.charts import interval_chart
-        from discreet.publish.readings import readings
-
-        return interval_chart(self.heading(), [reading.to_dict() for reading in readings(self)])
-
-    def heading(self) -> str:
-        return f"Release of {self.statistic.title if self.statistic else 'a value'}"
+    def verify(self) -> None:
+        """Refuse a cost that the mechanism's own privacy curve does not stay within."""
+        if not self.mechanism.profile(self.sensitivity).within(self.cost):
+            raise InvalidParameter(
+                "guarantee",
+                self.cost,
+                f"is more than {self.mechanism.name} with these parameters gives",
+                f"It gives {self.mechanism.guarantee(self.sensitivity)}; calibrate it to the guarantee you need.",
+            )
 
 
-def _parameters(mechanism: Mechanism) -> str:
-    """The numbers of a mechanism; lists and what is not so are left to `to_dict`."""
-    told = mechanism.parameters().items()
-    shown = {name: value for name, value in told if value is not None and value is not False and np.ndim(value) == 0}
-    return ", ".join(f"{name} {number(v) if isinstance(v, int | float) else v}" for name, v in shown.items())
-
-
-def _from_dict(data: dict[str, Any]) -> Release:
-    value = np.asarray(data["value"])
-    statistic = None if data["statistic"] is None else statistic_from_dict(data["statistic"])
-    kind = Release if statistic is None else statistic.release_type()
-    return kind(
-        value=float(value) if value.ndim == 0 else value,
-        mechanism=mechanism_from_dict(data["mechanism"]),
-        sensitivity=Sensitivity.from_dict(data["sensitivity"]),
-        guarantee=None if data["guarantee"] is None else Guarantee.from_dict(data["guarantee"]),
-        neighbours=Neighbours(data["neighbours"]),
-        unit=data["unit"],
-        statistic=statistic,
-        public=data["public"],
-        release_id=data["release_id"],
-        created=data["created"],
-        simulated=data["simulated"],
-        measurement=None if data.get("measurement") is None else np.asarray(data["measurement"]),
-    )
-
-
-def release(
-    exact: Exact,
-    mechanism: Mechanism,
-    *,
-    ledger: Ledger | None = None,
-    guarantee: Guarantee | None = None,
-    rng: int | np.random.Generator | None = None,
-    request: str | None = None,
-) -> Release:
-    """Publish a protected value: validate, reserve in the ledger, draw, return.
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a release says of itself before it happens; the ledger records all of it.
 
     Parameters
     ----------
-    exact
-        The private value, from a statistic or built by hand.
-    mechanism
-        How to protect it.
-    ledger
-        Where the cost is recorded; required unless ``rng`` makes it a simulation.
     guarantee
-        The guarantee to claim and charge, verified against the mechanism's exact profile. By default the tightest one
-        of the ledger's own kind.
-    rng
-        A seed or generator simulates: the result is stamped ``simulated``, and a ledger on disk refuses it.
-    request
-        A name for this release that makes it repeatable: asking again returns the stored answer, draws nothing and
-        spends nothing.
-
-    Examples
-    --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
-    >>> ledger = Ledger(":memory:", budget=PureDP(2.0))
-    >>> noisy = release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger)
-    >>> noisy.guarantee, ledger.remaining()
-    (PureDP(epsilon=0.5), PureDP(epsilon=1.5))
+        What the whole release promises, and costs.
+    protection
+        Who is protected against what.
+    question
+        All of what is asked, as JSON-ready data: columns, filters, limits and the facts of the schema that matter. A
+        stored answer belongs to all of it.
+    mechanism, sensitivity
+        Public descriptions, for the ledger.
+    steps
+        The draws that are known in advance. Those that depend on earlier outputs are verified when they happen.
+    counted_in
+        How the costs of the steps add up, where the claim's own kind is not the best: ``"gdp"`` or ``"zcdp"``.
     """
-    requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
-    requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
+
+    guarantee: Guarantee
+    protection: Protection
+    question: Mapping[str, Any]
+    mechanism: Mapping[str, Any]
+    sensitivity: Sensitivity
+    steps: Sequence[Step] = ()
+    counted_in: str | None = None
+
+    def verify(self) -> None:
+        """Refuse a claim that its steps exceed, before anything is reserved."""
+        allowance = Allowance(self)
+        for step in self.steps:
+            step.verify()
+            allowance.take(step)
+
+    def record(self) -> dict[str, Any]:
+        """What the ledger writes down besides the guarantee."""
+        return {
+            "question": dict(self.question),
+            "mechanism": dict(self.mechanism),
+            "sensitivity": self.sensitivity.to_dict(),
+            "protection": self.protection,
+        }
+
+
+class Allowance:
+    """What a release may still draw. Every draw is verified and its cost taken, whoever asks for it.
+
+    The costs add up as in a ledger (`Accounting`): a privacy filter, so later steps may depend on earlier outputs.
+    """
+
+    def __init__(self, claim: Claim, rng: np.random.Generator | None = None) -> None:
+        self.rng = rng
+        self._verified = {id(step) for step in claim.steps}  # by `Claim.verify`, and the claim keeps them alive
+        self._accounting = Accounting.of(claim.guarantee, claim.counted_in)
+        self._spent = self._accounting.nothing
+
+    def take(self, step: Step) -> None:
+        """Verify a step and take its cost; refuse what is not covered."""
+        if id(step) not in self._verified:
+            step.verify()
+        spent = added(self._spent, self._accounting.cost(step.cost))
+        if not covers(self._accounting.allowance, spent):
+            raise InvalidParameter(
+                "guarantee", step.cost, "is more than the release has left to spend", "Split its guarantee again."
+            )
+        self._spent = spent
+
+    def draw(self, step: Step, truth: Truth) -> Floats:
+        """One noisy measurement of ``truth``, paid for."""
+        self.take(step)
+        return step.mechanism.measure(truth, rng=self.rng)
+
+
+class Unclaimed(Allowance):
+    """Draws of a procedure that has no proved guarantee: for simulations only."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def take(self, step: Step) -> None:
+        """Nothing is claimed, so nothing is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """Identity of something that passed the door."""
+
+    release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    simulated: bool = False
+
+
+def pass_through(
+    claim: Claim | None,
+    run: Callable[[Allowance, Passed], T],
+    *,
+    write: Callable[[T], Any],
+    read: Callable[[Any], T],
+    ledger: Ledger | None,
+    rng: Rng = None,
+    request: str | None = None,
+) -> T:
+    """Verify, reserve, draw, record, return.
+
+    Parameters
+    ----------
+    claim
+        What is claimed; None for a procedure without a proof, which may only be simulated.
+    run
+        Makes the answer; all of its randomness about private data comes from the allowance it is handed.
+    write, read
+        From an answer to JSON-ready data and back, for repeated requests.
+    ledger, rng, request
+        As in `release`.
+    """
     check_simulation(ledger, rng)
-    mechanism.check(exact)
-    claim = claimed(mechanism, exact.sensitivity, ledger, guarantee)
-    if claim is None and rng is None:
-        raise NotCertified(
-            f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "
-            "Use the certified form, or pass rng=… to simulate."
-        )
-    draft = _draft(exact, mechanism, claim, simulated=rng is not None)
-    if ledger is None or claim is None:
-        return _drawn(draft, exact, rng)
-    reservation = ledger.reserve(
-        claim,
-        statistic=exact.statistic.to_dict() if exact.statistic else "value",
-        mechanism=mechanism.to_dict(),
-        sensitivity=exact.sensitivity.to_dict(),
-        neighbours=exact.neighbours,
-        unit=exact.unit,
-        release_id=draft.release_id,
-        request=request,
-    )
+    source = None if rng is None else generator(rng)
+    if claim is None:
+        if source is None:
+            raise NotCertified(
+                "a procedure without a proved guarantee may not touch real data. Pass rng=… to simulate."
+            )
+        return run(Unclaimed(source), Passed(simulated=True))
+    claim.verify()
+    if ledger is None:
+        return run(Allowance(claim, source), Passed(simulated=True))
+    reservation = ledger.reserve(claim.guarantee, **claim.record(), request=request)
     if reservation.answered:
-        return Release.from_dict(reservation.answer)
-    drawn = _drawn(replace(draft, release_id=reservation.release_id), exact, rng)
-    return _recorded(drawn, ledger, reservation, request)
+        return read(reservation.answer)
+    passed = Passed(release_id=reservation.release_id, simulated=source is not None)
+    answer = run(Allowance(claim, source), passed)
+    return answer if request is None else read(ledger.record_answer(reservation, write(answer)))
 
 
-def _drawn(draft: Release, exact: Exact, rng: int | np.random.Generator | None) -> Release:
-    """Fill in the value, and the measurement behind it where the two differ."""
-    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
-    measurement = draft.mechanism.measure(exact.value, rng=source)
-    value = draft.mechanism.present(measurement, rng=source)
-    return replace(draft, value=value, measurement=None if value is measurement else measurement)
+def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: str | None) -> T | None:
+    """The stored answer of a request, without any data; None where there is none.
 
-
-def _recorded(drawn: Release, ledger: Ledger, reservation: Any, request: str | None) -> Release:
-    """Store the answer where it can be asked for again; the first of two racing answers is the only one."""
-    if request is None:
-        return drawn
-    return Release.from_dict(ledger.record_answer(reservation, drawn.to_dict()))
+    Raises
+    ------
+    InvalidParameter
+        Where the request was used for another question.
+    """
+    if request is None or ledger.requested(request) is None:
+        return None
+    # The reservation exists, so this charges nothing; it compares the whole content and returns what is stored.
+    reservation = ledger.reserve(claim.guarantee, **claim.record(), request=request)
+    return read(reservation.answer) if reservation.answered else None
 
 
 def check_simulation(ledger: Ledger | None, rng: Any) -> None:
@@ -312,25 +235,110 @@ def check_simulation(ledger: Ledger | None, rng: Any) -> None:
         )
 
 
-def _draft(exact: Exact, mechanism: Mechanism, claim: Guarantee | None, *, simulated: bool) -> Release:
-    """The release without its value: everything that is known before the draw."""
-    kind = Release if exact.statistic is None else exact.statistic.release_type()
-    return kind(
-        value=float("nan"),
-        mechanism=mechanism,
+def release(
+    exact: Exact,
+    mechanism: Mechanism,
+    *,
+    ledger: Ledger | None = None,
+    guarantee: Guarantee | None = None,
+    rng: Rng = None,
+    request: str | None = None,
+    question: Mapping[str, Any] | None = None,
+) -> Release:
+    """Publish a protected value: verify, reserve in the ledger, draw, return.
+
+    Parameters
+    ----------
+    exact
+        The private value, from a statistic or built by hand.
+    mechanism
+        How to protect it.
+    ledger
+        Where the cost is recorded; required unless ``rng`` makes it a simulation.
+    guarantee
+        The guarantee to claim and charge, verified against the mechanism's exact profile. By default the tightest one
+        of the ledger's own kind.
+    rng
+        A seed or generator simulates: the result is stamped ``simulated``, and a ledger on disk refuses it.
+    request
+        A name for this release that makes it repeatable: asking again returns the stored answer, draws nothing and
+        spends nothing.
+    question
+        What is asked, as JSON-ready data, where more than the statistic tells one question from another.
+
+    Examples
+    --------
+    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+    >>> ledger = Ledger(":memory:", budget=PureDP(2.0))
+    >>> noisy = release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger)
+    >>> noisy.guarantee, ledger.remaining()
+    (PureDP(epsilon=0.5), PureDP(epsilon=1.5))
+    """
+    requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
+    requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
+    check_simulation(ledger, rng)
+    mechanism.check(exact)
+    charged = charged_guarantee(mechanism, exact.sensitivity, ledger, guarantee)
+    if charged is None and rng is None:
+        raise NotCertified(
+            f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "
+            "Use the certified form, or pass rng=… to simulate."
+        )
+    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
+    if charged is None:
+        return _released(
+            exact, mechanism, None, Passed(simulated=True), mechanism.measure(exact.value, rng=source), source
+        )
+    step = Step(mechanism, exact.sensitivity, charged)
+    claim = Claim(
+        guarantee=charged,
+        protection=exact.protection,
+        question=_asked(exact) if question is None else question,
+        mechanism=mechanism.to_dict(),
         sensitivity=exact.sensitivity,
-        guarantee=claim,
-        neighbours=exact.neighbours,
-        unit=exact.unit,
-        statistic=exact.statistic,
-        public=exact.public,
-        release_id=uuid.uuid4().hex,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        simulated=simulated,
+        steps=[step],
+    )
+
+    def run(allowance: Allowance, passed: Passed) -> Release:
+        return _released(exact, mechanism, charged, passed, allowance.draw(step, exact.value), allowance.rng)
+
+    return pass_through(
+        claim, run, write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request
     )
 
 
-def claimed(
+def _asked(exact: Exact) -> dict[str, Any]:
+    """The question that a value by hand answers: its statistic is all that is known of it."""
+    if exact.statistic is None:
+        return {"ask": "value"}
+    return {"ask": exact.statistic.name, "statistic": exact.statistic.to_dict()}
+
+
+def _released(
+    exact: Exact,
+    mechanism: Mechanism,
+    guarantee: Guarantee | None,
+    passed: Passed,
+    measurement: Floats,
+    rng: np.random.Generator | None,
+) -> Release:
+    """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
+    kind = None if exact.statistic is None else exact.statistic.release_type()
+    value = mechanism.present(measurement, rng=rng)
+    return (kind or Release)(
+        value=value,
+        mechanism=mechanism,
+        sensitivity=exact.sensitivity,
+        guarantee=guarantee,
+        protection=exact.protection,
+        statistic=exact.statistic,
+        public=exact.public,
+        measurement=None if value is measurement else measurement,
+        **vars(passed),
+    )
+
+
+def charged_guarantee(
     mechanism: Mechanism, sensitivity: Sensitivity, ledger: Ledger | None, guarantee: Guarantee | None
 ) -> Guarantee | None:
     """The guarantee to charge: the caller's, once verified; else the tightest of the ledger's kind."""
@@ -342,11 +350,5 @@ def claimed(
             counts = f"The ledger counts in {kind.__name__}: ask with that kind of guarantee. " if kind else ""
             raise NoConversion(f"{refusal} {counts}Nothing was spent.") from None
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-    if not mechanism.profile(sensitivity).within(guarantee):
-        raise InvalidParameter(
-            "guarantee",
-            guarantee,
-            f"is more than {mechanism.name} with these parameters gives",
-            f"It gives {mechanism.guarantee(sensitivity)}; calibrate it to the guarantee you need.",
-        )
+    Step(mechanism, sensitivity, guarantee).verify()
     return guarantee

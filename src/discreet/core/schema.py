@@ -14,7 +14,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Label, Policy, Unlisted, one_of
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Fact, Neighbours, Protection, Unit
 
 __all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema", "Unlisted"]
 
@@ -113,9 +113,14 @@ class PrivacyUnit:
         one_of("nulls", self.nulls, ("drop", "refuse"), 'Write "drop" or "refuse".')
 
     @property
+    def unit(self) -> Unit:
+        """Whose data counts as one."""
+        return Unit(self.column)
+
+    @property
     def name(self) -> str:
         """What one unit is called."""
-        return self.column or "row"
+        return str(self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
@@ -184,6 +189,18 @@ class Schema:
             raise InvalidParameter(
                 "size", None, "replace-one neighbours need the public number of units", "Pass size=…."
             )
+
+    def facts_of(self, names: Sequence[str]) -> dict[str, Any]:
+        """What is declared of some columns and of the unit: part of what a question asks."""
+        return {
+            "unit": self.unit.to_dict(),
+            "size": self.size,
+            "columns": {name: self.column(name).to_dict() for name in names},
+        }
+
+    def protection(self, *public: Fact) -> Protection:
+        """Who is protected, where these facts are taken as public too."""
+        return Protection(self.unit.unit, self.neighbours, public)
 
     def column(self, name: str) -> Column:
         """Declaration of a column, or an error that lists the ones there are."""

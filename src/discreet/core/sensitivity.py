@@ -1,11 +1,10 @@
-"""Sensitivity: how far one privacy unit can move a statistic, and between which neighbours."""
+"""Sensitivity: how far one privacy unit can move a statistic."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 from typing import Any, cast
 
@@ -13,16 +12,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.rounding import least
 
-__all__ = ["Neighbours", "Sensitivity", "root_up"]
-
-
-class Neighbours(Enum):
-    """Which data sets must be hard to tell apart."""
-
-    ADD_REMOVE = "add_remove"
-    """One unit is added or removed; the number of units is private."""
-    REPLACE_ONE = "replace_one"
-    """One unit's data is replaced; the number of units is public."""
+__all__ = ["Sensitivity", "root_up"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from discreet.core.errors import InvalidParameter
+from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Neighbours, Sensitivity, root_up
+from discreet.core.sensitivity import Sensitivity, root_up
 
 __all__ = ["check_unit_sum", "doubled", "in_every_group", "in_parts", "stability", "unit_sum_steps"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from discreet.core.registry import Registry
 
 if TYPE_CHECKING:
-    from discreet.core.door import Release
+    from discreet.core.release import Release
 
 __all__ = ["Statistic", "statistic_from_dict"]
 
@@ -34,11 +34,9 @@ class Statistic(ABC):
         return self.name.replace("_", " ")
 
     @classmethod
-    def release_type(cls) -> type[Release]:
-        """The class of a release of this statistic; it adds what can be concluded from one."""
-        from discreet.core.door import Release
-
-        return Release
+    def release_type(cls) -> type[Release] | None:
+        """The class of a release of this statistic, where it adds what can be concluded from one."""
+        return None
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from scipy.special import chdtrc
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.release import Release
 from discreet.core.result import Result
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, independent_table

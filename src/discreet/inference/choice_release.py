@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core.display import Facts
-from discreet.core.door import Release
+from discreet.core.release import Release
 from discreet.mechanisms.choices.selection import Selection
 from discreet.questions.modes import Mode
 

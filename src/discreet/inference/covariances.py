@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.correlation import CorrelationLaw
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
+from discreet.core.release import Release
 from discreet.questions.grouped import Grouped
 
 __all__ = ["GroupedRelease"]
@@ -35,7 +35,7 @@ class GroupedRelease(Release):
         if label not in labels:
             raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
         values = np.asarray(self.value, dtype=float).reshape(len(labels), -1)[labels.index(label)]
-        kind = self.grouping.of.release_type()
+        kind = self.grouping.of.release_type() or Release
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
         return kind(**fields)

@@ -12,9 +12,9 @@ from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.interval import Interval
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.inference.noisy_average_release import ratio_interval
 from discreet.questions.private_size import PrivateSizeColumn
 

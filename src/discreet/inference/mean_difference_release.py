@@ -13,8 +13,8 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
+from discreet.core.protection import Protection
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours
 from discreet.inference.arm_means import Contrast
 
 __all__ = ["MeanComparison"]
@@ -34,8 +34,8 @@ class MeanComparison(Result):
         How it was done, for example ``"direct"``.
     guarantee
         What holds for the whole comparison; None where nothing does (published methods, simulated only).
-    neighbours, unit
-        Between which data sets, and whose data counts as one unit.
+    protection
+        Between which data sets, whose data counts as one unit, and what is taken as public.
     control
         The control arm's mean as a contrast of its own, where the method estimates it; the lift needs it.
     treatment, against
@@ -49,8 +49,7 @@ class MeanComparison(Result):
     contrast: Contrast
     method: str
     guarantee: Guarantee | None
-    neighbours: Neighbours
-    unit: str
+    protection: Protection
     release_id: str
     created: str
     simulated: bool
@@ -156,8 +155,7 @@ class MeanComparison(Result):
             "privacy_share": self.privacy_share,
             "method": self.method,
             "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
-            "neighbours": self.neighbours.value,
-            "unit": self.unit,
+            "protection": self.protection.to_dict(),
             "noisy": self.noisy,
             "notes": list(self.notes),
             "release_id": self.release_id,
@@ -173,11 +171,11 @@ class MeanComparison(Result):
         """Read what `to_dict` wrote."""
         if not isinstance(data, dict) or data.get("discreet") != "mean_comparison" or data.get("format") != FORMAT:
             raise InvalidParameter("data", data, f"must be a comparison of format {FORMAT}", "Check the file.")
-        same = ("method", "unit", "release_id", "created", "simulated", "treatment", "noisy", "simultaneous")
+        same = ("method", "release_id", "created", "simulated", "treatment", "noisy", "simultaneous")
         return MeanComparison(
             contrast=_contrast(data["contrast"]),
             guarantee=None if data["guarantee"] is None else Guarantee.from_dict(data["guarantee"]),
-            neighbours=Neighbours(data["neighbours"]),
+            protection=Protection.from_dict(data["protection"]),
             control=None if data["control_mean"] is None else _contrast(data["control_mean"]),
             against=data["control"],
             notes=tuple(data["notes"]),
@@ -195,7 +193,7 @@ class MeanComparison(Result):
             ("p-value", number(self.pvalue)),
             ("method", self.method),
             ("guarantee", promise),
-            ("protects", f"one {self.unit} ({self.neighbours.value.replace('_', '/')} neighbours)"),
+            ("protects against", str(self.protection)),
             ("release", f"{self.release_id[:8]}, {self.created}"),
         ]
         facts += [("note", note) for note in self.notes]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 from discreet.questions.covariance_matrix import as_matrix, pairs
 from discreet.questions.means_and_covariances import MeansAndCovariances
 

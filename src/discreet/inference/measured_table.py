@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import moves_with_truth
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 
 if TYPE_CHECKING:
     from discreet.core.contract import Mechanism
-    from discreet.core.door import Release
     from discreet.core.noise.law import Law
+    from discreet.core.release import Release
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
@@ -95,7 +95,7 @@ class MeasuredTable:
 
 def measured_table(release: Release) -> MeasuredTable:
     """What inference may use of a released table; refuses releases whose noise it does not know."""
-    from discreet.core.door import Release
+    from discreet.core.release import Release
 
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism

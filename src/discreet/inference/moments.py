@@ -12,9 +12,9 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points, debiased
 from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, SamplingModel

@@ -24,8 +24,8 @@ from discreet.core.noise.law import generator
 from discreet.core.result import Result
 
 if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
     from discreet.core.ledger import Ledger
+    from discreet.core.release import Exact, Release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
@@ -149,7 +149,8 @@ class MultipleSynthesis:
 
         ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
         """
-        from discreet.core.door import Exact, release
+        from discreet.core.door import release
+        from discreet.core.release import Exact
 
         requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 from discreet.inference.noise_sum import NoiseSum, half_cell
 from discreet.questions.noisy_average import NoisyAverage
 

@@ -16,7 +16,8 @@ from scipy.special import chdtri, chndtr
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 
 __all__ = ["GoodnessOfFitDesign", "HomogeneityDesign", "IndependenceDesign", "TestDesign", "smallest_departure"]

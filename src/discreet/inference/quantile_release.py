@@ -9,10 +9,10 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
+from discreet.core.release import Release
 from discreet.questions.quantiles import Quantiles
 
 __all__ = ["QuantileRelease"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.door import Release
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 
 if TYPE_CHECKING:
     from discreet.questions.sum import SumAndCount

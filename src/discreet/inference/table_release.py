@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.display import Facts
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
+from discreet.core.release import Release
 from discreet.questions.tables import ContingencyTable
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.protection import Neighbours
 from discreet.core.rounding import ball, decimal, down, greatest, precisely, up
-from discreet.core.sensitivity import Neighbours
 from discreet.omission.outlier_bound import outlier_epsilon, outlier_epsilon_up
 
 __all__ = [

@@ -103,7 +103,7 @@ class OmittingSession(_Refusing, Session):
 
     def __init__(self, session: Session, step: Omission) -> None:
         self.step: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
-        self.step.require(session.schema.neighbours, session.schema.unit.name)
+        self.step.require(session.schema.neighbours, session.schema.unit.unit)
         self._session = session
         self.schema, self.ledger = session.schema, session.ledger
 

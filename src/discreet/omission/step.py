@@ -22,8 +22,8 @@ from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.law import generator
+from discreet.core.protection import ROW, Neighbours, Unit
 from discreet.core.rounding import ball, decimal
-from discreet.core.sensitivity import Neighbours
 from discreet.omission import amplification  # a module: it imports this room's bounds in turn
 from discreet.omission.outliers import Distance, distance_from_dict, outlier_scores
 
@@ -66,7 +66,7 @@ class Omission(ABC):
             return type(data)(row for row, stays in zip(data, mask, strict=True) if stays)
         return np.asarray(data)[mask]
 
-    def require(self, neighbours: Neighbours, unit: str = "row") -> None:
+    def require(self, neighbours: Neighbours, unit: Unit = ROW) -> None:
         """Refuse the settings for which there is no theorem."""
         if neighbours is not Neighbours.ADD_REMOVE:
             raise InvalidParameter(
@@ -75,10 +75,10 @@ class Omission(ABC):
                 f"{type(self).__name__} is proved for added and removed rows only",
                 "Use Neighbours.ADD_REMOVE, or do not omit rows.",
             )
-        if unit != "row":
+        if unit != ROW:
             raise InvalidParameter(
                 "unit",
-                unit,
+                str(unit),
                 f"{type(self).__name__} omits rows one by one, which protects no unit with several rows",
                 "Bound each unit to one row first, or do not omit rows.",
             )

@@ -15,7 +15,7 @@ from discreet.inference.noise_sum import excess_kurtosis
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.outcomes import Sample
 from discreet.questions.comparison.methods import PLACEMENT_SHARE, noise_aware_contrast, placed
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import PaperMethod, paper_method
 from discreet.questions.mean_difference import CURVATURE_WEIGHT
 
@@ -39,11 +39,11 @@ def simulated_contrast(
     m: int = 4,
 ) -> Contrast:
     """One method on all repeats of a sample; ``bounds`` are those of the outcome."""
-    purse = Purse(guarantee, rng)
+    spending = Spending(guarantee, rng)
     if name == "direct":
-        return contrast(direct(sample, purse, bounds), [-1.0, 1.0], kurtosis=_kurtosis(purse))
+        return contrast(direct(sample, spending, bounds), [-1.0, 1.0], kurtosis=_kurtosis(spending))
     if name == "noise_aware":
-        return noise_aware(sample, purse, bounds, censor)
+        return noise_aware(sample, spending, bounds, censor)
     z = sample.differences
     if name == "original":
         df = np.full(len(z), float(z.shape[1] - 1))
@@ -51,19 +51,19 @@ def simulated_contrast(
     method = paper_method(name, as_published=as_published, m=m)
     assert isinstance(method, PaperMethod)
     width = bounds[1] - bounds[0]
-    return method.contrasts(sample.ordered, purse, (-width, width), censor)
+    return method.contrasts(sample.ordered, spending, (-width, width), censor)
 
 
-def direct(sample: Sample, purse: Purse, bounds: Bounds) -> list[ArmMean]:
+def direct(sample: Sample, spending: Spending, bounds: Bounds) -> list[ArmMean]:
     """Both arms' means from noisy bounded moments, sizes public."""
-    assert purse.rng is not None
+    assert spending.rng is not None
     low, width, n = bounds[0], bounds[1] - bounds[0], sample.n
-    weight = float(CURVATURE_WEIGHT[purse.norm])
-    scale, laplace = _unit(purse)
+    weight = float(CURVATURE_WEIGHT[spending.norm])
+    scale, laplace = _unit(spending)
     first = (sample.sums - n * low) / width
     second = (sample.squares - 2 * low * sample.sums + n * low**2) / width**2
     moments = np.stack([first, weight * (first - second)], axis=-1)
-    moments = moments + scale * _noise(moments.shape, laplace, purse.rng)
+    moments = moments + scale * _noise(moments.shape, laplace, spending.rng)
     return [
         arm_mean(
             moments[:, arm],
@@ -78,21 +78,21 @@ def direct(sample: Sample, purse: Purse, bounds: Bounds) -> list[ArmMean]:
 
 
 def noise_aware(
-    sample: Sample, purse: Purse, bounds: Bounds, censor: tuple[float, float], share: float = PLACEMENT_SHARE
+    sample: Sample, spending: Spending, bounds: Bounds, censor: tuple[float, float], share: float = PLACEMENT_SHARE
 ) -> Contrast:
     """The noise-aware method on all repeats."""
-    assert purse.rng is not None
-    first, second = purse.split([share, 1 - share])
-    laplace = purse.mechanism is Laplace
+    assert spending.rng is not None
+    first, second = spending.split([share, 1 - share])
+    laplace = spending.mechanism is Laplace
     means = direct(sample, first, bounds)
-    start = contrast(means, [-1.0, 1.0], kurtosis=_kurtosis(purse))
+    start = contrast(means, [-1.0, 1.0], kurtosis=_kurtosis(spending))
     count = sample.differences.shape[1]
     low, high = placed(start, count, censor)
     a = (np.clip(sample.differences, low[:, None], high[:, None]) - low[:, None]) / (high - low)[:, None]
-    weight = float(CURVATURE_WEIGHT[purse.norm])
+    weight = float(CURVATURE_WEIGHT[spending.norm])
     scale, _ = _unit(second)
     pieces = np.stack([a.sum(axis=1), weight * (a * (1 - a)).sum(axis=1)])
-    pieces = pieces + scale * _noise(pieces.shape, laplace, purse.rng)
+    pieces = pieces + scale * _noise(pieces.shape, laplace, spending.rng)
     return noise_aware_contrast(
         NoiseAwarePosterior(
             partitions=count,
@@ -107,16 +107,16 @@ def noise_aware(
             spread=count * sum(arm.variance for arm in means),
             spread_error=count * np.sqrt(sum(arm.variance_error**2 for arm in means)),
         ),
-        kurtosis=_kurtosis(purse),
+        kurtosis=_kurtosis(spending),
     )
 
 
-def _unit(purse: Purse) -> tuple[float, bool]:
-    return purse.mechanism.calibrate(purse.guarantee, Sensitivity(l1=1.0)).scale, purse.mechanism is Laplace
+def _unit(spending: Spending) -> tuple[float, bool]:
+    return spending.mechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).scale, spending.mechanism is Laplace
 
 
-def _kurtosis(purse: Purse) -> float:
-    return excess_kurtosis(purse.mechanism(1.0).law(0.0))
+def _kurtosis(spending: Spending) -> float:
+    return excess_kurtosis(spending.mechanism(1.0).law(0.0))
 
 
 def _noise(shape: tuple[int, ...], laplace: bool, rng: np.random.Generator) -> Array:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
-from discreet.core.door import Exact, release
+from discreet.core.door import release
 from discreet.core.guarantee import PureDP
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours, Protection
+from discreet.core.release import Exact
+from discreet.core.sensitivity import Sensitivity
 from discreet.inference.population import (
     NoiseAware,
     ReleaseLaw,
@@ -139,7 +141,9 @@ def _releases(parameters: Mapping[str, Any], statistic: Any, truths: Array, rng:
     """Releases of many samples' statistics, each with half of the budget; all alike but for their value."""
     sensitivity = statistic.sensitivity(neighbours=REPLACE)
     mechanism = _mechanism(parameters, sensitivity, statistic.domain(), 0.5)
-    first = release(Exact(float(truths[0]), sensitivity, REPLACE, statistic=statistic), mechanism, rng=rng)
+    first = release(
+        Exact(float(truths[0]), sensitivity, Protection(neighbours=REPLACE), statistic=statistic), mechanism, rng=rng
+    )
     return [replace(first, value=float(value)) for value in np.asarray(mechanism.law(truths).sample(rng=rng))]
 
 

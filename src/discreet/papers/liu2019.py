@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace

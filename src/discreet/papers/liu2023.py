@@ -18,7 +18,7 @@ from discreet.papers.figure import Figure
 from discreet.papers.outcomes import LAWS, Sample
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.comparison.methods import placed
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import CensoredLikelihood
 from discreet.questions.comparison.sanitizing import SimulatedSanitizer
 
@@ -183,12 +183,12 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
         found: dict[str, list[Contrast]] = {"quantile": [], "moments": []}
         for sample, rng in _blocks(parameters, seed):
             true = np.quantile(sample.differences, [censor[0], 1 - censor[1]], axis=1)
-            purse = Purse(PureDP(budget), rng)
-            quantiles = SimulatedSanitizer.of(purse.split([1.0] * 4)[0], bounds, 1, as_published=False)
+            spending = Spending(PureDP(budget), rng)
+            quantiles = SimulatedSanitizer.of(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
             ends = [quantiles.quantile(sample.ordered.values, q)[:, 0] for q in (censor[0], 1 - censor[1])]
             ratios["quantile"].append(_reach(ends, true))
-            found["quantile"].append(method.contrasts(sample.ordered, purse, bounds, censor))
-            first, rest = purse.split([1.0, 1.0])
+            found["quantile"].append(method.contrasts(sample.ordered, spending, bounds, censor))
+            first, rest = spending.split([1.0, 1.0])
             start = contrast(direct(sample, first, law.bounds), [-1.0, 1.0], kurtosis=3.0)
             interval = placed(start, parameters["P"], censor)
             ratios["moments"].append(_reach(interval, true))

@@ -165,7 +165,7 @@ class Job:
     def _ledger(self, *, write: bool) -> Ledger:
         """The ledger of the plan; a plan that is only looked at leaves no file behind."""
         file, schema = self.file, self.file.schema
-        neighbours, unit = schema.neighbours, schema.unit.name
+        neighbours, unit = schema.neighbours, schema.unit.unit
         if write:
             return Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
         if _begun(file.ledger):

@@ -10,7 +10,7 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
-from discreet.core.door import claimed
+from discreet.core.door import charged_guarantee
 from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Floats
@@ -103,7 +103,7 @@ def plan(
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
     requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
     checked = requirements.level(level)
-    claim = claimed(mechanism, sensitivity, ledger, guarantee)
+    claim = charged_guarantee(mechanism, sensitivity, ledger, guarantee)
     remaining, after = affordable(ledger, claim)
     return Plan(
         mechanism=mechanism,
@@ -116,10 +116,14 @@ def plan(
     )
 
 
-def affordable(ledger: Ledger | None, claim: Guarantee | None) -> tuple[Guarantee | None, Guarantee | None]:
-    """The ledger's budget before and after a release, or an error where it cannot pay."""
+def affordable(
+    ledger: Ledger | None, claim: Guarantee | None, request: str | None = None
+) -> tuple[Guarantee | None, Guarantee | None]:
+    """The ledger's budget before and after a release, or an error where it cannot pay; a paid request costs nothing."""
     if ledger is None or claim is None:
         return None, None
+    if request is not None and ledger.requested(request) is not None:
+        return ledger.remaining(), ledger.remaining()
     preview = ledger.preview(claim)
     if preview.after is None:
         raise InsufficientBudget(claim, preview.remaining)

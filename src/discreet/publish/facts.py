@@ -10,8 +10,8 @@ from typing import Any
 import discreet
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Schema, Unlisted
-from discreet.core.sensitivity import Neighbours
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.grouped_release import GroupedRelease
 from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
@@ -214,7 +214,8 @@ def _protection(answer: Answered) -> dict[str, Any]:
             "created": answer.created_,
         }
     found = {
-        "guarantee": None if answer.guarantee is None else _guarantee(answer.guarantee, answer.unit),
+        "guarantee": None if answer.guarantee is None else _guarantee(answer.guarantee, str(answer.protection.unit)),
+        "protects": str(answer.protection),
         "release_id": answer.release_id,
         "created": answer.created,
     }

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.door import Release
 from discreet.core.errors import DiscreetError
 from discreet.core.interval import Interval
+from discreet.core.release import Release
 from discreet.inference.choice_release import ModeRelease
 from discreet.inference.grouped_release import GroupedRelease
 from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
@@ -124,7 +124,7 @@ def _joined(label: Any, rest: str) -> str:
 
 def _population(release: MomentRelease) -> Interval | None:
     """Intervals for the population are for independent rows; a unit with several rows is not."""
-    if release.unit != "row":
+    if release.unit.column is not None:
         return None
     try:
         return release.population_interval()

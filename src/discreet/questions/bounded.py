@@ -6,17 +6,16 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact
 
 __all__ = ["BoundedStatistic", "Domain", "PublicSizeStatistic", "whole_bounds"]
 
@@ -64,7 +63,7 @@ class BoundedStatistic(Statistic):
                 "data", type(data).__name__, "must be a column", "Pass a list, an array or a series."
             ) from None
 
-    def exact(self, data: Any, *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The exact, still private value, ready for `discreet.release`.
 
         Parameters
@@ -76,14 +75,11 @@ class BoundedStatistic(Statistic):
         unit
             Whose presence is protected; one unit must be one row here.
         """
-        from discreet.core.door import Exact
-
         _require_neighbours(neighbours)
         return Exact(
             self.value(data),
             self.sensitivity(neighbours=neighbours),
-            neighbours=neighbours,
-            unit=unit,
+            Protection(unit, neighbours),
             statistic=self,
         )
 
@@ -119,10 +115,8 @@ class PublicSizeStatistic(BoundedStatistic):
         """The statistic with its number of rows declared."""
         return replace(self, n=n)  # type: ignore[type-var]
 
-    def exact(self, data: Any, *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The exact, still private value, ready for `discreet.release`; see `BoundedStatistic.exact`."""
-        from discreet.core.door import Exact
-
         _require_neighbours(neighbours)
         rows = self.rows(data)
         if neighbours is Neighbours.ADD_REMOVE and self.n is None:
@@ -139,8 +133,7 @@ class PublicSizeStatistic(BoundedStatistic):
         return Exact(
             sized.value(data),
             sized.sensitivity(neighbours=neighbours),
-            neighbours=neighbours,
-            unit=unit,
+            Protection(unit, neighbours),
             statistic=sized,
             public={"n": rows},
         )

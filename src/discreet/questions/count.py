@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import BoundedStatistic, Domain
 
 __all__ = ["Count", "flags"]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Contribution
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts, stability
 from discreet.core.statistic import Statistic
 from discreet.mechanisms.additive import additive_noise

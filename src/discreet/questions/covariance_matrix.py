@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.rounding import not_below
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.variance import largest_squares
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["CorrelationMatrix", "CovarianceMatrix", "as_matrix", "pairs"]
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from discreet.core.door import Claim, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection, selecting_guarantee
 
@@ -80,12 +82,18 @@ class GroupQuestion:
         """The guarantee to charge."""
         return selecting_guarantee(self.guarantee)
 
-    def described(self) -> dict[str, Any]:
-        """What the ledger records."""
-        return {
-            "statistic": {"name": "groups", "column": self.column, "groups_per_unit": self.groups},
-            "mechanism": self.mechanism.to_dict(),
-            "sensitivity": self.sensitivity.to_dict(),
-            "neighbours": self.schema.neighbours,
-            "unit": self.schema.unit.name,
-        }
+    def full_claim(self) -> Claim:
+        """What the list of groups says of itself before it is made."""
+        return Claim(
+            guarantee=self.claim,
+            protection=self.schema.protection(),
+            question={
+                "ask": "groups",
+                "column": self.column,
+                "groups_per_unit": self.groups,
+                "schema": self.schema.facts_of([self.column]),
+            },
+            mechanism=self.mechanism.to_dict(),
+            sensitivity=self.sensitivity,
+            steps=[Step(self.mechanism, self.sensitivity, self.claim)],
+        )

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
+from discreet.core.release import Release
 from discreet.core.statistic import Statistic, statistic_from_dict
 from discreet.questions.table_axes import in_order
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["Grouped"]
 

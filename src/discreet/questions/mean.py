@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.core import requirements
 from discreet.core.grid import total
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.rounding import not_below
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic
 from discreet.questions.count import flags
 from discreet.questions.one_column import SizedColumn
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["Mean", "Proportion"]
 

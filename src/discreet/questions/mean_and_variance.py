@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact, Release
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import fractions
 from discreet.questions.private_size import PrivateSizeColumn
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
 
 __all__ = ["MeanAndVariance"]
 
@@ -63,11 +62,12 @@ class MeanAndVariance(PrivateSizeColumn):
         second = (squares - 2 * self.middle * total + rows * self.middle**2) / self.half**2
         return fractions([first, second, Fraction(rows)])
 
-    def exact(self, data: Sequence[float], *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Sequence[float], *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The three totals of a column, still private."""
-        from discreet.core.door import Exact
-
         rows, (total, squares) = self._power_sums(data, 2)
         return Exact(
-            self.of_sums(rows, total, squares), self.sensitivity(neighbours=neighbours), neighbours, unit, self
+            self.of_sums(rows, total, squares),
+            self.sensitivity(neighbours=neighbours),
+            Protection(unit, neighbours),
+            self,
         )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
 from discreet.questions.bounded import fractions, whole_bounds
 

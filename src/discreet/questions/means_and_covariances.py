@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.law import float_truth
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact, Release
 from discreet.core.rounding import decimal
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled
 from discreet.core.statistic import Statistic
 from discreet.questions.bounded import fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.questions.covariance_matrix import pairs
 from discreet.questions.private_size import clipped
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
 
 __all__ = ["MeansAndCovariances"]
 
@@ -113,10 +112,8 @@ class MeansAndCovariances(Statistic):
         ]
         return fractions([*first, *second, Fraction(rows)])
 
-    def exact(self, data: Any, *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of an n × d table, still private."""
-        from discreet.core.door import Exact
-
         table = float_truth(data)
         if table.ndim != 2 or table.shape[1] != self.dimension:
             raise InvalidParameter("data", table.shape, f"must be rows × {self.dimension}", "Give every column bounds.")
@@ -127,4 +124,4 @@ class MeansAndCovariances(Statistic):
             for j, k in pairs(self.dimension)
         ]
         value = self.of_sums(len(columns[0]), totals, products)
-        return Exact(value, self.sensitivity(neighbours=neighbours), neighbours, unit, self)
+        return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)

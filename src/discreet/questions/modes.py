@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact, Release
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
 from discreet.questions.count import labelled
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
 
 __all__ = ["Mode"]
 
@@ -91,14 +90,11 @@ class Mode(Statistic):
         keys = (str(value) if array.dtype == object else value for value in self.categories)
         return np.array([known.get(key, 0) for key in keys], dtype=np.int64)
 
-    def exact(self, data: Any, *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The counts, still private, ready for `discreet.release`."""
-        from discreet.core.door import Exact
-
         return Exact(
             self.value(data),
             self.sensitivity(neighbours=neighbours),
-            neighbours=neighbours,
-            unit=unit,
+            Protection(unit, neighbours),
             statistic=self,
         )

@@ -9,9 +9,10 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group, in_parts, stability
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions

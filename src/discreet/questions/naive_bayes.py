@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.door import Exact, Release, release
+from discreet.core.door import release
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import Guarantee
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours, Protection
+from discreet.core.release import Exact, Release
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.bounded import fractions
@@ -164,7 +166,7 @@ class GaussianNaiveBayes:
         self.releases_: list[Release] = []
 
         def draw(value: Any, sensitivity: Sensitivity, mechanism: Mechanism) -> Array:
-            exact = Exact(value, sensitivity, neighbours=self.neighbours)
+            exact = Exact(value, sensitivity, Protection(neighbours=self.neighbours))
             self.releases_.append(release(exact, mechanism, ledger=ledger, rng=rng))
             return np.asarray(self.releases_[-1].value, dtype=float)
 

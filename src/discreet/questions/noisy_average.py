@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.display import Facts
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import fractions
 from discreet.questions.sum import SumAndCount
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["AverageComparison", "NoisyAverage"]
 

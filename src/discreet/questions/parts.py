@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact, Release
 from discreet.core.rounding import decimal
 from discreet.core.schema import Contribution
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.questions.bounded import fractions
 from discreet.questions.private_size import PrivateSizeColumn
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
 
 __all__ = ["MeanAndVarianceInParts", "MeanInParts", "Parts"]
 
@@ -72,12 +71,12 @@ class Parts(PrivateSizeColumn):
             ]
         )
 
-    def exact(self, data: Sequence[float], *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: Sequence[float], *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of a column, still private."""
-        from discreet.core.door import Exact
-
         rows, sums = self._power_sums(data, self.degree)
-        return Exact(self.of_sums(rows, *sums), self.sensitivity(neighbours=neighbours), neighbours, unit, self)
+        return Exact(
+            self.of_sums(rows, *sums), self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

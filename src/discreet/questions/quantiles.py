@@ -6,20 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.release import Exact, Release
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
-
-if TYPE_CHECKING:
-    from discreet.core.door import Exact, Release
 
 __all__ = ["MOST_POINTS", "Quantiles"]
 
@@ -158,17 +157,14 @@ class Quantiles(Statistic):
         counts: ArrayLike,
         *,
         neighbours: Neighbours,
-        unit: str = "row",
+        unit: Unit = ROW,
         rows_per_unit: int = 1,
     ) -> Exact:
         """The private histogram from grid steps that occur and their counts, such as a database makes."""
-        from discreet.core.door import Exact
-
         return Exact(
             self.whole(np.asarray(steps, dtype=np.int64), np.asarray(counts, dtype=np.int64)),
             self.sensitivity(neighbours=neighbours, rows_per_unit=rows_per_unit),
-            neighbours=neighbours,
-            unit=unit,
+            Protection(unit, neighbours),
             statistic=self,
         )
 
@@ -182,7 +178,7 @@ class Quantiles(Statistic):
         np.add.at(totals, position, np.concatenate([[0, 0], counts]))
         return np.array([places, totals])
 
-    def exact(self, data: ArrayLike, *, neighbours: Neighbours, unit: str = "row") -> Exact:
+    def exact(self, data: ArrayLike, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The private histogram of a column; values are clipped to the bounds and rounded to the grid."""
         try:
             column = np.asarray(data, dtype=float)

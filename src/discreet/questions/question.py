@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.door import Release
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import check_unit_sum
 from discreet.core.statistic import Statistic
 from discreet.questions.grouped import Grouped
@@ -117,10 +117,23 @@ class Question:
         """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
         return self.guarantee if isinstance(self.guarantee, ApproxDP) else None
 
-    def made(self, answer: Release) -> bool:
-        """Whether a stored answer is one to this question."""
-        asked = (self.statistic, self.mechanism, self.sensitivity)
-        return (answer.statistic, answer.mechanism, answer.sensitivity) == asked
+    @property
+    def keeps_total(self) -> bool:
+        """Whether the total of the table is public: every unit is in exactly one cell, and none can drop out."""
+        return "n" in self.public and bool(self.by)
+
+    def content(self, schema: Schema) -> dict[str, Any]:
+        """All of what is asked, as JSON-ready data; what a plan expects is no part of it."""
+        names = [*self.by, *self.columns]
+        return {
+            "ask": self.statistic.name,
+            "by": list(self.by),
+            "columns": list(self.columns),
+            "limits": schema.contribution(self.contribution).to_dict(),
+            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
+            "statistic": self.statistic.to_dict(),
+            "schema": schema.facts_of(names),
+        }
 
     def standard_error(self) -> float | None:
         """Root mean square of the noise in what is read; None for choices and where too little is expected."""

@@ -11,13 +11,14 @@ from discreet.core.contract import mechanism_from_dict
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Protection
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.group_selection import GroupSelection
 
 __all__ = ["ReleasedGroups"]
 
-FORMAT = 1
+FORMAT = 2
 _SHOWN = 12
 
 
@@ -31,7 +32,7 @@ class ReleasedGroups(Result):
         Whose labels they are.
     labels
         The labels, in alphabetical (or numerical) order.
-    mechanism, sensitivity, guarantee, neighbours, unit
+    mechanism, sensitivity, guarantee, protection
         How they were chosen, and what that guarantees.
     """
 
@@ -40,10 +41,10 @@ class ReleasedGroups(Result):
     mechanism: GroupSelection
     sensitivity: Sensitivity
     guarantee: Guarantee
-    neighbours: Neighbours
-    unit: str
+    protection: Protection
     release_id: str
     created: str
+    simulated: bool = False
 
     def categories(self, *, nulls: Label = "drop", unknown: Label = "drop") -> Categories:
         """The list as a column's declaration, for releases by these groups."""
@@ -78,9 +79,9 @@ class ReleasedGroups(Result):
         more = f", … ({len(self)} in all)" if len(self) > _SHOWN else ""
         return [
             ("groups", f"{some}{more}" or "none was large enough"),
-            ("shown", f"with probability 95 % from {self.size_shown()} on (each {self.unit} counts once)"),
+            ("shown", f"with probability 95 % from {self.size_shown()} on (each {self.protection.unit} counts once)"),
             ("guarantee", f"{self.guarantee}: {self.guarantee.sentence()}"),
-            ("protects", f"one {self.unit} ({self.neighbours.value.replace('_', '/')} neighbours)"),
+            ("protects against", str(self.protection)),
             ("mechanism", self.mechanism.name),
             ("release", f"{self.release_id[:8]}, {self.created}"),
         ]
@@ -95,8 +96,7 @@ class ReleasedGroups(Result):
             "mechanism": self.mechanism.to_dict(),
             "sensitivity": self.sensitivity.to_dict(),
             "guarantee": self.guarantee.to_dict(),
-            "neighbours": self.neighbours.value,
-            "unit": self.unit,
+            "protection": self.protection.to_dict(),
             "release_id": self.release_id,
             "created": self.created,
         }
@@ -107,15 +107,15 @@ class ReleasedGroups(Result):
         if not isinstance(data, dict) or data.get("discreet") != "groups" or data.get("format") != FORMAT:
             raise InvalidParameter("data", data, f"must be groups of format {FORMAT}", "Check the file.")
         mechanism = mechanism_from_dict(data["mechanism"])
-        assert isinstance(mechanism, GroupSelection)
+        if not isinstance(mechanism, GroupSelection):
+            raise InvalidParameter("mechanism", data["mechanism"], "does not select groups", "Check the file.")
         return ReleasedGroups(
             column=data["column"],
             labels=tuple(data["labels"]),
             mechanism=mechanism,
             sensitivity=Sensitivity.from_dict(data["sensitivity"]),
             guarantee=Guarantee.from_dict(data["guarantee"]),
-            neighbours=Neighbours(data["neighbours"]),
-            unit=data["unit"],
+            protection=Protection.from_dict(data["protection"]),
             release_id=data["release_id"],
             created=data["created"],
         )

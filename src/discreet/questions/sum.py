@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.grid import total
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.rounding import not_below
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, fractions
 from discreet.questions.one_column import OneColumn, SizedColumn
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["Sum", "SumAndCount"]
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.sensitivity import Neighbours, Sensitivity, root_up
+from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
+from discreet.core.release import Exact
+from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
 from discreet.questions.table_axes import Bins, Categories, column_values, in_order
 
 if TYPE_CHECKING:
-    from discreet.core.door import Exact
     from discreet.inference.table_release import TableRelease
 
 __all__ = ["ContingencyTable"]
@@ -160,7 +161,7 @@ class ContingencyTable(Statistic):
         data: Any,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        unit: str = "row",
+        unit: Unit = ROW,
         rows_per_unit: int = 1,
     ) -> Exact:
         """The exact, still private table of a frame."""
@@ -171,12 +172,10 @@ class ContingencyTable(Statistic):
         counts: Any,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        unit: str = "row",
+        unit: Unit = ROW,
         rows_per_unit: int = 1,
     ) -> Exact:
         """The same from counts that were made elsewhere, such as by a database."""
-        from discreet.core.door import Exact
-
         table = np.asarray(counts)
         if table.dtype.kind not in "iu" or table.shape != self.shape:
             raise WrongType(
@@ -193,8 +192,7 @@ class ContingencyTable(Statistic):
         return Exact(
             table,
             self.sensitivity(neighbours, rows_per_unit=rows_per_unit),
-            neighbours=neighbours,
-            unit=unit,
+            Protection(unit, neighbours, [Fact.TOTAL] if public else []),
             statistic=self,
             public=public,
         )

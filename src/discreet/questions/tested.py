@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.core.display import Facts
-from discreet.core.door import Release
+from discreet.core.release import Release
 from discreet.core.result import Result
 from discreet.questions.tables import ContingencyTable
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
+from discreet.core.protection import Neighbours
+from discreet.core.release import Release
 from discreet.core.rounding import not_below
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic
 from discreet.questions.one_column import SizedColumn
-
-if TYPE_CHECKING:
-    from discreet.core.door import Release
 
 __all__ = ["StandardDeviation", "Variance", "largest_squares"]
 

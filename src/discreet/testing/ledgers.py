@@ -13,17 +13,16 @@ from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParam
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger.ledger import Ledger
 from discreet.core.ledger.reservation import Reservation
-from discreet.core.sensitivity import Neighbours
 from discreet.testing.conformance import NotConformant, require
+from discreet.core.protection import Neighbours, Protection, Unit
 
 __all__ = ["check_ledger"]
 
 _RELEASE: dict[str, Any] = {
-    "statistic": "count",
+    "question": {"ask": "count"},
     "mechanism": {"name": "laplace", "scale": 1.0},
     "sensitivity": {"l1": 1.0},
-    "neighbours": Neighbours.ADD_REMOVE,
-    "unit": "row",
+    "protection": Protection(),
 }
 
 
@@ -100,8 +99,8 @@ def _refuses_without_a_trace(open_ledger: Callable[[Guarantee], Ledger]) -> None
         refusals: list[tuple[type[DiscreetError], dict[str, Any]]] = [
             (InsufficientBudget, {"guarantee": PureDP(0.6)}),
             (NoConversion, {"guarantee": GaussianDP(0.1)}),
-            (LedgerMismatch, {"guarantee": PureDP(0.1), "neighbours": Neighbours.REPLACE_ONE}),
-            (LedgerMismatch, {"guarantee": PureDP(0.1), "unit": "household"}),
+            (LedgerMismatch, {"guarantee": PureDP(0.1), "protection": Protection(neighbours=Neighbours.REPLACE_ONE)}),
+            (LedgerMismatch, {"guarantee": PureDP(0.1), "protection": Protection(Unit("household"))}),
             (InvalidParameter, {"guarantee": 0.1}),
             (InvalidParameter, {"guarantee": PureDP(0.1), "mechanism": {"scale": math.nan}}),
             (InvalidParameter, {"guarantee": PureDP(0.1), "partition": "nowhere"}),
@@ -137,7 +136,7 @@ def _charges_disjoint_groups_in_parallel(open_ledger: Callable[[Guarantee], Ledg
         require(ledger.spent() == PureDP(0.875), f"the largest part spent 0.875, the ledger says {ledger.spent()}")
     with closing(open_ledger(PureDP(1.0))) as ledger:
         region = ledger.partition("region", ["north", "south"])
-        replaced = {"partition": region, "neighbours": Neighbours.REPLACE_ONE}
+        replaced = {"partition": region, "protection": Protection(neighbours=Neighbours.REPLACE_ONE)}
         _refused(InvalidParameter, "moving between parts", lambda: _spend(ledger, PureDP(0.5), **replaced))
 
 

@@ -16,11 +16,11 @@ from discreet.core.errors import DiscreetError, LedgerCorrupted
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, peak
 from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours, Unit
 
 __all__ = ["FORMAT", "Balance", "Partition", "fingerprint", "texts"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the entries. Kinds and fields are added under a new version and never re-meant."""
 
 
@@ -108,7 +108,7 @@ class Balance:
         self.accounting: Accounting
         self.opening: dict[str, Any] = {}
         self.neighbours: Neighbours | None = None
-        self.unit: str | None = None
+        self.unit: Unit | None = None
         self.spent: Amount = ()
         self.partitions: dict[str, ParallelSpending] = {}
         self.requests: dict[str, tuple[int, str]] = {}
@@ -189,7 +189,7 @@ class Balance:
     def _pin(self, entry: Entry, content: dict[str, Any]) -> None:
         for name in ("neighbours", "unit"):
             if content[name] is not None:
-                value = Neighbours(content[name]) if name == "neighbours" else content[name]
+                value = Neighbours(content[name]) if name == "neighbours" else Unit.from_dict(content[name])
                 if getattr(self, name) not in (None, value):
                     raise self._broken(entry, f"it has other {name} than the entries before it")
                 setattr(self, name, value)

@@ -12,7 +12,7 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Partition
 from discreet.core.ledger.journal import canonical
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours, Protection
 
 __all__ = [
     "Guarantees",
@@ -57,19 +57,13 @@ def names(parts: Iterable[Any]) -> list[str]:
 
 
 def described(
-    statistic: Any, mechanism: Mapping[str, Any], sensitivity: Mapping[str, Any], neighbours: Neighbours, unit: str
+    question: Any, mechanism: Mapping[str, Any], sensitivity: Mapping[str, Any], protection: Protection
 ) -> dict[str, Any]:
     """The fields that describe the release."""
     for name, value in (("mechanism", mechanism), ("sensitivity", sensitivity)):
         requirements.instance(name, value, dict, f"{name}.to_dict()")
-    requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-    return {
-        "statistic": statistic,
-        "mechanism": mechanism,
-        "sensitivity": sensitivity,
-        "neighbours": neighbours.value,
-        "unit": text("unit", unit),
-    }
+    requirements.instance("protection", protection, Protection, "Protection()")
+    return {"question": question, "mechanism": mechanism, "sensitivity": sensitivity, **protection.to_dict()}
 
 
 def written(content: dict[str, Any]) -> str:
@@ -77,7 +71,7 @@ def written(content: dict[str, Any]) -> str:
     try:
         return canonical("release", content)
     except InvalidParameter:
-        for name in ("statistic", "mechanism", "sensitivity"):
+        for name in ("question", "mechanism", "sensitivity"):
             canonical(name, content[name])
         raise
 

@@ -21,7 +21,7 @@ from discreet.core.ledger.book import Book, Terms
 from discreet.core.ledger.journal import canonical
 from discreet.core.ledger.reservation import Reservation, charged, check_pins, check_scope
 from discreet.core.ledger.statement import Preview, Spend, Statement, Verification
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours, Protection, Unit
 
 __all__ = ["Ledger", "Reservation"]
 
@@ -60,11 +60,10 @@ class Ledger:
     >>> for _ in range(3):
     ...     reservation = ledger.reserve(
     ...         PureDP(0.1),
-    ...         statistic="count",
+    ...         question={"ask": "count"},
     ...         mechanism={"name": "laplace", "scale": 10.0},
     ...         sensitivity={"l1": 1.0},
-    ...         neighbours=Neighbours.ADD_REMOVE,
-    ...         unit="row",
+    ...         protection=Protection(),
     ...     )
     >>> ledger.remaining()
     PureDP(epsilon=0.7)
@@ -77,7 +76,7 @@ class Ledger:
         *,
         dataset: str | None = None,
         neighbours: Neighbours | None = None,
-        unit: str | None = None,
+        unit: Unit | str | None = None,
         accounting: str | None = None,
         timeout: float = 30.0,
         read_only: bool = False,
@@ -85,28 +84,30 @@ class Ledger:
         name = _absolute(path)
         if budget is not None:
             Accounting.chosen(budget, accounting)
-        for label, value in (("dataset", dataset), ("unit", unit)):
-            if value is not None:
-                claim.text(label, value)
+        if dataset is not None:
+            claim.text("dataset", dataset)
         if neighbours is not None:
             requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         seconds = requirements.positive("timeout", timeout)
         terms = Terms(budget, accounting, dataset)
         self._book = Book(name, terms, timeout=seconds, read_only=bool(read_only))
         try:
-            self._pin(neighbours, unit)
+            self._pin(neighbours, None if unit is None else Unit.of(unit))
         except BaseException:
             self.close()
             raise
 
-    def _pin(self, neighbours: Neighbours | None, unit: str | None) -> None:
+    def _pin(self, neighbours: Neighbours | None, unit: Unit | None) -> None:
         with self._book.look() as balance:
             check_pins(balance, neighbours, unit)
             if (neighbours is None or balance.neighbours) and (unit is None or balance.unit):
                 return
         with self._book.step() as balance:
             check_pins(balance, neighbours, unit)
-            new = {"neighbours": None if neighbours is None else neighbours.value, "unit": unit}
+            new = {
+                "neighbours": None if neighbours is None else neighbours.value,
+                "unit": None if unit is None else unit.to_dict(),
+            }
             self._book.append("pin", canonical("unit", new | {"created": claim.now()}))
 
     # -- spending ------------------------------------------------------------------------------------------
@@ -115,11 +116,10 @@ class Ledger:
         self,
         guarantee: claim.Guarantees,
         *,
-        statistic: Any,
+        question: Any,
         mechanism: dict[str, Any],
         sensitivity: dict[str, Any],
-        neighbours: Neighbours,
-        unit: str,
+        protection: Protection,
         release_id: str | None = None,
         request: str | None = None,
         partition: str | Partition | None = None,
@@ -131,10 +131,11 @@ class Ledger:
         ----------
         guarantee
             What the release promises. In a partition also a mapping from part to guarantee.
-        statistic, mechanism, sensitivity
-            Public descriptions made of JSON values; never a data value.
-        neighbours, unit
-            For whom the guarantee holds; the same for every release of a ledger.
+        question, mechanism, sensitivity
+            Public descriptions made of JSON values; never a data value. The question is all of what is asked: a
+            request is the same request only if all of it is the same.
+        protection
+            For whom the guarantee holds; unit and neighbours are the same for every release of a ledger.
         release_id
             A unique id; made up where it is left out.
         request
@@ -151,7 +152,7 @@ class Ledger:
         LedgerUnavailable
             Where the spend could not be made durable; draw nothing.
         """
-        content = claim.described(statistic, mechanism, sensitivity, neighbours, unit)
+        content = claim.described(question, mechanism, sensitivity, protection)
         content |= claim.scope(guarantee, partition, parts)
         content |= claim.identified(release_id, request)
         self._book.balance.costs(content)  # refuses what has no conversion, before the lock is taken
@@ -159,8 +160,8 @@ class Ledger:
             earlier = self._earlier(balance, content)
             if earlier is not None:
                 return earlier
-            check_pins(balance, neighbours, unit)
-            check_scope(balance, content, neighbours)
+            check_pins(balance, protection.neighbours, protection.unit)
+            check_scope(balance, content, protection.neighbours)
             if content["release_id"] in balance.releases:
                 raise InvalidParameter("release_id", release_id, "was used before", "Leave it out.")
             charge, total = charged(balance, content)
@@ -279,7 +280,7 @@ class Ledger:
             return balance.neighbours
 
     @property
-    def unit(self) -> str | None:
+    def unit(self) -> Unit | None:
         """The privacy unit, once fixed."""
         with self._book.look() as balance:
             return balance.unit

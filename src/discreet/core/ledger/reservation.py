@@ -10,7 +10,7 @@ from discreet.core.errors import InsufficientBudget, InvalidParameter, LedgerMis
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import Amount, added, covers
 from discreet.core.ledger.balance import Balance
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import Neighbours, Unit
 
 __all__ = ["Reservation", "charged", "check_pins", "check_scope"]
 
@@ -39,7 +39,7 @@ class Reservation:
     answer: Any = None
 
 
-def check_pins(balance: Balance, neighbours: Neighbours | None, unit: str | None) -> None:
+def check_pins(balance: Balance, neighbours: Neighbours | None, unit: Unit | None) -> None:
     """Refuse a guarantee that is about something else than those that were spent before."""
     if neighbours and balance.neighbours and neighbours is not balance.neighbours:
         raise LedgerMismatch(
@@ -48,8 +48,8 @@ def check_pins(balance: Balance, neighbours: Neighbours | None, unit: str | None
         )
     if unit and balance.unit and unit != balance.unit:
         raise LedgerMismatch(
-            f"this ledger counts guarantees for unit = {balance.unit!r}, not {unit!r}. Guarantees for different "
-            "units do not add up: use one ledger for each. Nothing was spent."
+            f"this ledger counts guarantees for unit = {str(balance.unit)!r}, not {str(unit)!r}. "
+            "Guarantees for different units do not add up: use one ledger for each. Nothing was spent."
         )
 
 

@@ -11,15 +11,10 @@ from discreet.core.display import Facts, as_html, as_text
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import Entry
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours
 
 __all__ = ["Preview", "Spend", "Statement", "Verification"]
-
-_PROTECTS = {
-    Neighbours.ADD_REMOVE: "adding or removing one {unit}",
-    Neighbours.REPLACE_ONE: "replacing one {unit} (the number of them is public)",
-}
 
 
 def _counted(number: int, noun: str) -> str:
@@ -34,8 +29,8 @@ class Spend(Result):
     ----------
     seq, created, release_id, request
         Position in the ledger, time (UTC), the release's id and the caller's request, if any.
-    statistic, mechanism, sensitivity, neighbours, unit
-        What was released, how it was protected, and for whom.
+    question, mechanism, sensitivity, protection
+        What was asked, how the answer was protected, and for whom.
     guarantee
         What the release promises; one a part where the parts differ.
     partition, parts
@@ -50,11 +45,10 @@ class Spend(Result):
     created: str
     release_id: str
     request: str | None
-    statistic: Any
+    question: Any
     mechanism: dict[str, Any]
     sensitivity: dict[str, Any]
-    neighbours: Neighbours
-    unit: str
+    protection: Protection
     guarantee: Guarantee | dict[str, Guarantee]
     partition: str | None
     parts: tuple[str, ...] | None
@@ -68,12 +62,12 @@ class Spend(Result):
         """The spend that an entry records."""
         content, parts = entry.content, entry.content["parts"]
         rounded_up = balance.accounting.at_least
-        same = ("created", "release_id", "request", "statistic", "mechanism", "sensitivity", "unit", "partition")
+        same = ("created", "release_id", "request", "question", "mechanism", "sensitivity", "partition")
         return Spend(
             **{name: content[name] for name in same},
             seq=entry.seq,
             hash=entry.hash,
-            neighbours=Neighbours(content["neighbours"]),
+            protection=Protection.from_dict(content),
             guarantee=(
                 {part: Guarantee.from_dict(one) for part, one in parts.items()}
                 if content["guarantee"] is None
@@ -87,9 +81,9 @@ class Spend(Result):
 
     @property
     def title(self) -> str:
-        """The statistic in a few words."""
-        name = self.statistic.get("name") if isinstance(self.statistic, dict) else self.statistic
-        return f"{name or 'statistic'} by {self.mechanism.get('name', 'a mechanism')}"
+        """The question in a few words."""
+        asked = self.question.get("ask") if isinstance(self.question, dict) else self.question
+        return f"{asked or 'release'} by {self.mechanism.get('name', 'a mechanism')}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -101,7 +95,7 @@ class Spend(Result):
         )
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
-            "neighbours": self.neighbours.value,
+            "protection": self.protection.to_dict(),
             "guarantee": None if several else guarantee,
             "parts": guarantee if several else None if self.parts is None else list(self.parts),
             "charge": self.charge.to_dict(),
@@ -116,7 +110,7 @@ class Spend(Result):
         return [
             ("release", f"{self.release_id}, {self.created}"),
             ("what", self.title),
-            ("protects", f"one {self.unit} ({self.neighbours.value})"),
+            ("protects against", str(self.protection)),
             ("guarantee", each),
             ("charge", f"{self.charge}; {self.spent} in all"),
             ("answer", "stored" if self.answered else "not stored"),
@@ -225,7 +219,7 @@ class Statement(Result):
     spent: Guarantee
     remaining: Guarantee
     neighbours: Neighbours | None
-    unit: str | None
+    unit: Unit | None
     entries: int
     head: str
     spends: tuple[Spend, ...]
@@ -235,7 +229,8 @@ class Statement(Result):
         """Which change of the data the guarantees are about."""
         if self.neighbours is None:
             return "fixed by the first release"
-        return _PROTECTS[self.neighbours].format(unit=self.unit or "unit")
+        facts = {fact for spend in self.spends for fact in spend.protection.public}
+        return str(Protection(self.unit or ROW, self.neighbours, facts))
 
     def facts(self) -> Facts:
         return [
@@ -255,6 +250,7 @@ class Statement(Result):
             "spent": self.spent.to_dict(),
             "remaining": self.remaining.to_dict(),
             "neighbours": None if self.neighbours is None else self.neighbours.value,
+            "unit": None if self.unit is None else self.unit.to_dict(),
             "spends": [spend.to_dict() for spend in self.spends],
         }
 

@@ -27,7 +27,7 @@ from discreet.mechanisms.choices.selection_profile import RangeProfile
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
-    from discreet.core.door import Exact
+    from discreet.core.release import Exact
     from discreet.questions.quantiles import Quantiles
 
 __all__ = ["QuantileChoice"]

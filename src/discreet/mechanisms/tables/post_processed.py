@@ -16,13 +16,14 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Law, Truth, float_truth, generator
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Fact
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.clipping import Clip, clip_choice, clipped, onto_total, rounded
 from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
-    from discreet.core.door import Exact
+    from discreet.core.release import Exact
     from discreet.mechanisms.location_noise import AdditiveNoise
 
 __all__ = ["PostProcessed", "exact_total"]
@@ -86,12 +87,12 @@ class PostProcessed(Mechanism):
             return
         moves = exact.sensitivity.moves
         between_two = moves is not None and len(moves) == 2 and moves[0] == moves[1]
-        if exact.neighbours is Neighbours.REPLACE_ONE and between_two:
+        if Fact.TOTAL in exact.protection.public and between_two:
             return
         raise InvalidParameter(
             "total",
             None,
-            f"{self.name} publishes the exact total, which is private unless one record is replaced by another",
+            f"{self.name} publishes the exact total, which is not a public fact of this table",
             "Use Neighbours.REPLACE_ONE with one row a unit, declare the total public with total=…, or use Gaussian.",
         )
 

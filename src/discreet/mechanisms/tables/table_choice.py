@@ -11,8 +11,9 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise

@@ -6,24 +6,21 @@ import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts
+from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.choice import choose
-from discreet.core.noise.law import generator
 from discreet.core.result import Result
 from discreet.core.rounding import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.questions.clusters.model import ClusterModel
-
-if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
 
 __all__ = ["KMedian", "KMedianPlan"]
 
@@ -166,59 +163,58 @@ class KMedian(ClusterModel):
         """Of the box around the universe: at least the largest distance."""
         return float(np.linalg.norm(np.ptp(self.universe, axis=0)))
 
+    def _share(self) -> Guarantee:
+        """What one choice may cost. As published only half of the claim is needed, and only that is spent."""
+        whole: Guarantee = self.guarantee
+        if isinstance(self.guarantee, PureDP) and self.as_published:
+            whole = PureDP(up(decimal(self.guarantee.epsilon) / 2))
+        return whole.split(self.swaps + 1)[0]
+
     def plan(self) -> KMedianPlan:
         """What `fit` would do; reads no data."""
-        choices = self.swaps + 1
-        spent: Guarantee = self.guarantee
-        if isinstance(self.guarantee, PureDP):
-            epsilon = decimal(requirements.positive("epsilon", self.guarantee.epsilon))
-            share = epsilon / choices / (2 if self.as_published else 1)
-            strength = greatest(lambda value: Fraction(value) <= share, float(share))
+        requirements.positive(*next(iter(self.guarantee.parameters().items())))
+        share, spent = self._share(), self.guarantee
+        if isinstance(share, PureDP):
+            target = decimal(share.epsilon)
+            strength = greatest(lambda value: Fraction(value) <= target, float(target))
             if self.as_published:
-                spent = PureDP(up(epsilon / 2))
+                spent = PureDP(up(decimal(self.guarantee.parameters()["epsilon"]) / 2))
         else:
-            rho = decimal(requirements.positive("rho", self.guarantee.parameters()["rho"]))
-            square = 8 * rho / choices
+            square = 8 * decimal(share.parameters()["rho"])
             strength = greatest(lambda value: Fraction(value) ** 2 <= square, math.sqrt(square))
         candidates = self.n_clusters * (len(self.universe) - self.n_clusters)
-        return KMedianPlan(self.swaps, strength, spent, math.log(candidates * choices / 0.05) / strength)
+        return KMedianPlan(self.swaps, strength, spent, math.log(candidates * (self.swaps + 1) / 0.05) / strength)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        *,
-        ledger: Ledger | None = None,
-        rng: int | np.random.Generator | None = None,
-        request: str | None = None,
-    ) -> Self:
-        """Find the centres; spends the whole budget before anything is drawn. A repeated ``request`` is free."""
-        plan = self.plan()
-        weights = self._weights(X)
-        reservation = self._spend(ledger, rng, request)
-        if reservation is not None and reservation.answered:
-            return self._restored(reservation.answer)
-        source = None if rng is None else generator(rng)
-        public = np.random.default_rng() if source is None else source
+    @property
+    def steps(self) -> list[Step]:
+        """T swaps and one last choice. Costs are whole numbers of cells, so the factor is per cell, exactly."""
+        choice = ExponentialMechanism(self.plan().strength / _CELLS, monotone=True)
+        return [Step(choice, self.sensitivity, self._share()) for _ in range(self.swaps + 1)]
+
+    def _prepared(self, X: ArrayLike) -> Array:
+        return self._weights(X)
+
+    def _fitted(self, data: Array, allowance: Allowance, steps: list[Step]) -> None:
+        public = np.random.default_rng() if allowance.rng is None else allowance.rng
         start = public.choice(len(self.universe), self.n_clusters, replace=False)
-        search = _LocalSearch(self.universe, weights, self.diameter, start)
-        strength = Fraction(plan.strength)
+        search = _LocalSearch(self.universe, data, self.diameter, start)
         visited, costs = [], []
-        for _ in range(plan.swaps):
+        for step in steps[:-1]:
             scores = search.swap_costs()
-            chosen = int(choose(-scores.ravel(), strength / _CELLS, rng=source))
+            free = np.flatnonzero(np.isfinite(scores.ravel()))  # which positions are in use is public
+            chosen = int(free[int(allowance.draw(step, -scores.ravel()[free].astype(np.int64)))])
             search.swap(chosen // scores.shape[1], chosen % scores.shape[1])
             visited.append(search.centres.copy())
             costs.append(search.cost())
-        best = int(choose(-np.array(costs), strength / _CELLS, rng=source))
+        best = int(allowance.draw(steps[-1], -np.array(costs, dtype=np.int64)))
         self.center_indices_ = np.sort(visited[best])
         self.cluster_centers_ = self.universe[self.center_indices_]
-        self.n_iter_ = plan.swaps
-        return self._kept(ledger, reservation, request)
+        self.n_iter_ = self.swaps
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """One row moves a cost by at most one diameter."""
-        return Sensitivity(moves=(1.0,))
+        """One row moves every cost one way, by at most one diameter."""
+        return Sensitivity(moves=(float(_CELLS),))
 
     def description(self) -> dict[str, Any]:
         """Name and public parameters, for the ledger."""

@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts
+from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.law import generator
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger.accounting import Accounting
 from discreet.core.result import Result
 from discreet.core.rounding import decimal, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.questions.clusters.box import Box, cluster_totals, labels_of
 from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.clusters.spread import spread_centres
-
-if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
 
 __all__ = ["DPLloyd", "LloydPlan"]
 
@@ -36,6 +35,8 @@ _FEW, _MANY = 2, 7
 """Fewest and most iterations worth a share of the budget (su2017)."""
 _USUAL_ITERATIONS = 5
 _PUBLISHED_ITERATIONS = 20
+_WEIGHT_STEPS = 256
+"""The weight of counts is a whole number of these parts, so that weighted counts are exact."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,11 @@ class LloydPlan(Result):
         return "Plan of DPLloyd"
 
 
+def _has_gaussian(guarantee: Guarantee) -> bool:
+    """Whether Gaussian noise can meet the guarantee."""
+    return not isinstance(guarantee, PureDP) and not (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
+
+
 class DPLloyd(ClusterModel):
     """k-means clusters under differential privacy (blum2005, su2017).
 
@@ -211,7 +217,10 @@ class DPLloyd(ClusterModel):
     @property
     def _count_weight(self) -> float:
         """λ: how much of a row's budget its count gets, for the least squared error of the quotient (su2017)."""
-        return float((4 * self.box.dimension * _TYPICAL_OFFSET**2) ** (1 / 3))
+        if self.as_published:
+            return 1.0
+        best = (4 * self.box.dimension * _TYPICAL_OFFSET**2) ** (1 / 3)
+        return float(max(round(best * _WEIGHT_STEPS), 1)) / _WEIGHT_STEPS
 
     def _iterations(self) -> int:
         if self.as_published:
@@ -223,85 +232,96 @@ class DPLloyd(ClusterModel):
         return int(min(max(self.guarantee.epsilon / least, _FEW), _MANY))
 
     @property
-    def _moves(self) -> tuple[float, ...]:
-        """How far one row moves its cluster's vector in one iteration."""
-        return (1.0,) * self.box.dimension + (self._count_weight,)
+    def _counts(self) -> int:
+        """Noisy counts per cluster: one for all coordinates; as published one for each."""
+        return self.box.dimension if self.as_published else 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one row moves its cluster's sums and weighted counts in one iteration."""
+        return Sensitivity(moves=(1.0,) * self.box.dimension + (self._count_weight,) * self._counts)
+
+    def counting(self) -> str | None:
+        """Gaussian iterations under (ε, δ) add up as μ², which allows more of them than adding ε and δ."""
+        return "gdp" if self._noise()[0] is Gaussian and isinstance(self.guarantee, ApproxDP) else None
+
+    def _spent(self) -> Guarantee:
+        """What really holds for the fit."""
+        if not self.as_published:
+            return self.guarantee
+        d, k = self.box.dimension, self.n_clusters
+        # d coordinates of one cluster, ε/((dk + 1)T) each, in T iterations.
+        return PureDP(up(decimal(self.guarantee.parameters()["epsilon"]) * Fraction(d, d * k + 1)))
+
+    def _noise(self) -> tuple[type[AdditiveNoise], Guarantee, float]:
+        """Law, cost and scale of one iteration, whichever law needs less noise."""
+        T = self.iterations
+        if self.as_published:
+            share = self._spent().split(T)[0]
+            return Laplace, share, Laplace.calibrate(share, self.sensitivity).scale
+        shares: list[tuple[type[AdditiveNoise], Guarantee]] = []
+        if _has_gaussian(self.guarantee):
+            shares.append((Gaussian, self._gaussian().split(T)[0]))
+        if isinstance(self.guarantee, PureDP | ApproxDP):
+            shares.append((Laplace, self.guarantee.split(T)[0]))
+        scaled = [(law, cost, law.calibrate(cost, self.sensitivity).scale) for law, cost in shares]
+        return min(scaled, key=lambda one: one[2] * (math.sqrt(2) if one[0] is Laplace else 1.0))
+
+    def _gaussian(self) -> Guarantee:
+        """The guarantee that Gaussian iterations share: its own kind, or the largest μ that implies (ε, δ)."""
+        if not isinstance(self.guarantee, ApproxDP):
+            return self.guarantee
+        accounting = Accounting.of(self.guarantee, "gdp")
+        return accounting.at_most(accounting.allowance)
+
+    def _published_scale(self) -> float:
+        d, k = self.box.dimension, self.n_clusters
+        epsilon = requirements.positive("epsilon", self.guarantee.parameters()["epsilon"])
+        return 2 * (d * k + 1) * self.iterations / epsilon
 
     def plan(self) -> LloydPlan:
         """What `fit` would do; reads no data."""
-        d, k, T = self.box.dimension, self.n_clusters, self.iterations
-        published = None
-        if isinstance(self.guarantee, PureDP):
-            requirements.positive("epsilon", self.guarantee.epsilon)
-            published = 2 * (d * k + 1) * T / self.guarantee.epsilon
-        if self.as_published:
-            assert published is not None
-            # What really holds: d coordinates of one cluster, ε/((dk + 1)T) each, in T iterations.
-            spent = PureDP(up(decimal(self.guarantee.parameters()["epsilon"]) * Fraction(d, d * k + 1)))
-            return LloydPlan(T, "laplace", published, published, spent, None, self._error(published, published))
-        if isinstance(self.guarantee, PureDP):
-            share = self.guarantee.split(T)[0]
-            scale, noise = Laplace.calibrate(share, Sensitivity(moves=self._moves)).scale, "laplace"
-        else:
-            # T Gaussian releases are one with √T times the distance.
-            apart = Sensitivity(moves=self._moves * T)
-            scale, noise = Gaussian.calibrate(self.guarantee, apart).scale, "gaussian"
+        published = self._published_scale() if isinstance(self.guarantee, PureDP) else None
+        law, _, scale = self._noise()
         count_scale = scale / self._count_weight
-        return LloydPlan(T, noise, scale, count_scale, self.guarantee, published, self._error(scale, count_scale))
+        gain = None if self.as_published else published
+        error = self._error(scale, count_scale, law)
+        return LloydPlan(self.iterations, law.name, scale, count_scale, self._spent(), gain, error)
 
-    def _error(self, sum_scale: float, count_scale: float) -> float | None:
+    @property
+    def steps(self) -> list[Step]:
+        """One draw per iteration: the sums and weighted counts of all clusters, of which a row is in one."""
+        law, cost, scale = self._noise()
+        return [Step(law(scale), self.sensitivity, cost) for _ in range(self.iterations)]
+
+    def _error(self, sum_scale: float, count_scale: float, law: type[AdditiveNoise]) -> float | None:
         if self.expected_rows is None:
             return None
         spread = math.hypot(sum_scale, _TYPICAL_OFFSET * count_scale)
-        factor = math.sqrt(2) if isinstance(self.guarantee, PureDP) else 1.0
+        factor = math.sqrt(2) if law is Laplace else 1.0
         return factor * spread * self.n_clusters / self.expected_rows
 
-    def fit(
-        self,
-        X: ArrayLike,
-        *,
-        ledger: Ledger | None = None,
-        rng: int | np.random.Generator | None = None,
-        request: str | None = None,
-    ) -> Self:
-        """Find the centres; spends the whole budget before anything is drawn.
+    def _prepared(self, X: ArrayLike) -> Any:
+        return self.box.cells(X)
 
-        Parameters
-        ----------
-        X
-            Rows.
-        ledger
-            Where the cost is recorded; required unless ``rng`` makes it a simulation.
-        rng
-            A seed or generator simulates.
-        request
-            A name that makes the fit repeatable: asking again returns the stored one and spends nothing.
-        """
+    def _fitted(self, data: Any, allowance: Allowance, steps: list[Step]) -> None:
         plan = self.plan()
-        cells = self.box.cells(X)
-        reservation = self._spend(ledger, rng, request)
-        if reservation is not None and reservation.answered:
-            return self._restored(reservation.answer)
-        public = np.random.default_rng() if rng is None else generator(rng)
-        draws = None if rng is None else public
+        public = np.random.default_rng() if allowance.rng is None else allowance.rng
         centres = (
             public.uniform(-1, 1, (self.n_clusters, self.box.dimension))
             if self.as_published
             else spread_centres(self.n_clusters, self.box.dimension, public)
         )
         counts = np.zeros(self.n_clusters)
-        for _ in range(plan.iterations):
-            sums, totals = cluster_totals(cells, centres)
-            noisy_sums, noisy_counts = self._noisy(plan, sums, totals, draws)
+        for step in steps:
+            sums, totals = cluster_totals(data, centres)
+            # The weight is a multiple of 2⁻⁸, so a weighted count is exact and moves by exactly the weight.
+            weighted = np.repeat(totals[:, None], self._counts, axis=1) * self._count_weight
+            noisy = np.asarray(allowance.draw(step, np.column_stack([sums, weighted])))
+            noisy_sums, noisy_counts = noisy[:, : -self._counts], noisy[:, -self._counts :] / self._count_weight
             centres, counts = self._moved(plan, centres, noisy_sums, noisy_counts), noisy_counts.mean(axis=1)
         self.cluster_centers_ = self.box.original(centres)
         self.counts_, self.n_iter_ = counts, plan.iterations
-        return self._kept(ledger, reservation, request)
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """How far one row moves its cluster's sums and weighted count in one iteration."""
-        return Sensitivity(moves=self._moves)
 
     def description(self) -> dict[str, Any]:
         """Name and public parameters, for the ledger."""
@@ -315,16 +335,6 @@ class DPLloyd(ClusterModel):
             "sum_scale": plan.sum_scale,
             "count_scale": plan.count_scale,
         }
-
-    def _noisy(
-        self, plan: LloydPlan, sums: Array, totals: Array, rng: np.random.Generator | None
-    ) -> tuple[Array, Array]:
-        """Noisy sums and, per coordinate, noisy counts: one count for all coordinates, or as published one each."""
-        kind = Laplace if plan.noise == "laplace" else Gaussian
-        columns = self.box.dimension if self.as_published else 1
-        spread = np.repeat(totals[:, None], columns, axis=1)
-        noisy_sums = np.asarray(kind(plan.sum_scale).draw(sums, rng=rng))
-        return noisy_sums, np.asarray(kind(plan.count_scale).draw(spread, rng=rng))
 
     def _moved(self, plan: LloydPlan, centres: Array, sums: Array, counts: Array) -> Array:
         """Centres from noisy numbers only; a cluster whose noisy count is no larger than its noise stays."""

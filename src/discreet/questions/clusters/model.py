@@ -1,23 +1,24 @@
-"""Cluster model: what k-means and k-median share, one entry in the ledger before any draw and a stored answer."""
+"""Cluster model: what k-means and k-median share: one claim for all steps of a fit, and a stored answer."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.display import Facts, number
-from discreet.core.door import check_simulation
+from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through, recall
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Protection
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger, Reservation
+    from discreet.core.ledger import Ledger
 
 __all__ = ["ClusterModel"]
 
@@ -60,6 +61,42 @@ class ClusterModel(Result):
         """How far one row moves what is measured in one step."""
 
     @abstractmethod
+    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
+        """Nearest centre of each row. Labels of private rows are private: do not publish them."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> list[Step]:
+        """The draws of a fit, all of which are known in advance."""
+
+    def claim(self, question: Mapping[str, Any] | None = None) -> Claim:
+        """What a fit says of itself before it happens."""
+        return Claim(
+            guarantee=self.plan().guarantee,
+            protection=Protection(),
+            question={"ask": "clusters"} if question is None else question,
+            mechanism=self.description(),
+            sensitivity=self.sensitivity,
+            steps=self.steps,
+            counted_in=self.counting(),
+        )
+
+    def counting(self) -> str | None:
+        """How the costs of the steps add up."""
+        return None
+
+    def recall(self, ledger: Ledger, request: str | None, question: Mapping[str, Any]) -> Self | None:
+        """The fit that is stored under a request, without any data; None where there is none."""
+        return recall(self.claim(question), self._restored, ledger=ledger, request=request)
+
+    @abstractmethod
+    def _prepared(self, X: ArrayLike) -> Any:
+        """The private data in the form that steps read; refuses what is not a table of numbers."""
+
+    @abstractmethod
+    def _fitted(self, data: Any, allowance: Allowance, steps: list[Step]) -> None:
+        """Find the centres. Everything about the data comes from the allowance."""
+
     def fit(
         self,
         X: ArrayLike,
@@ -67,43 +104,35 @@ class ClusterModel(Result):
         ledger: Ledger | None = None,
         rng: int | np.random.Generator | None = None,
         request: str | None = None,
+        question: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Find the centres; spends the whole budget before anything is drawn."""
+        """Find the centres; spends the whole budget before anything is drawn.
 
-    @abstractmethod
-    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
-        """Nearest centre of each row. Labels of private rows are private: do not publish them."""
-
-    def recall(self, ledger: Ledger, request: str) -> Self | None:
-        """The fit that is stored under a request, without any data; None where there is none."""
-        if ledger.requested(request) is None:
-            return None
-        reservation = self._spend(ledger, None, request)
-        return self._restored(reservation.answer) if reservation is not None and reservation.answered else None
-
-    def _spend(self, ledger: Ledger | None, rng: Any, request: str | None) -> Reservation | None:
-        """Reserve the whole cost; refuses real data without a ledger and simulations on a ledger that lasts."""
+        Parameters
+        ----------
+        X
+            Rows.
+        ledger
+            Where the cost is recorded; required unless ``rng`` makes it a simulation.
+        rng
+            A seed or generator simulates.
+        request
+            A name that makes the fit repeatable: asking again returns the stored one and spends nothing.
+        question
+            What is asked, as JSON-ready data, where more than the model tells one fit from another.
+        """
         check_simulation(ledger, rng)
-        if ledger is None:
-            return None
-        return ledger.reserve(
-            self.plan().guarantee,
-            statistic={"name": self.name},
-            mechanism=self.description(),
-            sensitivity=self.sensitivity.to_dict(),
-            neighbours=Neighbours.ADD_REMOVE,
-            unit="row",
-            request=request,
-        )
+        claim, data = self.claim(question), self._prepared(X)
 
-    def _kept(self, ledger: Ledger | None, reservation: Reservation | None, request: str | None) -> Self:
-        """The fit, once its answer is stored where it can be asked for again."""
-        self.guarantee_ = self.plan().guarantee
-        self.release_id_ = "" if reservation is None else reservation.release_id
-        self.created_ = datetime.now(UTC).isoformat(timespec="seconds")
-        if ledger is None or reservation is None or request is None:
-            return self
-        return self._restored(ledger.record_answer(reservation, self.to_dict()))
+        def run(allowance: Allowance, passed: Passed) -> dict[str, Any]:
+            self._fitted(data, allowance, list(claim.steps))
+            self.guarantee_, self.release_id_, self.created_ = claim.guarantee, passed.release_id, passed.created
+            return self.to_dict()
+
+        fitted: dict[str, Any] = pass_through(
+            claim, run, write=dict[str, Any], read=dict[str, Any], ledger=ledger, rng=rng, request=request
+        )
+        return self._restored(fitted)
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as JSON-ready data; it holds public numbers only."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Schema
-from discreet.core.sensitivity import Neighbours
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.clusters.model import ClusterModel

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Neighbours
 from discreet.core.stability import check_unit_sum
-from discreet.questions.comparison.compare import Settled, method_named
+from discreet.questions.comparison.compare import Terms, method_named, public_facts
 from discreet.questions.comparison.comparison_plan import ComparisonPlan, plan_methods
 from discreet.questions.comparison.methods import Best, Direct, Method, NoiseAware, Setting
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
@@ -116,10 +116,22 @@ class ColumnComparison:
         """Scale of the noise on an arm's total, where arms are measured directly with the whole budget."""
         if not isinstance(self._single(), Direct):
             return None
-        purse = Purse(self.guarantee)
-        statistic = replace(self.statistic, norm=purse.norm)
-        moved = statistic.sensitivity(neighbours=self.schema.neighbours)
-        return purse.mechanism.calibrate(self.guarantee, moved).scale * (self.outcome.high - self.outcome.low)
+        spending = Spending(self.guarantee)
+        moved = replace(self.statistic, norm=spending.norm).sensitivity(neighbours=self.schema.neighbours)
+        return spending.mechanism.calibrate(self.guarantee, moved).scale * (self.outcome.high - self.outcome.low)
+
+    def content(self) -> dict[str, Any]:
+        """All of what is asked, as JSON-ready data."""
+        columns = [self.column, self.by, *([] if self.partition_by is None else [self.partition_by])]
+        return {
+            "ask": "compare_means",
+            "column": self.column,
+            "by": self.by,
+            "partition_by": self.partition_by,
+            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
+            "statistic": self.statistic.to_dict(),
+            "schema": self.schema.facts_of(columns),
+        }
 
     def _setting(self) -> Setting:
         public = size_is_public(self.schema.neighbours, self.statistic.arm) and self.expected_rows is not None
@@ -132,7 +144,7 @@ class ColumnComparison:
     def _single(self) -> Method:
         """The method that would run."""
         chosen = self._method
-        return chosen.chosen(Purse(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
+        return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
 
     def selection(self) -> dict[str, Any]:
         """What has to be added up, as `discreet.core.rows.Selected` takes it."""
@@ -143,11 +155,12 @@ class ColumnComparison:
             "unit_sum": self.outcome if self._by_id else None,
         }
 
-    def settled(self, ledger: Ledger) -> Settled:
+    def terms(self, ledger: Ledger) -> Terms:
         """Validated arguments of the comparison itself."""
-        return Settled.of(
-            self.guarantee, ledger, method=self._method, as_published=False, neighbours=self.schema.neighbours,
-            unit=self.schema.unit.name, spread=self.spread, rng=None,
+        facts = public_facts(self.schema.neighbours, self.statistic.arm)
+        return Terms.of(
+            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method, spread=self.spread,
+            question=self.content(), ledger=ledger,
         )  # fmt: skip
 
     def plan(self) -> ComparisonPlan | None:
@@ -156,5 +169,5 @@ class ColumnComparison:
         if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
             return None
         guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
-        planned = plan_methods([single], Purse(self.guarantee), self._setting(), self._sizes(), guess)
+        planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), guess)
         return planned if isinstance(single, NoiseAware) else replace(planned, notes=())  # they are about partitions

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.door import check_simulation
+from discreet.core.door import Allowance, Claim, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import generator
-from discreet.core.sensitivity import Neighbours
+from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.inference.mean_difference_release import MeanComparison
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import paper_method
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger, Reservation
+    from discreet.core.ledger import Ledger
 
-__all__ = ["Settled", "compare_means", "compare_totals"]
+__all__ = ["Terms", "compare_means", "compare_totals"]
 
 FEWEST_PARTITIONS = 100
 FEWEST_UNITS_A_PARTITION = 1000
@@ -45,7 +44,7 @@ def compare_means(
     as_published: bool = False,
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     arm: str = "public",
-    unit: str = "row",
+    unit: Unit = ROW,
     partition_labels: tuple[Any, Any] | None = None,
     spread: float | None = None,
     rng: Rng = None,
@@ -99,61 +98,90 @@ def compare_means(
     >>> result.method, result.simulated, result.confidence_interval(0.95).contains(0.5)
     ('direct', True, True)
     """
-    settled = Settled.of(
-        guarantee, ledger, method=method, as_published=as_published, neighbours=neighbours, unit=unit,
-        spread=spread, rng=rng,
-    )  # fmt: skip
-    if partitions is None and not isinstance(settled.method, Direct | Best):
-        raise InvalidParameter("partitions", None, f"is needed by {settled.method.name}", "Pass partitions=….")
+    requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
+    natural = partition_labels is not None
+    protection = Protection(unit, neighbours, public_facts(neighbours, arm, natural=natural))
+    terms = Terms.of(
+        guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, ledger=ledger,
+        rng=rng,
+    )  # fmt: skip
+    check_simulation(ledger, rng)
+    if partitions is None and not isinstance(terms.method, Direct | Best):
+        raise InvalidParameter("partitions", None, f"is needed by {terms.method.name}", "Pass partitions=….")
     if partition_labels is not None and partitions is None:
         raise InvalidParameter("partitions", None, "is needed with partition_labels", "Pass partitions=….")
     labels = None if partition_labels is None else dict(zip(("treatment", "control"), partition_labels, strict=True))
     arms = arms_from_columns(
         {"control": control, "treatment": treatment}, bounds=statistic.bounds, partitions=partitions or 1,
-        equal=size_is_public(neighbours, arm), labels=labels, rng=settled.rng,
+        equal=size_is_public(neighbours, arm), labels=labels, rng=terms.rng,
     )  # fmt: skip
-    return compare_totals(arms, statistic, settled, natural=labels is not None)
+    return compare_totals(arms, statistic, terms, natural=natural)
 
 
 @dataclass(frozen=True)
-class Settled:
+class Terms:
     """Validated arguments that every comparison shares."""
 
     guarantee: Guarantee
-    ledger: Ledger | None
     method: Method
-    neighbours: Neighbours
-    unit: str
-    rng: np.random.Generator | None
+    protection: Protection
+    question: Mapping[str, Any]
+    ledger: Ledger | None = None
+    rng: np.random.Generator | None = None
 
     @classmethod
     def of(
         cls,
         guarantee: Any,
-        ledger: Ledger | None,
+        statistic: MeanDifference,
+        protection: Protection,
         *,
         method: str | Method,
-        as_published: bool,
-        neighbours: Any,
-        unit: Any,
-        spread: float | None,
-        rng: Rng,
-    ) -> Settled:
+        as_published: bool = False,
+        spread: float | None = None,
+        question: Mapping[str, Any] | None = None,
+        ledger: Ledger | None = None,
+        rng: Rng = None,
+    ) -> Terms:
         """Check everything that does not need the data."""
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
-        requirements.instance("unit", unit, str, 'a name such as unit="row"')
         chosen = method_named(method, as_published=as_published, spread=spread)
         if rng is None and not chosen.certified:
             raise NotCertified(
                 f"{chosen.name} has no proved guarantee, so it may not touch real data. "
                 "Leave out as_published, or pass rng=… to simulate."
             )
-        check_simulation(ledger, rng)
         source = None if rng is None else generator(rng)
-        Purse(guarantee, source)  # refuses a guarantee of nothing
-        return cls(guarantee, ledger, chosen, neighbours, unit, source)
+        Spending(guarantee, source)  # refuses a guarantee of nothing
+        asked = {"ask": "compare_means", "statistic": statistic.to_dict()} if question is None else question
+        return cls(guarantee, chosen, protection, asked, ledger, source)
+
+    def claim(self, statistic: MeanDifference) -> Claim | None:
+        """What the comparison says of itself; None for a published method, for which nothing holds."""
+        if not self.method.certified:
+            return None
+        return Claim(
+            guarantee=self.guarantee,
+            protection=self.protection,
+            question=self.question,
+            mechanism=self.method.parameters(),
+            sensitivity=statistic.sensitivity(neighbours=self.protection.neighbours),
+        )
+
+    def spending(self, allowance: Allowance) -> Spending:
+        """The whole guarantee, to be spent on draws that the door counts."""
+        return Spending(self.guarantee, allowance.rng, allowance)
+
+
+def public_facts(neighbours: Neighbours, arm: str, *, natural: bool = False) -> list[Fact]:
+    """What a comparison takes as public besides the number of units.
+
+    Where a unit is replaced by one of the same arm (or natural partition), who is in which arm is not protected.
+    """
+    if not size_is_public(neighbours, arm):
+        return []
+    return [Fact.ARM, Fact.PART] if natural else [Fact.ARM]
 
 
 def method_named(method: Any, *, as_published: bool = False, spread: float | None = None) -> Method:
@@ -169,34 +197,32 @@ def method_named(method: Any, *, as_published: bool = False, spread: float | Non
 
 
 def compare_totals(
-    arms: Arms, statistic: MeanDifference, settled: Settled, *, natural: bool = False, request: str | None = None
+    arms: Arms, statistic: MeanDifference, terms: Terms, *, natural: bool = False, request: str | None = None
 ) -> MeanComparison:
-    """Compare two arms whose totals are at hand: reserve, draw, conclude."""
-    check_sizes(arms, public=size_is_public(settled.neighbours, statistic.arm))
-    setting = _setting(arms, statistic, settled.neighbours, natural)
-    reservation = reserve(settled, statistic, request)
-    if reservation is not None and reservation.answered:
-        return MeanComparison.from_dict(reservation.answer)
-    finding = settled.method.run(arms, Purse(settled.guarantee, settled.rng), setting)
-    certified = settled.method.certified
-    found = MeanComparison(
-        contrast=finding.contrast,
-        method=finding.method,
-        guarantee=settled.guarantee if certified else None,
-        neighbours=settled.neighbours,
-        unit=settled.unit,
-        release_id=uuid.uuid4().hex if reservation is None else reservation.release_id,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        simulated=settled.rng is not None,
-        control=finding.control,
-        treatment=arms.labels[1],
-        against=arms.labels[0],
-        noisy=finding.noisy,
-        notes=(*finding.notes, *_warnings(setting, finding)),
-    )
-    if settled.ledger is None or reservation is None or request is None:
-        return found
-    return MeanComparison.from_dict(settled.ledger.record_answer(reservation, found.to_dict()))
+    """Compare two arms whose totals are at hand."""
+    neighbours = terms.protection.neighbours
+    check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
+    setting = _setting(arms, statistic, neighbours, natural)
+
+    def run(allowance: Allowance, passed: Passed) -> MeanComparison:
+        finding = terms.method.run(arms, terms.spending(allowance), setting)
+        return MeanComparison(
+            contrast=finding.contrast,
+            method=finding.method,
+            guarantee=terms.guarantee if terms.method.certified else None,
+            protection=terms.protection,
+            control=finding.control,
+            treatment=arms.labels[1],
+            against=arms.labels[0],
+            noisy=finding.noisy,
+            notes=(*finding.notes, *_warnings(setting, finding)),
+            **vars(passed),
+        )
+
+    return pass_through(
+        terms.claim(statistic), run, write=MeanComparison.to_dict, read=MeanComparison.from_dict,
+        ledger=terms.ledger, rng=terms.rng, request=request,
+    )  # fmt: skip
 
 
 def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natural: bool) -> Setting:
@@ -211,21 +237,6 @@ def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natu
     ratios = tuple(float(np.sqrt(inverse[group == index].mean() / inverse.mean())) for index in present)
     shares = tuple(float((group == index).mean()) for index in present)
     return Setting(statistic, neighbours, sizes, ratios, shares)
-
-
-def reserve(settled: Settled, statistic: MeanDifference, request: str | None = None) -> Reservation | None:
-    """Charge the whole comparison to the ledger, before anything is drawn; None for simulations without one."""
-    if settled.ledger is None or not settled.method.certified:
-        return None
-    return settled.ledger.reserve(
-        settled.guarantee,
-        statistic=statistic.to_dict(),
-        mechanism=settled.method.parameters(),
-        sensitivity=statistic.sensitivity(neighbours=settled.neighbours).to_dict(),
-        neighbours=settled.neighbours,
-        unit=settled.unit,
-        request=request,
-    )
 
 
 def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours
 from discreet.questions.comparison.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
 from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, expected_error
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference
 
 __all__ = ["ComparisonPlan", "plan_comparison", "plan_methods", "suggested_partitions"]
@@ -126,17 +126,17 @@ def plan_comparison(
     guess = requirements.positive("spread", spread)
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
-    setting, purse = Setting(statistic, neighbours, sizes), Purse(guarantee)
+    setting, spending = Setting(statistic, neighbours, sizes), Spending(guarantee)
     low, high = statistic.bounds
     if guess > high - low:
         raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
     methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
-    return plan_methods(methods, purse, setting, sizes, guess, power=power, level=level)
+    return plan_methods(methods, spending, setting, sizes, guess, power=power, level=level)
 
 
 def plan_methods(
     methods: Sequence[Method],
-    purse: Purse,
+    spending: Spending,
     setting: Setting,
     sizes: Sequence[int],
     spread: float,
@@ -145,7 +145,7 @@ def plan_methods(
     level: float = 0.95,
 ) -> ComparisonPlan:
     """The plan of the method with the smallest expected error, for arms of these sizes and this outcome."""
-    errors = {method.name: expected_error(method, purse, setting, sizes, spread) for method in methods}
+    errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     tail = 1 - (1 - requirements.level(level)) / 2
     reach = float(ndtri(tail) + ndtri(requirements.probability("power", power)))

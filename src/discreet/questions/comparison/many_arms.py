@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.core import requirements
 from discreet.core.display import number
+from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.result import Result
-from discreet.core.sensitivity import Neighbours
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.mean_difference_release import MeanComparison
-from discreet.questions.comparison.arms import arms_from_columns, check_sizes
-from discreet.questions.comparison.compare import Rng, Settled, reserve
+from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
+from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.methods import Direct, NoiseAware, Setting, public_sizes
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
@@ -50,6 +49,11 @@ class ArmComparisons(Result):
     def to_dict(self) -> dict[str, Any]:
         """Every pair as JSON-ready data."""
         return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
+
+    @staticmethod
+    def from_dict(data: Any) -> ArmComparisons:
+        """Read what `to_dict` wrote."""
+        return ArmComparisons(tuple(MeanComparison.from_dict(pair) for pair in data["pairs"]))
 
     def facts(self) -> list[tuple[str, str]]:
         return [
@@ -90,7 +94,7 @@ def compare_arms(
     ledger: Ledger | None = None,
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     arm: str = "public",
-    unit: str = "row",
+    unit: Unit = ROW,
     rng: Rng = None,
 ) -> ArmComparisons:
     """Compare any number of arms, all pairs at once, from one measurement of every arm's mean.
@@ -120,51 +124,57 @@ def compare_arms(
     requirements.one_of("method", method, ("direct", "noise_aware"))
     if method == "noise_aware" and partitions is None:
         raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
-    settled = Settled.of(
-        guarantee, ledger, method=method, as_published=False, neighbours=neighbours, unit=unit, spread=None, rng=rng
-    )
+    requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
     statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns), partitions=partitions, censor=censor)
+    protection = Protection(unit, neighbours, public_facts(neighbours, arm))
+    asked = {"ask": "compare_arms", "statistic": statistic.to_dict()}
+    terms = Terms.of(guarantee, statistic, protection, method=method, question=asked, ledger=ledger, rng=rng)
+    check_simulation(ledger, rng)
     public = size_is_public(neighbours, arm)
     arms = arms_from_columns(
         {str(name): values for name, values in columns.items()},
         bounds=statistic.bounds,
         partitions=partitions or 1,
         equal=public,
-        rng=settled.rng,
+        rng=terms.rng,
     )
     check_sizes(arms, public=public)
     setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
-    reservation = reserve(settled, statistic)
-    release_id = uuid.uuid4().hex if reservation is None else reservation.release_id
-    purse = Purse(guarantee, settled.rng)
-    if method == "direct":
-        means, measured = Direct().means(arms, purse, setting)
-        singles = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
-        noisy: dict[str, Any] = {"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale}
-    else:
-        singles, noisy = NoiseAware().arm_means(arms, purse, setting)
-    every = list(itertools.combinations(range(len(singles)), 2))
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return ArmComparisons(
-        tuple(
-            MeanComparison(
-                contrast=difference(singles[j], singles[i]),
-                method=method,
-                guarantee=guarantee,
-                neighbours=neighbours,
-                unit=unit,
-                release_id=release_id,
-                created=created,
-                simulated=settled.rng is not None,
-                control=singles[i],
-                treatment=arms.labels[j],
-                against=arms.labels[i],
-                simultaneous=len(every),
-                noisy=noisy,
+
+    def run(allowance: Allowance, passed: Passed) -> ArmComparisons:
+        singles, noisy = _singles(method, arms, terms.spending(allowance), setting)
+        every = list(itertools.combinations(range(len(singles)), 2))
+        return ArmComparisons(
+            tuple(
+                MeanComparison(
+                    contrast=difference(singles[j], singles[i]),
+                    method=method,
+                    guarantee=guarantee,
+                    protection=protection,
+                    control=singles[i],
+                    treatment=arms.labels[j],
+                    against=arms.labels[i],
+                    simultaneous=len(every),
+                    noisy=noisy,
+                    **vars(passed),
+                )
+                for i, j in every
             )
-            for i, j in every
         )
-    )
+
+    return pass_through(
+        terms.claim(statistic), run, write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=ledger,
+        rng=terms.rng,
+    )  # fmt: skip
+
+
+def _singles(method: str, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
+    """Every arm's own mean, and the noisy statistics behind them."""
+    if method == "noise_aware":
+        return NoiseAware().arm_means(arms, spending, setting)
+    means, measured = Direct().means(arms, spending, setting)
+    singles = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
+    return singles, {"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale}
 
 
 def difference(first: Contrast, second: Contrast) -> Contrast:

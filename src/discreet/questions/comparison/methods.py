@@ -13,12 +13,13 @@ from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.sensitivity import Neighbours, Sensitivity
+from discreet.core.protection import Neighbours
+from discreet.core.sensitivity import Sensitivity
 from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
 from discreet.inference.noise_aware import NoiseAwarePosterior
 from discreet.questions.bounded import fractions
 from discreet.questions.comparison.arms import Arms
-from discreet.questions.comparison.noise_shares import Measured, Purse
+from discreet.questions.comparison.noise_shares import Measured, Spending
 from discreet.questions.mean_difference import (
     CURVATURE_WEIGHT,
     MeanDifference,
@@ -85,8 +86,8 @@ class Method(ABC):
     certified: ClassVar[bool] = True
 
     @abstractmethod
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
-        """Spend the purse on the arms' totals and conclude."""
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
+        """Spend the spending on the arms' totals and conclude."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -108,14 +109,14 @@ class Direct(Method):
     def parameters(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[ArmMean], Measured]:
+    def means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[ArmMean], Measured]:
         """Every arm's mean, and the noisy moments behind them."""
-        statistic = _normed(setting.statistic, purse, len(arms.labels))
+        statistic = _normed(setting.statistic, spending, len(arms.labels))
         moments = [
             statistic.value(arms.size(i), arms.total(i), arms.squares[i], arms.largest, setting.neighbours)
             for i in range(len(arms.labels))
         ]
-        measured = purse.measure(
+        measured = spending.measure(
             fractions([value for arm in moments for value in arm]),
             statistic.sensitivity(neighbours=setting.neighbours),
         )
@@ -133,8 +134,8 @@ class Direct(Method):
         ]
         return means, measured
 
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
-        means, measured = self.means(arms, purse, setting)
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
+        means, measured = self.means(arms, spending, setting)
         return Finding(
             contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis),
             self.name,
@@ -178,18 +179,18 @@ class NoiseAware(Method):
     def parameters(self) -> dict[str, Any]:
         return {"name": self.name, "placement_share": self.placement_share, "spread": self.spread}
 
-    def share(self, purse: Purse, setting: Setting) -> float:
+    def share(self, spending: Spending, setting: Setting) -> float:
         """The share of the budget for the placement, from public facts."""
         if self.placement_share is not None:
             return self.placement_share
         if self.spread is None or setting.sizes is None:
             return PLACEMENT_SHARE
         sizes, spread = setting.sizes, self.spread
-        return min(_SHARES, key=lambda share: expected_error(NoiseAware(share), purse, setting, sizes, spread))
+        return min(_SHARES, key=lambda share: expected_error(NoiseAware(share), spending, setting, sizes, spread))
 
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
-        share = self.share(purse, setting)
-        first, second = purse.split([share, 1 - share])
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
+        share = self.share(spending, setting)
+        first, second = spending.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
         low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
@@ -215,10 +216,10 @@ class NoiseAware(Method):
         }
         return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], kurtosis=measured.kurtosis))
 
-    def arm_means(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
+    def arm_means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
         """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
-        share = self.share(purse, setting)
-        first, second = purse.split([share, 1 - share])
+        share = self.share(spending, setting)
+        first, second = spending.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         starts = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
         bounds = (arms.low, arms.low + arms.width)
@@ -299,27 +300,27 @@ class Best(Method):
     def parameters(self) -> dict[str, Any]:
         return {"name": self.name, "spread": self.spread}
 
-    def chosen(self, purse: Purse, setting: Setting) -> Method:
+    def chosen(self, spending: Spending, setting: Setting) -> Method:
         """The method that public facts speak for."""
         if setting.sizes is None or setting.statistic.partitions is None:
             return Direct()
         low, high = setting.statistic.bounds
         spread = (high - low) / 100 if self.spread is None else self.spread
         direct, aware = (
-            expected_error(method, purse, setting, setting.sizes, spread)
+            expected_error(method, spending, setting, setting.sizes, spread)
             for method in (Direct(), NoiseAware(spread=self.spread))
         )
         return NoiseAware(spread=self.spread) if aware < direct else Direct()
 
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
-        return self.chosen(purse, setting).run(arms, purse, setting)
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
+        return self.chosen(spending, setting).run(arms, spending, setting)
 
 
-def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequence[int], spread: float) -> float:
+def expected_error(method: Method, spending: Spending, setting: Setting, sizes: Sequence[int], spread: float) -> float:
     """Expected standard error of a method, from public facts and a guessed standard deviation of the outcome."""
     low, high = setting.statistic.bounds
     sampling = spread**2 * sum(1 / size for size in sizes[:2])
-    unit = _unit_variance(purse, setting)
+    unit = _unit_variance(spending, setting)
     direct_noise = unit * sum(((high - low) / size) ** 2 for size in sizes[:2])
     if setting.sizes is None:  # noise of three moments, the most for a mean at an end of the bounds: 0² + ½² + 1²
         direct_noise *= 1.25
@@ -327,8 +328,8 @@ def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequen
         return math.sqrt(sampling + direct_noise)
     if not isinstance(method, NoiseAware):
         raise InvalidParameter("method", method, "has no closed expected error", 'Use "direct" or "noise_aware".')
-    share = method.share(purse, setting)
-    first, second = purse.split([share, 1 - share])
+    share = method.share(spending, setting)
+    first, second = spending.split([share, 1 - share])
     start_noise = direct_noise / unit * _unit_variance(first, setting)
     count = setting.partitions
     sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)
@@ -342,15 +343,15 @@ def expected_error(method: Method, purse: Purse, setting: Setting, sizes: Sequen
     return math.sqrt(1.03 * sampling + 1 / (1 / noise + 1 / start_noise))
 
 
-def _unit_variance(purse: Purse, setting: Setting) -> float:
+def _unit_variance(spending: Spending, setting: Setting) -> float:
     """Variance of the noise on one moment."""
-    statistic = _normed(setting.statistic, purse, setting.statistic.arms)
-    scale = purse.mechanism.calibrate(purse.guarantee, statistic.sensitivity(neighbours=setting.neighbours)).scale
-    return scale**2 * (2 if purse.norm == "l1" else 1)
+    statistic = _normed(setting.statistic, spending, setting.statistic.arms)
+    scale = spending.mechanism.calibrate(spending.guarantee, statistic.sensitivity(neighbours=setting.neighbours)).scale
+    return scale**2 * (2 if spending.norm == "l1" else 1)
 
 
-def _normed(statistic: MeanDifference, purse: Purse, arms: int) -> MeanDifference:
-    return replace(statistic, norm=purse.norm, arms=arms)
+def _normed(statistic: MeanDifference, spending: Spending, arms: int) -> MeanDifference:
+    return replace(statistic, norm=spending.norm, arms=arms)
 
 
 def public_sizes(arms: Arms, neighbours: Neighbours, arm: str) -> tuple[int, ...] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from discreet.core.errors import InvalidParameter
+from discreet.core.contract import Mechanism
+from discreet.core.door import Allowance, Step
+from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
@@ -17,7 +19,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
 
-__all__ = ["Measured", "Purse"]
+__all__ = ["Measured", "Spending"]
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,25 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Purse:
-    """One guarantee to spend, and the randomness to spend it with.
+class Spending:
+    """A part of a comparison's guarantee, to be spent on one measurement.
 
-    The noise is Laplace or Gaussian, whichever is smaller. Shares compose to at most the whole:
-    `Guarantee.split` rounds them so.
+    The noise is Laplace or Gaussian, whichever is smaller. Parts compose to at most the whole: `Guarantee.split` rounds
+    them so, and the door counts them.
+
+    Attributes
+    ----------
+    guarantee
+        What it may cost.
+    rng
+        Set in simulations only.
+    allowance
+        Where draws come from, and what counts them; without one there are only plans and simulations.
     """
 
     guarantee: Guarantee
     rng: np.random.Generator | None = None
+    allowance: Allowance | None = None
 
     def __post_init__(self) -> None:
         if not any(value > 0 for value in self.guarantee.parameters().values()):
@@ -65,13 +77,21 @@ class Purse:
         """The norm of the sensitivity that matters."""
         return "l1" if self.mechanism is Laplace else "l2"
 
-    def split(self, weights: Sequence[float]) -> list[Purse]:
-        """Purses that compose to at most this one."""
-        return [Purse(part, self.rng) for part in self.guarantee.split(weights)]
+    def split(self, weights: Sequence[float]) -> list[Spending]:
+        """Parts that compose to at most this one."""
+        return [replace(self, guarantee=part) for part in self.guarantee.split(weights)]
+
+    def draw(self, mechanism: Mechanism, truth: Truth, sensitivity: Sensitivity) -> Floats:
+        """Spend all of it on one draw."""
+        if self.allowance is not None:
+            return self.allowance.draw(Step(mechanism, sensitivity, self.guarantee), truth)
+        if self.rng is None:
+            raise NotCertified("only a release that passes the door may draw; this one only plans.")
+        return mechanism.measure(truth, rng=self.rng)
 
     def measure(self, truth: Truth, sensitivity: Sensitivity) -> Measured:
         """Spend all of it on one vector."""
         mechanism = self.mechanism.calibrate(self.guarantee, sensitivity)
         law = mechanism.law(0.0)
-        drawn = mechanism.draw(truth, rng=self.rng)
+        drawn = self.draw(mechanism, truth, sensitivity)
         return Measured(drawn, mechanism.scale, float(np.max(law.variance)), excess_kurtosis(law))

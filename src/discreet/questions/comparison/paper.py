@@ -20,7 +20,7 @@ from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
 from discreet.questions.comparison.arms import Arms
 from discreet.questions.comparison.methods import Direct, Finding, Method, Setting, placed, within
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.sanitizing import (
     ExactSanitizer,
     Ordered,
@@ -74,7 +74,7 @@ class PaperMethod(Method):
     def contrasts(
         self,
         values: Array | Ordered,
-        purse: Purse,
+        spending: Spending,
         bounds: Ends,
         censor: Ends,
         interval: tuple[Array, Array] | None = None,
@@ -82,12 +82,12 @@ class PaperMethod(Method):
         """Rows of partition values to combined estimates.
 
         ``bounds`` are those of a partition value. Where ``interval`` is given, one column per end, it was paid for
-        before, and the purse buys the other statistics only.
+        before, and the spending buys the other statistics only.
         """
         shares = self.shares() if interval is None else self.shares() - 2
-        part = purse.split([1.0] * (shares * self.m))[0]
+        part = spending.split([1.0] * (shares * self.m))[0]
         sanitizer: Sanitizer
-        if purse.rng is None:
+        if spending.rng is None:
             sanitizer = ExactSanitizer(part, bounds, self.m)
         else:
             sanitizer = SimulatedSanitizer.of(part, bounds, self.m, as_published=self.as_published)
@@ -100,13 +100,13 @@ class PaperMethod(Method):
         most = ((bounds[1] - bounds[0]) / 2) ** 2
         return combined(LocationEstimate(np.clip(found.estimate, *bounds), np.minimum(found.variance, most)))
 
-    def placed_interval(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[Purse, Any]:
+    def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
         """What is left to spend, and the interval where it is not placed by quantiles."""
-        return purse, None
+        return spending, None
 
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         low, high = setting.statistic.bounds
-        rest, interval = self.placed_interval(arms, purse, setting)
+        rest, interval = self.placed_interval(arms, spending, setting)
         found = self.contrasts(arms.differences(), rest, (low - high, high - low), setting.censor, interval)
         single = Contrast(
             estimate=found.estimate[0], sampling_variance=found.sampling_variance[0],
@@ -144,7 +144,7 @@ class Original(Method):
     def parameters(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def run(self, arms: Arms, purse: Purse, setting: Setting) -> Finding:
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         z = arms.differences()
         found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, float(z.size - 1))
         return Finding(found, self.name, notes=("not private",))
@@ -204,10 +204,10 @@ class CensoredPieces(PaperMethod):
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "placement": self.placement}
 
-    def placed_interval(self, arms: Arms, purse: Purse, setting: Setting) -> tuple[Purse, Any]:
+    def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
         if self.placement == "quantile":
-            return purse, None
-        first, rest = purse.split([2.0, self.shares() - 2.0])
+            return spending, None
+        first, rest = spending.split([2.0, self.shares() - 2.0])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
         low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))

@@ -32,9 +32,9 @@ def compare_column(
 ) -> MeanComparison:
     """Compare two arms of a data set on its engine; ``selected`` is what the comparison reads."""
     natural = comparison.partition_by is not None
-    settled, statistic = comparison.settled(ledger), comparison.statistic
+    terms, statistic = comparison.terms(ledger), comparison.statistic
     arms = arms_by_column(snapshot, selected) if natural else arms_on_engine(snapshot, selected, statistic.partitions)
-    return compare_totals(arms, statistic, settled, request=request)
+    return compare_totals(arms, statistic, terms, request=request)
 
 
 def arms_by_column(snapshot: Snapshot, selected: Selected) -> Arms:

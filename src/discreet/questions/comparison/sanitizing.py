@@ -17,7 +17,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.laplace import Laplace
-from discreet.questions.comparison.noise_shares import Purse
+from discreet.questions.comparison.noise_shares import Spending
 
 __all__ = ["ExactSanitizer", "Ordered", "PlacedSanitizer", "Sanitizer", "SimulatedSanitizer", "simulated_quantiles"]
 
@@ -79,7 +79,7 @@ class ExactSanitizer(Sanitizer):
 
     Attributes
     ----------
-    purse
+    spending
         One share.
     bounds
         Public bounds of a partition value.
@@ -87,7 +87,7 @@ class ExactSanitizer(Sanitizer):
         Number of sanitizations.
     """
 
-    purse: Purse
+    spending: Spending
     bounds: tuple[float, float]
     m: int
 
@@ -100,22 +100,24 @@ class ExactSanitizer(Sanitizer):
         seen, counts = np.unique(np.concatenate([[0, cells], steps]), return_counts=True)
         counts[0] -= 1
         counts[-1] -= 1
-        choice = QuantileChoice(factor=_factor(self.purse), probabilities=(q,), lowest=0, highest=cells, grid=1.0)
-        drawn = [float(np.asarray(choice.draw(np.stack([seen, counts]), rng=self.purse.rng))) for _ in range(self.m)]
+        choice = QuantileChoice(factor=_factor(self.spending), probabilities=(q,), lowest=0, highest=cells, grid=1.0)
+        # One unit moves one of the P values, so every rank distance moves by at most one.
+        histogram, moved = np.stack([seen, counts]), Sensitivity(l1=1.0)
+        drawn = [float(np.asarray(self.spending.draw(choice, histogram, moved))) for _ in range(self.m)]
         return np.asarray([[low + grid * step for step in drawn]])
 
     def add(self, values: Array, sensitivity: Any) -> Array:
         values, scales = np.broadcast_arrays(np.asarray(values, dtype=float), np.asarray(sensitivity, dtype=float))
         noisy = [
-            float(np.asarray(self.purse.measure(float(value), Sensitivity(l1=float(scale))).value))
+            float(np.asarray(self.spending.measure(float(value), Sensitivity(l1=float(scale))).value))
             for value, scale in zip(values.ravel(), scales.ravel(), strict=True)
         ]
         return np.asarray(noisy).reshape(values.shape)
 
 
-def _factor(purse: Purse) -> float:
+def _factor(spending: Spending) -> float:
     """The sharpest choice a share affords: one unit moves one of P values, so rank distances move by at most one."""
-    return ExponentialMechanism.calibrate(purse.guarantee, Sensitivity(l1=1.0)).factor
+    return ExponentialMechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).factor
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,18 @@ class SimulatedSanitizer(Sanitizer):
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, purse: Purse, bounds: tuple[float, float], m: int, *, as_published: bool) -> SimulatedSanitizer:
+    def of(cls, spending: Spending, bounds: tuple[float, float], m: int, *, as_published: bool) -> SimulatedSanitizer:
         """For one share; as published, the quantile spends twice what it claims (errata E2)."""
-        assert purse.rng is not None
-        scale = purse.mechanism.calibrate(purse.guarantee, Sensitivity(l1=1.0)).scale
-        certified = _factor(purse)
+        assert spending.rng is not None
+        scale = spending.mechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).scale
+        certified = _factor(spending)
         return cls(
             unit=scale,
-            laplace=purse.mechanism is Laplace,
+            laplace=spending.mechanism is Laplace,
             factor=2 * certified if as_published else certified,
             ends=None if as_published else bounds,
             m=m,
-            rng=purse.rng,
+            rng=spending.rng,
         )
 
     def quantile(self, ordered: Array, q: float) -> Array:

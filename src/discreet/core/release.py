@@ -1,0 +1,214 @@
+"""Exact and Release: a value before and after the door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.contract import Mechanism, mechanism_from_dict
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.noise.law import Floats, Truth, float_truth
+from discreet.core.protection import Neighbours, Protection, Unit
+from discreet.core.result import Result
+from discreet.core.sensitivity import Sensitivity
+from discreet.core.statistic import Statistic, statistic_from_dict
+
+__all__ = ["Exact", "Release"]
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A true, still private value with what is known of it. Its repr never shows the value.
+
+    Parameters
+    ----------
+    value
+        A number, a `fractions.Fraction`, or an array of them; exact as it stands.
+    sensitivity
+        How far one unit can move it.
+    protection
+        Between which data sets, whose data counts as one unit, and what is taken as public.
+    statistic
+        The public description of what was measured.
+    public
+        Public facts that inference needs, such as n under replace-one neighbours.
+
+    Examples
+    --------
+    >>> Exact(10.0, Sensitivity(l1=1.0))
+    Exact(value=‹private›, sensitivity=ℓ₁ = 1, ℓ₂ = 1, protects against adding or removing one row)
+    """
+
+    value: Truth = field(repr=False)
+    sensitivity: Sensitivity
+    protection: Protection = field(default_factory=Protection)
+    statistic: Statistic | None = None
+    public: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        requirements.instance("sensitivity", self.sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
+        requirements.instance("protection", self.protection, Protection, "Protection(), for example")
+        if float_truth(self.value).size == 0:
+            raise InvalidParameter("value", "…", "must not be empty", "Pass a number or a non-empty array.")
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which data sets must be hard to tell apart."""
+        return self.protection.neighbours
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data counts as one."""
+        return self.protection.unit
+
+    def __repr__(self) -> str:
+        return f"Exact(value=‹private›, sensitivity={self.sensitivity}, protects against {self.protection})"
+
+
+@dataclass(frozen=True)
+class Release(Result):
+    """A published value that knows how it was protected.
+
+    Attributes
+    ----------
+    value
+        The noisy value.
+    mechanism, sensitivity, guarantee, protection
+        How it was protected, and what that guarantees to whom.
+    statistic, public
+        What was measured, and the public facts that came with it.
+    release_id, created
+        Identity and time, as in the ledger.
+    simulated
+        True where a seeded generator made the noise; such a value protects nobody.
+    measurement
+        The noisy measurement, where the mechanism post-processed it (shrunk, clipped, rounded) into the value;
+        conclusions are drawn from it. None where the value is the measurement.
+    """
+
+    value: Floats
+    mechanism: Mechanism
+    sensitivity: Sensitivity
+    guarantee: Guarantee | None
+    protection: Protection
+    statistic: Statistic | None
+    public: Mapping[str, Any]
+    release_id: str
+    created: str
+    simulated: bool
+    measurement: Floats | None = None
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which data sets are hard to tell apart."""
+        return self.protection.neighbours
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data counts as one."""
+        return self.protection.unit
+
+    @property
+    def measured(self) -> Floats:
+        """The noisy measurement behind the value."""
+        return self.value if self.measurement is None else self.measurement
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the true value in the data, from the known law of the noise."""
+        checked = requirements.level(level)
+        low, high = self.mechanism.confidence_interval(self.measured, checked)
+        return Interval(low, high, checked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "discreet": "release",
+            "format": FORMAT,
+            "value": np.asarray(self.value).tolist(),
+            "statistic": None if self.statistic is None else self.statistic.to_dict(),
+            "public": dict(self.public),
+            "mechanism": self.mechanism.to_dict(),
+            "sensitivity": self.sensitivity.to_dict(),
+            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
+            "protection": self.protection.to_dict(),
+            "release_id": self.release_id,
+            "created": self.created,
+            "simulated": self.simulated,
+            "measurement": None if self.measurement is None else np.asarray(self.measurement).tolist(),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """JSON text; `from_json` reads it back."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> Release:
+        """Read what `to_json` wrote; files of another kind or of another format are refused."""
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError):
+            raise InvalidParameter("text", text, "must be JSON", "Pass what to_json returned.") from None
+        return Release.from_dict(data)
+
+    @staticmethod
+    def from_dict(data: Any) -> Release:
+        """Read what `to_dict` wrote."""
+        if not isinstance(data, dict) or data.get("discreet") != "release" or data.get("format") != FORMAT:
+            raise InvalidParameter("data", data, f"must be a release of format {FORMAT}", "Check the file.")
+        try:
+            return _from_dict(data)
+        except KeyError as missing:
+            raise InvalidParameter("data", data, f"has no field {missing}", "Check the file.") from None
+
+    def facts(self) -> Facts:
+        """What to show of a release."""
+        interval = self.confidence_interval()
+        promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
+        facts = [
+            ("value", number(self.value)),
+            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
+            ("guarantee", promise),
+            ("protects against", str(self.protection)),
+            ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),
+            ("release", f"{self.release_id[:8]}, {self.created}"),
+        ]
+        return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
+
+    def heading(self) -> str:
+        return f"Release of {self.statistic.title if self.statistic else 'a value'}"
+
+
+def _parameters(mechanism: Mechanism) -> str:
+    """The numbers of a mechanism; lists and settings that are off are left to `to_dict`."""
+    told = mechanism.parameters().items()
+    shown = {name: value for name, value in told if value is not None and value is not False and np.ndim(value) == 0}
+    return ", ".join(f"{name} {number(v) if isinstance(v, int | float) else v}" for name, v in shown.items())
+
+
+def _from_dict(data: dict[str, Any]) -> Release:
+    value = np.asarray(data["value"])
+    statistic = None if data["statistic"] is None else statistic_from_dict(data["statistic"])
+    kind = None if statistic is None else statistic.release_type()
+    return (kind or Release)(
+        value=float(value) if value.ndim == 0 else value,
+        mechanism=mechanism_from_dict(data["mechanism"]),
+        sensitivity=Sensitivity.from_dict(data["sensitivity"]),
+        guarantee=None if data["guarantee"] is None else Guarantee.from_dict(data["guarantee"]),
+        protection=Protection.from_dict(data["protection"]),
+        statistic=statistic,
+        public=data["public"],
+        release_id=data["release_id"],
+        created=data["created"],
+        simulated=data["simulated"],
+        measurement=None if data.get("measurement") is None else np.asarray(data["measurement"]),
+    )
