@@ -13,8 +13,8 @@ from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParam
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger.ledger import Ledger
 from discreet.core.ledger.reservation import Reservation
-from discreet.testing.conformance import NotConformant, require
 from discreet.core.protection import Neighbours, Protection, Unit
+from discreet.testing.conformance import NotConformant, require
 
 __all__ = ["check_ledger"]
 
