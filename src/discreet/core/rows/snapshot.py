@@ -15,10 +15,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import SourceError
+from discreet.core.protection import Neighbours
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
-from discreet.core.protection import Neighbours
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
