@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from discreet.core.noise.events import exact_events
 from flint import arb
 
 from discreet import OutlierSuppression, PoissonSample
@@ -16,7 +17,6 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.noise.bernoulli import exact_events
 from discreet.core.protection import Neighbours
-from discreet.core.noise.events import exact_events
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
 from tests.chosen_entropy import ChosenEntropy
 
