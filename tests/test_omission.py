@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from discreet.core.noise.events import exact_events
 from flint import arb
 
 from discreet import OutlierSuppression, PoissonSample
