@@ -21,7 +21,7 @@ from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.stability import stability
 from discreet.testing import check_source
-from discreet.testing.sources import documented_choice
+from discreet.testing.sources import _evenly, documented_choice
 
 ARMS, REGIONS = ["A", "B"], ["north", "south", "east", "west", 'it\'s "x"; DROP']
 SPEND, VISITS = Bounds(-2, 10, grid=0.25), Bounds(0, 7, grid=1, nulls=3)
@@ -193,27 +193,42 @@ def test_a_removed_unit_changes_only_its_own_contribution():
         np.testing.assert_array_equal(whole - both(table[~own]), both(table[own]))
 
 
-def test_the_choice_is_uniform_over_salts():
-    # The engines keep exactly what the documented choice keeps (above), so that is what is tested, over many salts.
-    # χ² over the 10 pairs of 5 cells, and over 12 rows of one user: each fails by chance once in 10⁴, and finds a
-    # pair (a row) that is kept 1.2 times as often as it should be with probability above 0.99.
-    pairs, kept_rows = Counter(), Counter()
-    rows = [(1, 0, step) for step in range(12)]
+def test_every_group_and_row_is_equally_likely():
+    # The engines keep exactly what the documented choice keeps (above), so that is what is tested, over fixed salts:
+    # nothing here is random. Two of five cells and four of twelve rows, all equally likely: χ² over the starts, which
+    # decide everything, would exceed its 1 − 10⁻⁴ quantile for one fixed set of salts in 10⁴.
+    cells, rows = Counter(), Counter()
+    twelve = [(1, 0, step) for step in range(12)]
     for salt in range(4000):
         kept = documented_choice([(1, cell) for cell in range(5)], Contribution(groups=2, rows=1), str(salt))
-        pairs[tuple(sorted(cell for _, cell in kept))] += 1
-        kept_rows.update(documented_choice(rows, Contribution(rows=4), str(salt)))
-    assert len(pairs) == 10
-    assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
-    # Four of twelve rows without replacement vary less than independent draws: scale χ² to have mean 11.
-    counts = np.array([kept_rows[row] for row in rows])
-    statistic = ((counts - 4000 / 3) ** 2).sum() / (4000 * (1 / 3) * (2 / 3)) * 11 / 12
-    assert stats.chi2.sf(statistic, 11) > 1e-4
+        assert len(kept) == 2
+        cells[tuple(sorted(cell for _, cell in kept))] += 1
+        chosen = documented_choice(twelve, Contribution(rows=4), str(salt))
+        assert len(chosen) == 4
+        rows[tuple(sorted(step for *_, step in chosen))] += 1
+    for starts, members, count in ((cells, range(5), 2), (rows, range(12), 4)):
+        assert stats.chisquare(list(starts.values())).pvalue > 1e-4
+        # Every member lies in as many of the possible sets as any other.
+        reached = Counter(one for chosen in starts for one in chosen)
+        assert {reached[one] for one in members} == {len(starts) * count // len(members)}
 
 
-def test_cells_of_large_tables_are_chosen_as_documented():
-    # More than 32 cells take the other path to the same keys.
-    labels = [f"label {i}" for i in range(50)]
+@pytest.mark.parametrize("count", range(1, 30))
+def test_even_distances_keep_exactly_the_limit(count):
+    """From every start, min(k, N) of N positions are kept, and each as often as any other."""
+    for limit in range(1, 31):
+        kept = Counter()
+        for start in range(count):
+            chosen = _evenly(range(count), limit, f"{start:012x}")
+            assert len(chosen) == min(limit, count)
+            kept.update(chosen)
+        assert set(kept.values()) == {min(limit, count)}
+
+
+@pytest.mark.parametrize("cells", [50, 62, 63, 130])
+def test_cells_of_large_tables_are_chosen_as_documented(cells):
+    # Up to 62 cells are the bits of a number; more take the other path to the same choice.
+    labels = [f"label {i}" for i in range(cells)]
     rng = np.random.default_rng(8)
     table = pd.DataFrame({"user": rng.integers(0, 40, 600), "label": rng.choice(labels, 600)})
     schema = Schema(columns={"label": Categories(labels)}, unit=PrivacyUnit("user"))
@@ -221,7 +236,7 @@ def test_cells_of_large_tables_are_chosen_as_documented():
     found = added(table, schema, by=("label",), contribution=limits, salt="s")
     rows = [(int(user), labels.index(label)) for user, label in table.itertuples(index=False)]
     expected = Counter(cell for _, cell in documented_choice(rows, limits, "s"))
-    assert found.counts.tolist() == [expected[cell] for cell in range(50)]
+    assert found.counts.tolist() == [expected[cell] for cell in range(cells)]
 
 
 def test_row_units_need_no_choice():

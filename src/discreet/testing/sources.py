@@ -147,6 +147,13 @@ def _digest(*parts: Any) -> str:
     return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
 
 
+def _evenly(ordered: Sequence[Any], limit: int, digest: str) -> list[Any]:
+    """``limit`` of N at even distances, from a start that the digest draws."""
+    count, start = len(ordered), int(digest[:12], 16)
+    kept = [one for place, one in enumerate(ordered) if (place + start) % count * limit % count < limit]
+    return list(ordered) if count <= limit else kept
+
+
 def documented_choice(rows: Iterable[Row], limits: Contribution, salt: str) -> list[Row]:
     """The rows (unit, cell, codes and steps …) that units keep, in plain Python: the reference for every engine."""
     by_unit: dict[Any, list[Row]] = defaultdict(list)
@@ -155,15 +162,14 @@ def documented_choice(rows: Iterable[Row], limits: Contribution, salt: str) -> l
     kept: list[Row] = []
     for unit, own in by_unit.items():
         if limits.groups is not None:
-            cells = {row[0] for row in own}
-            order = sorted(cells, key=lambda c, u=unit: (_digest(salt, "g", c // 8, u)[8 * (c % 8) :][:8], c))  # type: ignore[misc]
-            own = [row for row in own if row[0] in order[: limits.groups]]
-        scopes: dict[Any, list[Row]] = defaultdict(list)
+            cells = _evenly(sorted({row[0] for row in own}), limits.groups, _digest(salt[:32], "g", unit))
+            own = [row for row in own if row[0] in cells]
+        scopes: dict[tuple[int, ...], list[Row]] = defaultdict(list)
         for row in sorted(own, key=lambda row: [(value is None, value or 0) for value in row]):
-            scopes[None if limits.rows is None else row[0]].append(row)
-        for ordered in scopes.values():
-            keys = [(_digest(salt, "r", row[0], place, unit)[:12], place) for place, row in enumerate(ordered)]
-            kept += [(unit, *ordered[place]) for _, place in sorted(keys)[: limits.most_rows_in_a_group()]]
+            scopes[() if limits.rows is None else (row[0],)].append(row)
+        for scope, ordered in scopes.items():
+            chosen = _evenly(ordered, limits.most_rows_in_a_group(), _digest(salt[:32], "r", *scope, unit))
+            kept += [(unit, *row) for row in chosen]
     return kept
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.rows.keep import CELL, Selected, digest, kept_rows, within_groups
-from discreet.core.rows.snapshot import UNIT, Snapshot, stored
+from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows
+from discreet.core.rows.snapshot import UNIT, Snapshot
 from discreet.core.stability import unit_sum_steps
 
 if TYPE_CHECKING:
@@ -183,21 +183,14 @@ def totals_by_partition(
     """
     low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
     units = _unit_values(snapshot, selected)
-    fields = {CELL: units[CELL], "v": units.v0 - low}
-    if partitions is not None:
-        fields["h"] = digest(snapshot, "p", units[UNIT]).left(_PARTITION_DIGITS)
-        if snapshot.dataset.engine == "duckdb":  # it reads hexadecimal numbers; others are folded after the fetch
-            fields["h"] = ("0x" + fields["h"]).cast("int64") * partitions // BUCKETS
-    values = units.select(**fields)
-    groups = [CELL] if partitions is None else [CELL, "h"]
+    part = 0 if partitions is None else digits(snapshot, _PARTITION_DIGITS, "p", units[UNIT]) * partitions // BUCKETS
+    values = units.mutate(v=units.v0 - low, part=part)
     sums = {"t": _sum([values.v], [high - low]), "q": _sum([values.v, values.v], [high - low] * 2)}
-    fetched = snapshot.dataset.fetch(values.group_by(groups).aggregate(n=values.count(), **sums)).to_pydict()
-    found = [np.zeros((snapshot.schema.cells(selected.by), partitions or 1), dtype=object) for _ in range(3)]
-    parts = fetched.get("h", [0] * len(fetched["n"]))
-    for row, (cell, part) in enumerate(zip(fetched[CELL], parts, strict=True)):
-        place = int(part, 16) * (partitions or 1) // BUCKETS if isinstance(part, str) else part
-        for total, name in zip(found, "ntq", strict=True):
-            total[cell, place] += int(fetched[name][row])
+    added = values.group_by([CELL, "part"]).aggregate(n=values.count(), **sums)
+    fetched = snapshot.dataset.fetch(added).to_pydict()
+    found = np.zeros((3, snapshot.schema.cells(selected.by), partitions or 1), dtype=object)
+    for cell, place, *row in zip(*fetched.values(), strict=True):
+        found[:, cell, place] = [int(value) for value in row]
     return found[0], found[1], found[2]
 
 
@@ -214,7 +207,7 @@ def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[A
         held = held.filter(held.label.notnull())
     else:
         pairs = table.select(UNIT, label=label).distinct()
-        pairs = stored(snapshot.dataset, pairs.filter(pairs.label.notnull()))
-        held = within_groups(snapshot, pairs, "label", groups, None)
+        pairs = pairs.filter(pairs.label.notnull())
+        held = keep_groups(snapshot, pairs, "label", groups)
     found = snapshot.dataset.fetch(held.group_by("label").aggregate(n=held.count()))
     return found.column("label").to_pylist(), found.column("n").to_numpy().astype(np.int64)
