@@ -71,12 +71,15 @@ def digits(snapshot: Snapshot, count: int, *parts: Any) -> Any:
 
 @cache
 def _builtin(name: str) -> Any:
-    """Functions that engines have and ibis has no name for."""
+    """Functions of DuckDB and Spark that ibis has no name for, or not on both."""
     import ibis
 
     def conv(text: str, base: int, to: int) -> str: ...  # type: ignore[empty-body]
     def bit_count(number: int) -> int: ...  # type: ignore[empty-body]
+    def bit_or(number: int) -> int: ...  # type: ignore[empty-body]
 
+    if name == "bit_or":
+        return ibis.udf.agg.builtin(bit_or)
     return ibis.udf.scalar.builtin({"conv": conv, "bit_count": bit_count}[name])
 
 
@@ -156,7 +159,7 @@ def _rows_of_groups(snapshot: Snapshot, rows: ir.Table, groups: int) -> ir.Table
 
     bits = _builtin("bit_count")
     one = ibis.literal(1).cast("int64")  # cast, not typed: engines would take a bare 1 for 32 bits
-    units = rows.group_by(UNIT).aggregate(mask=(one << rows[CELL].cast("int32")).bit_or())
+    units = rows.group_by(UNIT).aggregate(mask=_builtin("bit_or")(one << rows[CELL].cast("int32")))
     units = units.mutate(count=bits(units.mask))
     start = digits(snapshot, _START_DIGITS, "g", units[UNIT]) % units["count"]
     units = units.mutate(start=(units["count"] > groups).ifelse(start, 0))
