@@ -86,6 +86,8 @@ class Mechanism(ABC):
     """
 
     name: ClassVar[str]
+    own_kind: ClassVar[type[Guarantee]] = PureDP
+    """The kind of guarantee that says most about the mechanism."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -104,11 +106,11 @@ class Mechanism(ABC):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy curve."""
 
-    @abstractmethod
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
-        """What holds for ``sensitivity``, in the mechanism's own kind or in the one asked for."""
+        """What holds for ``sensitivity``, in the mechanism's own kind or in the one asked for: what ledgers charge."""
+        return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

@@ -204,6 +204,7 @@ class Gaussian(AdditiveNoise):
     """
 
     name: ClassVar[str] = "gaussian"
+    own_kind: ClassVar[type[Guarantee]] = GaussianDP
     _law: ClassVar[type[LocationLaw]] = GaussianLaw
 
     @classmethod
@@ -214,9 +215,3 @@ class Gaussian(AdditiveNoise):
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
         """The exact privacy curve."""
         return GaussianProfile(Fraction(sensitivity.require_l2()) / Fraction(self.scale))
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """μ = Δ₂/σ, or the tightest guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or GaussianDP, delta=delta)

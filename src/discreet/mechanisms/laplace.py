@@ -323,9 +323,3 @@ class Laplace(AdditiveNoise):
     def profile(self, sensitivity: Sensitivity) -> LaplaceProfile:
         """The exact privacy curve."""
         return LaplaceProfile(_shifts(exact_moves(sensitivity), self.scale))
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """ε = Δ₁/b, or the tightest guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)

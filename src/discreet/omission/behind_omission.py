@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism, mechanism_from_dict
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.implied import ImpliedProfile
 from discreet.omission import Omission, PoissonSample, omission_from_dict
@@ -86,12 +86,6 @@ class BehindOmission(Mechanism):
             return SampledProfile(self.inner.profile(sensitivity), self.step.rate)
         pure = self.inner.profile(sensitivity).pure()
         return ImpliedProfile(self.step.amplify(pure))
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """The amplified guarantee, as ε-DP or in the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
 
     def check(self, exact: Exact) -> None:
         """Refuse neighbours and units for which the step's theorem does not hold."""

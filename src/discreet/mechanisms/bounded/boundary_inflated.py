@@ -11,7 +11,7 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.location import power_of_two
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
@@ -92,12 +92,6 @@ class BoundaryInflatedLaplace(Mechanism):
         """The exact privacy curve: that of Laplace noise."""
         moves = _moves(sensitivity, self._domain)
         return LaplaceProfile([Fraction(move) / Fraction(self.scale) for move in moves])
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """ε = Δ/b, or the tightest guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
 
     def check(self, exact: Exact) -> None:
         """The domain must fit the value."""

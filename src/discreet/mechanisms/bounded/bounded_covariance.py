@@ -178,8 +178,7 @@ class BoundedCovariance(Mechanism):
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
         """The budget, or what follows from it."""
-        own = type(self.budget)
-        return self.profile(sensitivity).guarantee(kind or own, delta=delta)
+        return super().guarantee(sensitivity, kind or type(self.budget), delta=delta)
 
     def check(self, exact: Exact) -> None:
         """The value must be the vector of variances and covariances."""

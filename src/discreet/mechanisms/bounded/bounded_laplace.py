@@ -200,7 +200,7 @@ class BoundedLaplace(Mechanism):
         >>> print(mechanism.guarantee(unit), mechanism.guarantee(unit, ApproxDP, delta=0.01))
         PureDP(ε=1.48985) ApproxDP(ε=1.32416, δ=0.01)
         """
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
+        return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 
     def check(self, exact: Exact) -> None:
         """A vector needs a sensitivity that says how its change may spread over the coordinates."""

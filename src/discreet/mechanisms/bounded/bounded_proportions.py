@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
@@ -164,12 +164,6 @@ class BoundedProportions(Mechanism):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The privacy curve of the measured numbers."""
         return self._inner.profile(self._measured(sensitivity))
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """ε of the measured numbers together, or the guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
 
     def check(self, exact: Exact) -> None:
         """The value must have one entry per category."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
@@ -121,12 +121,6 @@ class TiedPair(Mechanism):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy curve of the first statistic."""
         return self._inner.profile(self._first(sensitivity))
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """The guarantee of the first statistic; the second costs nothing."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
 
     def check(self, exact: Exact) -> None:
         """The value must be the pair."""

@@ -63,6 +63,8 @@ def changed_groups(sensitivity: Sensitivity) -> int:
 class GroupSelection(Mechanism):
     """Shows each group that somebody is in, independently, with a probability that grows with its size."""
 
+    own_kind: ClassVar[type[Guarantee]] = ApproxDP
+
     @abstractmethod
     def chance(self, sizes: ArrayLike) -> NDArray[np.float64]:
         """Probability of being shown, for groups of these sizes."""
@@ -99,12 +101,6 @@ class GroupSelection(Mechanism):
     def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Any:
         """One for every group that is shown, zero for the others."""
         return self.shown(_counts(truth), rng=rng).astype(float)
-
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """(ε, δ)-DP; no other kind follows."""
-        return self.profile(sensitivity).guarantee(kind or ApproxDP, delta=delta)
 
     def expected_error(self, level: float = 0.95) -> float:
         """Size of the smallest groups that are shown with probability ``level``."""

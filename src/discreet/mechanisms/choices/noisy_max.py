@@ -15,7 +15,7 @@ from scipy.special import log_ndtr
 from discreet.core import requirements
 from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.noise.race import noisy_argmax
@@ -124,11 +124,8 @@ class ReportNoisyMax(Selection):
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
         """Pure ε, μ-GDP for Gaussian noise, or the tightest guarantee of the kind asked for."""
-        if self.noise != "gaussian":
-            return super().guarantee(sensitivity, kind, delta=delta)
-        from discreet.mechanisms.gaussian import Gaussian
-
-        return Gaussian(self.scale).guarantee(sensitivity, kind, delta=delta)
+        own: type[Guarantee] = GaussianDP if self.noise == "gaussian" else PureDP
+        return super().guarantee(sensitivity, kind or own, delta=delta)
 
     def probabilities(self, scores: Truth) -> Array:
         """P(i is largest) = ∫ f(x − s_i)·Π_{j≠i} F(x − s_j) dx, by Gauss–Legendre between the kinks."""

@@ -116,12 +116,6 @@ class Selection(Mechanism):
         """The chosen position."""
         return self.choose(truth, rng=rng)
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """Pure ε, or the tightest guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or PureDP, delta=delta)
-
     def check(self, exact: Exact) -> None:
         """Refuse what is not a row of scores."""
         exact_scores(exact.value)
