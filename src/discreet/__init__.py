@@ -53,7 +53,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.tables.clipped import Clipped as Clipped
     from discreet.mechanisms.tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
     from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
-    from discreet.mechanisms.tables.table_choice import best_table_mechanism as best_table_mechanism
     from discreet.omission import OutlierSuppression as OutlierSuppression
     from discreet.omission import PoissonSample as PoissonSample
     from discreet.plans.planning import Plan as Plan
@@ -78,6 +77,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.sum import Sum as Sum
     from discreet.questions.sum import SumAndCount as SumAndCount
     from discreet.questions.table_axes import Bins as Bins
+    from discreet.questions.table_choice import best_table_mechanism as best_table_mechanism
     from discreet.questions.tables import ContingencyTable as ContingencyTable
     from discreet.questions.variance import StandardDeviation as StandardDeviation
     from discreet.questions.variance import Variance as Variance
@@ -117,7 +117,7 @@ _PUBLIC = {
     "RankDeficientGaussian": "mechanisms.tables.rank_deficient",
     "JamesSteinGaussian": "mechanisms.tables.james_stein",
     "Clipped": "mechanisms.tables.clipped",
-    "best_table_mechanism": "mechanisms.tables.table_choice",
+    "best_table_mechanism": "questions.table_choice",
     # statistics of bounded columns
     "Count": "questions.count",
     "Sum": "questions.sum",

@@ -32,7 +32,6 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
-from discreet.mechanisms.tables.table_choice import best_table_mechanism
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
@@ -45,6 +44,7 @@ from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion_vector import ProportionVector
 from discreet.questions.quantiles import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
+from discreet.questions.table_choice import best_table_mechanism
 from discreet.questions.tables import ContingencyTable
 from discreet.questions.variance import StandardDeviation, Variance
 

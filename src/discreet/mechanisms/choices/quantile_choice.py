@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,20 @@ from discreet.mechanisms.choices.selection_profile import RangeProfile
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
     from discreet.core.release import Exact
-    from discreet.questions.quantiles import Quantiles
 
 __all__ = ["QuantileChoice"]
 
 Integers = NDArray[np.int64]
 Generator = int | np.random.Generator | None
 _SMALLEST = 2.0**-40
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A statistic that says what its quantiles ask of the choice, for example `discreet.Quantiles`."""
+
+    def targets(self, factor: float) -> dict[str, Any]:
+        """Parameters of `QuantileChoice` besides the factor, which sets the width of intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +122,10 @@ class QuantileChoice(Mechanism):
 
     @classmethod
     def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: Quantiles | None = None, groups: int = 1
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: Described | None = None, groups: int = 1
     ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the quantiles of ``statistic``."""
-        from discreet.questions.quantiles import Quantiles
-
-        described = requirements.instance("statistic", statistic, Quantiles, "statistic=Quantiles(…)")
+        described: Described = requirements.instance("statistic", statistic, Described, "statistic=Quantiles(…)")
         plain = cls(factor=1.0, **described.targets(1.0))
         part = guarantee.split(plain.rounds)[0] if plain.rounds > 1 else guarantee
         factor = _factor(part, sensitivity)
