@@ -18,6 +18,8 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down, least, up
+from discreet.mechanisms.composed import compose_profiles
+from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.responses import MOST_OUTCOMES, ResponseProfile, Responses, any_failure
 
 __all__ = ["compose"]
@@ -155,9 +157,6 @@ def _optimal(parts: _Parts, delta: float) -> float:
     """The worst mechanisms of the parts, composed: in closed form, or by convolution of their losses."""
     if not parts.gaussian and Responses.outcomes(parts.responses) <= MOST_OUTCOMES:
         return Responses(parts.responses).epsilon_at(delta)
-    from discreet.mechanisms.composed import compose_profiles
-    from discreet.mechanisms.gaussian import GaussianProfile
-
     profiles = [ResponseProfile(part.epsilon, part.delta) for part in parts.responses]
     normals = [GaussianProfile(decimal(part.mu)) for part in parts.gaussian]
     return compose_profiles([*profiles, *normals]).epsilon_at(delta)

@@ -16,7 +16,7 @@ from discreet.core.noise.location import power_of_two
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
 from discreet.mechanisms.bounded.domain import Domain
-from discreet.mechanisms.laplace import LaplaceProfile
+from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 
 if TYPE_CHECKING:
     from discreet.core.noise.law import Floats, Truth
@@ -76,8 +76,6 @@ class BoundaryInflatedLaplace(Mechanism):
         cls, guarantee: Guarantee, sensitivity: Sensitivity, *, bounds: Any = None, grid: float | None = None
     ) -> Self:
         """The least noise that meets ``guarantee``: the scale of the Laplace mechanism."""
-        from discreet.mechanisms.laplace import laplace_scale
-
         if bounds is None:
             raise InvalidParameter("bounds", None, "the public domain is needed", "Pass bounds=(low, high).")
         moves = _moves(sensitivity, Domain.of(bounds))

@@ -24,6 +24,7 @@ from discreet.mechanisms.bounded.domain import Domain, require_covered
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.mechanisms.implied import ImpliedProfile
+from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
@@ -322,8 +323,6 @@ def _positives(name: str, values: Any, size: int) -> tuple[float, ...]:
 
 
 def _laplace_scales(parts: Sequence[Guarantee], changes: Sequence[float]) -> Array:
-    from discreet.mechanisms.laplace import laplace_scale
-
     return np.array([laplace_scale(p, Sensitivity(l1=c)) for p, c in zip(parts, changes, strict=True)])
 
 

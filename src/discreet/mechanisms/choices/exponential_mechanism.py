@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.noise.choice import choose
+from discreet.core.noise.families import GumbelFamily
 from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.noise.race import noisy_argmax
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.selection import WeighedSelection, exact_scores, whole_gaps
 from discreet.mechanisms.choices.selection_profile import RangeProfile
@@ -81,8 +83,5 @@ def _choose_whole(gaps: list[int], factor: Fraction) -> int:
     shift = max(0, largest.bit_length() - 53)
     if shift == 0:
         return int(choose([float(gap) for gap in gaps], factor))
-    from discreet.core.noise.families import GumbelFamily
-    from discreet.core.noise.race import noisy_argmax
-
     # P ∝ exp(factor·gap) is the argmax of factor·gap plus standard Gumbel noise.
     return noisy_argmax([factor * gap for gap in gaps], GumbelFamily, 1.0)

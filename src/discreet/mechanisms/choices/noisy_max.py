@@ -25,7 +25,7 @@ from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.selection import Selection, exact_scores, largest_move, moves_one_way, whole_gaps
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.implied import ImpliedProfile
-from discreet.mechanisms.laplace import LaplaceProfile
+from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 
 __all__ = ["ReportNoisyMax"]
 
@@ -84,13 +84,9 @@ class ReportNoisyMax(Selection):
         pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
         kind = noise or ("laplace" if pure else "gaussian")
         if kind == "gaussian":
-            from discreet.mechanisms.gaussian import Gaussian
-
             return cls(Gaussian.calibrate(guarantee, sensitivity).scale, kind, monotone)
         apart = largest_move(sensitivity) * (1 if monotone or moves_one_way(sensitivity) else 2)
         if kind == "laplace" and sensitivity.l1 is not None and _total(sensitivity) <= apart:
-            from discreet.mechanisms.laplace import Laplace
-
             return cls(Laplace.calibrate(guarantee, sensitivity).scale, kind, monotone)
         return cls(super().calibrate(guarantee, sensitivity, monotone=monotone).scale, kind, monotone)
 

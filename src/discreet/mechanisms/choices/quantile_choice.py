@@ -24,6 +24,8 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.choice_law import ChoiceLaw
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.selection_profile import RangeProfile
+from discreet.mechanisms.composed import compose_profiles
+from discreet.mechanisms.composition import compose
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
@@ -137,8 +139,6 @@ class QuantileChoice(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Bounded range, once per round."""
-        from discreet.mechanisms.composed import compose_profiles
-
         one = RangeProfile(self.span(sensitivity))
         return one if self.rounds == 1 else compose_profiles([one] * self.rounds)
 
@@ -150,8 +150,6 @@ class QuantileChoice(Mechanism):
             return None  # type: ignore[return-value]  # the release door refuses it on real data
         wanted = kind or PureDP
         if self.rounds > 1 and wanted in (PureDP, ZeroConcentratedDP):
-            from discreet.mechanisms.composition import compose
-
             return compose(*[RangeProfile(self.span(sensitivity)).guarantee(wanted)] * self.rounds)
         return self.profile(sensitivity).guarantee(wanted, delta=delta)
 
