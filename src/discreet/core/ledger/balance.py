@@ -6,19 +6,19 @@ it, so a total that was written can never differ unnoticed from a total that was
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
-from discreet.core.errors import DiscreetError, LedgerCorrupted
+from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerCorrupted, LedgerMismatch
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, peak
-from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
+from discreet.core.ledger.journal import ROOT, Entry, chained
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["FORMAT", "Balance", "Partition", "fingerprint", "texts"]
+__all__ = ["FORMAT", "Balance", "Partition", "texts"]
 
 FORMAT = 2
 """Version of the entries. Kinds and fields are added under a new version and never re-meant."""
@@ -42,47 +42,47 @@ class Partition:
     parts: tuple[str, ...]
     membership_public: bool = False
 
+    def check(self, neighbours: Neighbours | None, parts: Iterable[str] = ()) -> None:
+        """Refuse parts that were not declared, and parallel composition where a unit may move between parts."""
+        if neighbours is Neighbours.REPLACE_ONE and not self.membership_public:
+            raise InvalidParameter(
+                "membership_public", False,
+                f"a replaced unit may leave one part of {self.name!r} and enter another, so the parts do not "
+                "compose in parallel under REPLACE_ONE",
+                "Use ADD_REMOVE, or declare membership_public=True if who belongs to which part is public.",
+            )  # fmt: skip
+        known = frozenset(self.parts) if parts else frozenset()
+        unknown = [part for part in parts if part not in known]
+        if unknown:
+            raise InvalidParameter(
+                "parts", unknown, f"are not parts of {self.name!r}", "Name parts that were declared."
+            )
+
+
+Costs = Mapping[str, Amount] | Amount
+"""What a release costs: one amount, or one for each part that it reads."""
+
 
 class ParallelSpending:
     """What single parts spent beyond what was spent in all of them alike."""
 
     def __init__(self, partition: Partition, nothing: Amount) -> None:
         self.partition = partition
-        self._known = frozenset(partition.parts)
-        self._highest = nothing
+        self._nothing = self._highest = nothing
         self._extra: dict[str, Amount] = {}
-        self._nothing = nothing
 
-    def unknown(self, parts: Iterable[str]) -> list[str]:
-        """Those that are no parts of the partition."""
-        return [part for part in parts if part not in self._known]
-
-    def charge(self, costs: Mapping[str, Amount] | Amount) -> Amount:
-        """How much the largest total over the parts would rise."""
+    def charge(self, costs: Costs) -> Amount:
+        """How much the largest total over the parts would rise; one amount for all raises it by just that."""
         if not isinstance(costs, Mapping):
             return costs
-        highest = self._highest
-        for amount in {id(amount): amount for amount in self._after(costs).values()}.values():
-            highest = peak(highest, amount)
-        return less(highest, self._highest)
+        return less(reduce(peak, set(self._after(costs).values()), self._highest), self._highest)
 
     def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
-        """What the named parts would have spent by themselves.
+        """What the named parts would have spent by themselves."""
+        return {part: added(self._extra.get(part, self._nothing), cost) for part, cost in costs.items()}
 
-        Most parts of a large partition share one history, and so one object: each pair is added once.
-        """
-        sums: dict[tuple[int, int], Amount] = {}
-        after: dict[str, Amount] = {}
-        for part, cost in costs.items():
-            before = self._extra.get(part, self._nothing)
-            pair = (id(before), id(cost))
-            if pair not in sums:
-                sums[pair] = added(before, cost)
-            after[part] = sums[pair]
-        return after
-
-    def spend(self, costs: Mapping[str, Amount] | Amount) -> None:
-        """Count it. One amount for all parts raises the largest as much as any, and changes nothing here."""
+    def spend(self, costs: Costs) -> None:
+        """Count it."""
         if isinstance(costs, Mapping):
             self._highest = added(self._highest, self.charge(costs))
             self._extra |= self._after(costs)
@@ -93,65 +93,85 @@ def texts(amount: Amount) -> list[str]:
     return [str(number) for number in amount]
 
 
-def fingerprint(content: Mapping[str, Any]) -> str:
-    """What makes two spends the same request: everything but identity, time and running totals."""
-    same = {key: value for key, value in content.items() if key not in ("release_id", "created", "total", "charge")}
-    return hashlib.sha256(canonical("request", same).encode()).hexdigest()
-
-
 class Balance:
     """The state of a ledger after an entry."""
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.last: Entry | None = None
+        self.seq, self.head = 0, ROOT
+        """Position and hash of the last entry; the hash stands for all of them."""
         self.accounting: Accounting
         self.opening: dict[str, Any] = {}
         self.neighbours: Neighbours | None = None
         self.unit: Unit | None = None
+        self.sources: set[str] = set()
+        self.anchors: set[str] = set()
         self.spent: Amount = ()
         self.partitions: dict[str, ParallelSpending] = {}
-        self.requests: dict[str, tuple[int, str]] = {}
+        self.requests: dict[str, int] = {}
         self.releases: dict[str, int] = {}
-        self.positions: set[int] = set()
-        self.answers: dict[int, int] = {}
-        self._prices: dict[tuple[tuple[str, Any], ...], Amount] = {}
+        self.answers: dict[int, int | None] = {}
+        """Position of the answer, or None, by the position of the spend."""
+        self._prices: dict[tuple[Any, ...], Amount] = {}
 
-    @property
-    def seq(self) -> int:
-        """Position of the last entry."""
-        return 0 if self.last is None else self.last.seq
-
-    @property
-    def head(self) -> str:
-        """Hash of the last entry; it stands for all of them."""
-        return ROOT if self.last is None else self.last.hash
+    def following(self, kind: str, body: str) -> Entry:
+        """The entry that would come next."""
+        seq = self.seq + 1
+        return Entry(seq, kind, body, chained(self.head, seq, kind, body))
 
     def left(self) -> Amount:
         """What may still be spent."""
         return less(self.accounting.allowance, self.spent)
 
-    def costs(self, content: Mapping[str, Any]) -> Mapping[str, Amount] | Amount:
-        """What a spend's guarantees cost: one amount, or one a part."""
+    def costs(self, content: Mapping[str, Any]) -> Costs:
+        """What a spend's guarantees cost."""
         if content["guarantee"] is None:
             return {part: self._price(guarantee) for part, guarantee in content["parts"].items()}
         cost = self._price(content["guarantee"])
         return cost if content["parts"] is None else dict.fromkeys(content["parts"], cost)
 
     def _price(self, guarantee: dict[str, Any]) -> Amount:
-        key = tuple(sorted(guarantee.items()))
+        key = tuple(guarantee.values())  # its kind is among them
         price = self._prices.get(key)
         if price is None:
             price = self._prices[key] = self.accounting.cost(Guarantee.from_dict(guarantee))
         return price
 
-    def charge(self, content: Mapping[str, Any]) -> Amount:
-        """What a spend adds to the total."""
-        costs = self.costs(content)
-        if content["partition"] is not None:
-            return self.partitions[content["partition"]].charge(costs)
-        assert not isinstance(costs, Mapping)
-        return costs
+    def charge(self, content: Mapping[str, Any], neighbours: Neighbours | None) -> Amount:
+        """What a spend adds to the total; refuses parts that are not declared."""
+        name, costs = content["partition"], self.costs(content)
+        if name is None:
+            if isinstance(costs, Mapping):
+                raise InvalidParameter(
+                    "partition", None, "is needed where parts are named", "Declare it with ledger.partition(…)."
+                )
+            return costs
+        if name not in self.partitions:
+            raise InvalidParameter("partition", name, "was not declared", "Call ledger.partition(name, parts) first.")
+        self.partitions[name].partition.check(neighbours, content["parts"] or ())
+        return self.partitions[name].charge(costs)
+
+    def check_pins(self, neighbours: Neighbours | None, unit: Unit | None) -> None:
+        """Refuse a guarantee that is about something else than those that were spent before."""
+        if neighbours and self.neighbours and neighbours is not self.neighbours:
+            raise LedgerMismatch(
+                f"this ledger counts guarantees for neighbours = {self.neighbours.name}, not {neighbours.name}. "
+                "Guarantees about different neighbours do not add up: use one ledger for each. Nothing was spent."
+            )
+        if unit and self.unit and unit != self.unit:
+            raise LedgerMismatch(
+                f"this ledger counts guarantees for unit = {str(self.unit)!r}, not {str(unit)!r}. Guarantees for "
+                "different units do not add up: use one ledger for each. Nothing was spent."
+            )
+
+    def check_budget(self, charge: Amount) -> Amount:
+        """The total after a charge, if the budget allows it."""
+        total = added(self.spent, charge)
+        if not covers(self.accounting.allowance, total):
+            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(self.left()))
+        return total
+
+    # -- the fold ------------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry) -> None:
         """Follow one entry; refuse it where the chain, its kind or its numbers are wrong."""
@@ -170,7 +190,7 @@ class Balance:
             raise
         except (ArithmeticError, AttributeError, DiscreetError, KeyError, TypeError, ValueError) as error:
             raise self._broken(entry, f"its content cannot be read ({type(error).__name__}: {error})") from error
-        self.last = Entry(entry.seq, entry.kind, "", entry.hash)  # the body may be large and is not needed again
+        self.seq, self.head = entry.seq, entry.hash
 
     def _broken(self, entry: Entry, what: str) -> LedgerCorrupted:
         return LedgerCorrupted(
@@ -181,18 +201,21 @@ class Balance:
         if content["format"] != FORMAT:
             raise self._broken(entry, f"format {content['format']} is not the supported format {FORMAT}")
         allowance = tuple(Fraction(text) for text in content["allowance"])
-        self.accounting = Accounting.restored(Guarantee.from_dict(content["budget"]), content["accounting"], allowance)
+        self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
         self.spent = self.accounting.nothing
         self.opening = content
-        self._pin(entry, content)
+        self._pin(content)
 
-    def _pin(self, entry: Entry, content: dict[str, Any]) -> None:
-        for name in ("neighbours", "unit"):
-            if content[name] is not None:
-                value = Neighbours(content[name]) if name == "neighbours" else Unit.from_dict(content[name])
-                if getattr(self, name) not in (None, value):
-                    raise self._broken(entry, f"it has other {name} than the entries before it")
-                setattr(self, name, value)
+    def _pin(self, content: dict[str, Any]) -> None:
+        """Fix neighbours and unit, or refuse others than those that are fixed."""
+        neighbours = content["neighbours"] and Neighbours(content["neighbours"])
+        unit = content["unit"] and Unit.from_dict(content["unit"])
+        self.check_pins(neighbours, unit)
+        self.neighbours, self.unit = self.neighbours or neighbours, self.unit or unit
+
+    def _note(self, _: Entry, content: dict[str, Any]) -> None:
+        self.sources.update(content["sources"])
+        self.anchors.update(content["anchors"])
 
     def _partition(self, entry: Entry, content: dict[str, Any]) -> None:
         name = content["name"]
@@ -202,11 +225,8 @@ class Balance:
         self.partitions[name] = ParallelSpending(declared, self.accounting.nothing)
 
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
-        self._pin(entry, content)
-        partition = content["partition"]
-        if partition is not None and self.partitions[partition].unknown(content["parts"] or ()):
-            raise self._broken(entry, f"it names parts that the partition {partition!r} does not have")
-        charge = self.charge(content)
+        self._pin(content["protection"])
+        charge = self.charge(content, self.neighbours)
         total = added(self.spent, charge)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
             raise self._broken(entry, "its charge or running total is not what the entries add up to")
@@ -215,26 +235,26 @@ class Balance:
         request, release = content["request"], content["release_id"]
         if request in self.requests or release in self.releases:
             raise self._broken(entry, "its request or release id was used before")
-        if partition is not None:
-            self.partitions[partition].spend(self.costs(content))
+        if content["partition"] is not None:
+            self.partitions[content["partition"]].spend(self.costs(content))
         self.spent = total
         self.releases[release] = entry.seq
-        self.positions.add(entry.seq)
+        self.answers[entry.seq] = None
         if request is not None:
-            self.requests[request] = (entry.seq, fingerprint(content))
+            self.requests[request] = entry.seq
 
     def _answer(self, entry: Entry, content: dict[str, Any]) -> None:
         spend = content["spend"]
-        if spend not in self.positions:
-            raise self._broken(entry, f"it answers entry {spend}, which is no spend")
-        if spend in self.answers:
+        if spend not in self.answers:
+            raise self._broken(entry, f"it answers entry {spend}, which is not a spend")
+        if self.answers[spend] is not None:
             raise self._broken(entry, f"entry {spend} is answered twice")
         self.answers[spend] = entry.seq
 
 
 _KINDS = {
     "open": Balance._open,
-    "pin": Balance._pin,
+    "note": Balance._note,
     "partition": Balance._partition,
     "spend": Balance._spend,
     "answer": Balance._answer,

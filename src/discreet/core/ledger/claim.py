@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -12,22 +13,13 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Partition
 from discreet.core.ledger.journal import canonical
-from discreet.core.protection import Neighbours, Protection
+from discreet.core.protection import Protection
 
-__all__ = [
-    "Guarantees",
-    "described",
-    "identified",
-    "names",
-    "now",
-    "require_stable_membership",
-    "scope",
-    "text",
-    "written",
-]
+__all__ = ["Guarantees", "described", "fingerprint", "identified", "names", "now", "scope", "text", "written"]
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
 """One guarantee, or one for each part of a partition."""
+_CONTENT = ("question", "mechanism", "sensitivity", "protection", "guarantee", "partition", "parts")
 
 
 def now() -> str:
@@ -63,17 +55,12 @@ def described(
     for name, value in (("mechanism", mechanism), ("sensitivity", sensitivity)):
         requirements.instance(name, value, dict, f"{name}.to_dict()")
     requirements.instance("protection", protection, Protection, "Protection()")
-    return {"question": question, "mechanism": mechanism, "sensitivity": sensitivity, **protection.to_dict()}
-
-
-def written(content: dict[str, Any]) -> str:
-    """The claim in canonical form; a part that is not made of JSON values is named."""
-    try:
-        return canonical("release", content)
-    except InvalidParameter:
-        for name in ("question", "mechanism", "sensitivity"):
-            canonical(name, content[name])
-        raise
+    return {
+        "question": question,
+        "mechanism": mechanism,
+        "sensitivity": sensitivity,
+        "protection": protection.to_dict(),
+    }
 
 
 def identified(release_id: str | None, request: str | None) -> dict[str, Any]:
@@ -91,13 +78,9 @@ def scope(
     """The fields that say what is promised, and to which groups."""
     for one in guarantee.values() if isinstance(guarantee, Mapping) else (guarantee,):
         requirements.instance("guarantee", one, Guarantee, "a guarantee such as PureDP(0.1)")
-    if partition is None:
-        if parts is not None or isinstance(guarantee, Mapping):
-            raise InvalidParameter(
-                "partition", None, "is needed where parts are named", "Declare it with ledger.partition(…)."
-            )
-        return {"guarantee": guarantee.to_dict(), "partition": None, "parts": None}
-    name = partition.name if isinstance(partition, Partition) else text("partition", partition)
+    name = partition.name if isinstance(partition, Partition) else partition
+    if name is not None:
+        text("partition", name)
     if isinstance(guarantee, Mapping):
         if parts is not None:
             raise InvalidParameter("parts", parts, "already follow from the guarantees", "Leave parts out.")
@@ -107,12 +90,17 @@ def scope(
     return {"guarantee": guarantee.to_dict(), "partition": name, "parts": chosen}
 
 
-def require_stable_membership(partition: Partition, neighbours: Neighbours | None) -> None:
-    """Refuse parallel composition where a unit may move between parts."""
-    if neighbours is Neighbours.REPLACE_ONE and not partition.membership_public:
-        raise InvalidParameter(
-            "membership_public", False,
-            f"a replaced unit may leave one part of {partition.name!r} and enter another, so the parts do not "
-            "compose in parallel under REPLACE_ONE",
-            "Use ADD_REMOVE, or declare membership_public=True if who belongs to which part is public.",
-        )  # fmt: skip
+def fingerprint(content: Mapping[str, Any]) -> str:
+    """What makes two spends the same request: everything that is said of the release, and nothing else."""
+    said = {name: content[name] for name in _CONTENT}
+    return hashlib.sha256(canonical("request", said).encode()).hexdigest()
+
+
+def written(content: dict[str, Any]) -> str:
+    """The claim in canonical form; a part that is not made of JSON values is named."""
+    try:
+        return canonical("release", content)
+    except InvalidParameter:
+        for name in ("question", "mechanism", "sensitivity"):
+            canonical(name, content[name])
+        raise

@@ -1,0 +1,188 @@
+"""Journal on a PostgreSQL server: one ledger for several hosts.
+
+Each step is one serialisable transaction that locks the table before it reads, so that no two hosts decide on the same
+state, and that is flushed before it counts (``synchronous_commit``). See ``docs/decisions/ledger-durability.md``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerUnavailable, MissingExtra
+from discreet.core.ledger.journal import Entry, Journal
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["PostgresJournal"]
+
+_REFUSAL = "BEGIN RAISE EXCEPTION 'entries are never changed'; END"
+_SCHEMA = (
+    "CREATE SCHEMA IF NOT EXISTS {schema}",
+    "CREATE TABLE {schema}.entries"
+    " (seq BIGINT PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    f"CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS $${_REFUSAL}$$",
+    "CREATE TRIGGER never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.entries"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse()",
+)
+_TRIGGERS = (
+    "SELECT tgname, tgenabled::text, prosrc FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
+    " WHERE tgrelid = %s::regclass AND NOT tgisinternal"
+)
+_CREATION = 0x64736372  # "dscr": two processes that create a ledger wait for each other by this number
+
+
+class PostgresJournal(Journal):
+    """Entries in a table of a server; a fragment of the address names its schema."""
+
+    def __init__(self, address: str, *, timeout: float, read_only: bool) -> None:
+        parts = urlsplit(address)
+        name = unquote(parts.fragment) or "discreet"
+        if len(name.encode()) > 63:
+            raise InvalidParameter("path", f"#{name}", "must be a name of at most 63 bytes", "Choose a shorter one.")
+        # Nobody must read a password in a message: what stands before the host and behind the path is left out.
+        shown = f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}#{name}"
+        super().__init__(shown, read_only=read_only)
+        self.timeout = timeout
+        self._address = parts._replace(fragment="").geturl()
+        self._schema = '"' + name.replace('"', '""') + '"'
+        self._table = f"{self._schema}.entries"
+        self._connection: psycopg.Connection[Any] | None = None
+
+    # -- the connection ------------------------------------------------------------------------------------
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """The open connection of this process; a new one where the last one broke."""
+        if self._connection is None or self._connection.closed:
+            self._connection, self._owner = None, os.getpid()
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        connection = psycopg.connect(
+            self._address, autocommit=True, connect_timeout=math.ceil(self.timeout), application_name="discreet"
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        milliseconds = math.ceil(self.timeout * 1000)
+        for setting, value in (
+            ("synchronous_commit", "on"),  # whatever the server's default: a spend is flushed before it counts
+            ("lock_timeout", str(milliseconds)),
+            # A host that vanishes in the middle of a step must not lock the others out for good.
+            ("idle_in_transaction_session_timeout", str(2 * milliseconds)),
+            ("default_transaction_read_only", "on" if self.read_only else "off"),
+        ):
+            connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+        lasting = connection.execute("SELECT current_setting('fsync') = 'on' AND NOT pg_is_in_recovery()").fetchone()
+        if lasting != (True,) and not self.read_only:
+            raise LedgerUnavailable(
+                f"the server of {self.where} is a standby or runs with fsync = off, so a committed spend could be "
+                "lost. Use the primary server with fsync = on; nothing was spent."
+            )
+
+    def suspend(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("psycopg", "team") from None
+        try:
+            done = self.connection().execute(statement, values or None)  # type: ignore[arg-type]
+            return done.fetchall() if done.description else [done.statusmessage]
+        except (psycopg.errors.DataCorrupted, psycopg.errors.IntegrityError) as error:
+            raise LedgerCorrupted(f"{self.where} is not an intact ledger ({_line(error)}). Restore it.") from error
+        except psycopg.Error as error:
+            raise LedgerUnavailable(
+                f"the ledger {self.where} cannot be used: the server reports: {_line(error)}. Check the address, the "
+                "permissions and the server, and try again. Nothing was drawn."
+            ) from error
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Roll back what an interrupt left open; a connection that cannot is dropped, and the server rolls back."""
+        super().recover()
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        state = connection.info.transaction_status.name
+        if state in ("INTRANS", "INERROR"):
+            self.execute("ROLLBACK")
+        elif state != "IDLE":  # an interrupt hit between question and answer
+            connection.close()
+
+    def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
+        return self._step(f"LOCK TABLE {self._table} IN EXCLUSIVE MODE", decide)
+
+    def _step(self, lock: str, decide: Callable[[], Entry | None]) -> Entry | None:
+        """Lock before the first read: the transaction then sees everything that was committed before the lock."""
+        if self.read_only:
+            raise LedgerUnavailable(
+                f"the ledger {self.where} was opened with read_only=True. Open it for writing to spend from it."
+            )
+        try:
+            self.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+            self.execute(lock)
+            entry = decide()
+            if entry is not None:
+                row = (entry.seq, entry.kind, entry.body, entry.hash)
+                self.execute(f"INSERT INTO {self._table} VALUES (%s, %s, %s, %s)", row)
+            # PostgreSQL answers ROLLBACK, without an error, where the transaction had failed.
+            if self.execute("COMMIT") != ["COMMIT"]:
+                raise LedgerUnavailable(f"the ledger {self.where} did not commit. Try again; nothing was drawn.")
+            return entry
+        finally:
+            self.recover()
+
+    def create(self, first: Entry) -> None:
+        def make() -> Entry | None:
+            if not self.is_empty():  # another process was faster
+                return None
+            for statement in _SCHEMA:
+                self.execute(statement.format(schema=self._schema))
+            return first
+
+        self._step(f"SELECT pg_advisory_xact_lock({_CREATION})", make)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        while block := self._read("seq > %s ORDER BY seq LIMIT 1000", after):
+            yield from block
+            after = block[-1].seq
+
+    def entry(self, seq: int) -> Entry | None:
+        return next(iter(self._read("seq = %s", seq)), None)
+
+    def _read(self, which: str, seq: int) -> list[Entry]:
+        rows = self.execute(f"SELECT seq, kind, body, hash FROM {self._table} WHERE {which}", (seq,))
+        return [Entry(*row) for row in rows]
+
+    def is_empty(self) -> bool:
+        return self.execute("SELECT to_regclass(%s)::text", (self._table,)) == [(None,)]
+
+    def check_structure(self) -> None:
+        if self.execute(_TRIGGERS, (self._table,)) != [("never_changed", "O", _REFUSAL)]:
+            raise LedgerCorrupted(
+                f"{self.where} does not have the trigger that keeps entries from being changed. It was removed by "
+                "another program; restore the ledger from a copy."
+            )
+
+
+def _line(error: Exception) -> str:
+    """The first line of a message; the others may quote rows."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,180 @@
+"""Interrupts and threads: a ledger object goes on after Ctrl-C at any instruction, and so do all others."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import discreet.core.ledger as package
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from tests.test_ledger_faults import spend
+
+ROOT = Path(__file__).parents[1]
+CODE = os.path.dirname(package.__file__)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at one instruction of the ledger's code, as a signal may."""
+
+    def __init__(self, at: int | None) -> None:
+        self.at, self.count = at, 0
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(CODE):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.at:
+                raise KeyboardInterrupt
+        return self.trace
+
+
+def interrupted(call: Callable[[], object], at: int | None) -> tuple[int, BaseException | None]:
+    """How many instructions a call takes, and the interrupt that hit it; its traceback is kept, as notebooks do."""
+    interrupt = Interrupt(at)
+    sys.settrace(interrupt.trace)
+    try:
+        call()
+    except KeyboardInterrupt as stopped:
+        return interrupt.count, stopped
+    finally:
+        sys.settrace(None)
+    return interrupt.count, None
+
+
+@pytest.mark.parametrize("place", [":memory:", "file"])
+def test_interrupt_at_any_instruction_of_a_spend(tmp_path: Path, place: str) -> None:
+    path = place if place == ":memory:" else tmp_path / "ledger"
+    with Ledger(path, PureDP(1000.0)) as ledger:
+        other = ledger if place == ":memory:" else Ledger(path, timeout=0.2)
+        total, _ = interrupted(lambda: spend(ledger, 0.001), None)
+        reserved, kept = 1, []
+        for at in range(1, total + 1, max(1, total // 500)):  # 500 interrupts, spread over the whole step
+            _, stopped = interrupted(lambda: spend(ledger, 0.001), at)
+            kept.append(stopped)
+            spend(other, 0.001)  # nobody waits for the lock of an interrupted step
+            spend(ledger, 0.001)
+            reserved += 2 + (stopped is None)
+        assert sum(stopped is not None for stopped in kept) >= 300
+        assert reserved <= ledger.verify().spends <= reserved + len(kept)
+        assert ledger.budget == PureDP(1000.0)
+        other.close()
+
+
+@pytest.mark.deep
+def test_interrupt_at_every_instruction_of_a_spend(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger", PureDP(1000.0)) as ledger, Ledger(tmp_path / "ledger", timeout=0.2) as other:
+        total, _ = interrupted(lambda: spend(ledger, 0.001), None)
+        for at in range(1, total + 1):
+            _, stopped = interrupted(lambda: spend(ledger, 0.001), at)
+            spend(other, 0.001)
+            del stopped
+        assert ledger.verify().spends >= total
+
+
+def test_interrupt_while_opening(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger", PureDP(1000.0)) as ledger:
+        for _ in range(3):
+            spend(ledger)
+    total, _ = interrupted(lambda: Ledger(tmp_path / "ledger").close(), None)
+    for at in range(1, total, max(1, total // 200)):
+        _, stopped = interrupted(lambda: Ledger(tmp_path / "ledger").close(), at)
+        with Ledger(tmp_path / "ledger", timeout=0.2) as ledger:
+            spend(ledger, 0.001)
+        del stopped
+
+
+STORM = """
+import signal, sys, threading, time, os
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from tests.test_ledger_faults import spend
+ledger = Ledger(sys.argv[1], PureDP(1000.0))
+wanted, drawn, interrupts = int(sys.argv[2]), 0, 0
+def storm():
+    for _ in range(wanted):
+        time.sleep(0.002)
+        os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+thread = threading.Thread(target=storm)
+thread.start()
+while True:
+    try:
+        while thread.is_alive():
+            spend(ledger, 0.001)
+            drawn += 1
+        break
+    except KeyboardInterrupt:
+        interrupts += 1
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+thread.join()
+spend(ledger, 0.001)
+report = ledger.verify()
+print(drawn + 1, interrupts, report.spends)
+"""
+
+
+def test_storm_of_interrupts(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STORM, str(tmp_path / "ledger"), "500"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
+    drawn, interrupts, spends = map(int, done.stdout.split())
+    assert interrupts >= 100  # signals that arrive together are one
+    assert drawn <= spends <= drawn + interrupts
+
+
+def test_eight_threads_share_a_ledger(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger", PureDP(1.6)) as ledger, ThreadPoolExecutor(8) as pool:
+
+        def work(number: int) -> int:
+            reservation = spend(ledger, 0.001, request=str(number // 2))
+            return int(ledger.record_answer(reservation, number) // 2)
+
+        assert list(pool.map(work, range(1600))) == [number // 2 for number in range(1600)]
+        assert ledger.verify().spends == 800
+        assert ledger.remaining() == PureDP(0.8)
+
+
+FORKS = """
+import os, sys, threading
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
+from tests.test_ledger_faults import spend
+ledger = Ledger(sys.argv[1], PureDP(1000.0))
+stop, spent = threading.Event(), [0] * 4
+def spender(number):
+    while not stop.is_set():
+        spend(ledger, 0.001)
+        spent[number] += 1
+threads = [threading.Thread(target=spender, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        spend(ledger, 0.001)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+print(sum(spent) + 20, ledger.verify().spends)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_among_threads(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, str(tmp_path / "ledger")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    drawn, spends = map(int, done.stdout.split())
+    assert drawn == spends
+
+
