@@ -1,6 +1,7 @@
 """Crashes: kill releases, starve and tear their ledger on purpose, and count those that have no durable spend.
 
-For tests and for a new kind of disk or file system: ``crash_trials(directory)`` must report ``lost == 0``. POSIX only.
+For tests, and for a new kind of disk, file system or server: ``crash_trials(directory)`` and ``server_trials(address)``
+must report ``lost == 0``. POSIX only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import random
 import resource
 import shutil
 import signal
-import sqlite3
 import struct
 import sys
 import time
@@ -35,7 +35,7 @@ from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.laplace import Laplace
 
-__all__ = ["CrashReport", "crash_trials"]
+__all__ = ["CrashReport", "crash_trials", "server_trials"]
 
 _DRAWN, _PUBLISHED = b"d", b"p"
 _RECORD = struct.Struct("=cd32s")
@@ -54,9 +54,11 @@ class CrashReport(Result):
     moments
         Kills at random moments, while several processes write.
     torn
-        Write-ahead logs cut at a random place or with a flipped bit, after a kill.
+        Files cut at a random place or with a flipped bit, after a kill.
     starved
         Writers whose disk ended after a random number of bytes.
+    dropped
+        Connections that the server ended, and servers that were killed.
     drawn, published
         Draws made and answers published by all of them.
     refused
@@ -70,6 +72,7 @@ class CrashReport(Result):
     moments: int = 0
     torn: int = 0
     starved: int = 0
+    dropped: int = 0
     drawn: int = 0
     published: int = 0
     refused: int = 0
@@ -79,7 +82,7 @@ class CrashReport(Result):
     @property
     def trials(self) -> int:
         """All of them."""
-        return self.lines + self.moments + self.torn + self.starved
+        return self.lines + self.moments + self.torn + self.starved + self.dropped
 
     def heading(self) -> str:
         return f"{self.trials:,} crashes of a ledger"
@@ -100,10 +103,13 @@ def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed:
     random_.shuffle(lines)
     while laboratory.report.trials < trials:
         laboratory.kill_at_line(lines[laboratory.report.lines % len(lines)])
-        laboratory.kill_at_moment(writers=random_.choice((1, 1, 2, 3)))
+        laboratory.check_often()
+        laboratory.kill_at_moment(random_.choice((1, 1, 2, 3)), 0.012)
+        laboratory.check_often()
         laboratory.tear()
         if random_.random() < 0.4:
             laboratory.starve()
+            laboratory.check_often()
     laboratory.check()
     return laboratory.report
 
@@ -143,30 +149,25 @@ def _release(ledger: _WatchedLedger, tell: Tell, request: str | None) -> None:
         tell(_PUBLISHED, ledger.last.hash, float(published.value))
 
 
-class _Laboratory:
-    """One ledger after another, and what its killed writers told before they died."""
+class _Writers:
+    """Writers that are killed, what they told before they died, and what the ledger holds of it."""
 
-    def __init__(self, directory: Path, random_: random.Random, report: CrashReport) -> None:
-        self.directory, self.random, self.report = directory, random_, report
-        self._number = 0
-        with _WatchedLedger(":memory:", PureDP(1.0)) as ledger:  # import here what the writers would import each
-            _release(ledger, lambda *_: None, "warm")
-        self._renew()
-
-    def _renew(self) -> None:
-        self._number += 1
-        for old in self.directory.glob("crash-*"):
-            old.unlink()
-        self.path = self.directory / f"crash-{self._number}.db"
-        self.budget = PureDP(self.random.choice((0.05, 1000.0)))
+    def __init__(self, random_: random.Random, report: CrashReport) -> None:
+        self.random, self.report = random_, report
+        self.address, self.budget = "", PureDP(1.0)
         self.drawn: set[bytes] = set()
         self.published: dict[bytes, float] = {}
+        with _WatchedLedger(":memory:", PureDP(1.0)) as ledger:  # import here what the writers would import each
+            _release(ledger, lambda *_: None, "warm")
+
+    def renew(self, address: str) -> None:
+        """Go on with another ledger."""
+        self.address, self.budget = address, PureDP(self.random.choice((0.05, 1000.0)))
+        self.drawn, self.published = set(), {}
         if self.random.random() < 0.7:  # else the writers race to create it
-            Ledger(self.path, budget=self.budget).close()
+            Ledger(self.address, budget=self.budget).close()
 
-    # -- writers ---------------------------------------------------------------------------------------------
-
-    def _writer(self, work: Callable[[Tell], None]) -> tuple[int, int]:
+    def writer(self, work: Callable[[Tell], None]) -> tuple[int, int]:
         """Fork a writer; return its process id and the end of the pipe through which it tells."""
         inlet, outlet = os.pipe()
         process = os.fork()
@@ -183,10 +184,11 @@ class _Laboratory:
             os._exit(4)
         os._exit(0)
 
-    def _buried(self, process: int, inlet: int) -> None:
+    def buried(self, process: int, inlet: int) -> None:
+        """Wait for a writer's end and note what it told."""
         _, status = os.waitpid(process, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 4:
-            self._found("a writer failed with an error that is none of the library's")
+            self.found("a writer failed with an error that is none of the library's")
         told = b""
         while block := os.read(inlet, 65536):
             told += block
@@ -198,13 +200,65 @@ class _Laboratory:
             else:
                 self.report.published += 1
                 if self.published.setdefault(digest, value) != value:
-                    self._found("one reservation, two published answers")
+                    self.found("one reservation, two published answers")
 
-    def _work(self, tell: Tell, releases: int) -> None:
-        with _WatchedLedger(self.path, budget=self.budget) as ledger:
+    def work(self, tell: Tell, releases: int) -> None:
+        """What a writer does."""
+        with _WatchedLedger(self.address, budget=self.budget) as ledger:
             for _ in range(releases):
                 number = int.from_bytes(os.urandom(2))
                 _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
+
+    def kill_at_moment(self, writers: int, longest: float) -> None:
+        """Writers that release without end until they are killed, one after another."""
+        alive = [self.writer(lambda tell: self.work(tell, 10_000)) for _ in range(writers)]
+        time.sleep(self.random.uniform(0.0, longest))
+        for process, inlet in alive:
+            os.kill(process, signal.SIGKILL)
+            self.buried(process, inlet)
+            self.report.moments += 1
+
+    def found(self, what: str) -> None:
+        """Note what must not be."""
+        self.report.lost += 1
+        self.report.findings.append(what)
+
+    def compare(self, rows: list[tuple[int, str, str, str]]) -> None:
+        """Compare what the writers told with what the ledger holds, read without the library."""
+        spends = {bytes.fromhex(digest): seq for seq, kind, _, digest in rows if kind == "spend"}
+        stored = [json.loads(body) for _, kind, body, _ in rows if kind == "answer"]
+        answers = {content["spend"]: content["answer"]["value"] for content in stored}
+        for digest in self.drawn - spends.keys():
+            self.found(f"drawn without a spend: {digest.hex()}")
+        for digest, answer in self.published.items():
+            if answers.get(spends.get(digest, -1)) != answer:
+                self.found(f"published but not stored: {digest.hex()}")
+        if len(answers) != len(stored):
+            self.found("one spend, two stored answers")
+        if len(spends) * 0.01 > self.budget.epsilon + 1e-9:
+            self.found("overspent")
+        if rows:
+            try:
+                with Ledger(self.address, budget=self.budget) as ledger:
+                    ledger.verify()
+            except LedgerError as error:
+                self.found(f"refused after a crash: {error}")
+
+
+class _Laboratory(_Writers):
+    """One ledger in a file after another."""
+
+    def __init__(self, directory: Path, random_: random.Random, report: CrashReport) -> None:
+        super().__init__(random_, report)
+        self.directory, self._number = directory, 0
+        self._renew()
+
+    def _renew(self) -> None:
+        self._number += 1
+        for old in self.directory.glob("crash-*"):
+            old.unlink()
+        self.path = self.directory / f"crash-{self._number}"
+        self.renew(str(self.path))
 
     # -- trials ----------------------------------------------------------------------------------------------
 
@@ -215,7 +269,7 @@ class _Laboratory:
         if process == 0:
             counter = _LineCounter(None)
             sys.settrace(counter.trace)
-            self._work(lambda *_: None, 1)
+            self.work(lambda *_: None, 1)
             sys.settrace(None)
             os.write(outlet, struct.pack("=q", counter.count))
             os._exit(0)
@@ -230,103 +284,133 @@ class _Laboratory:
 
         def work(tell: Tell) -> None:
             sys.settrace(_LineCounter(line).trace)
-            self._work(tell, 2)
+            self.work(tell, 2)
 
-        self._buried(*self._writer(work))
+        self.buried(*self.writer(work))
         self.report.lines += 1
-        self._check_often()
-
-    def kill_at_moment(self, writers: int) -> None:
-        """Writers that release without end until they are killed, one after another."""
-        alive = [self._writer(lambda tell: self._work(tell, 10_000)) for _ in range(writers)]
-        time.sleep(self.random.uniform(0.0, 0.012))
-        for process, inlet in alive:
-            os.kill(process, signal.SIGKILL)
-            self._buried(process, inlet)
-            self.report.moments += 1
-        self._check_often()
 
     def starve(self) -> None:
         """A writer whose files may not grow beyond a random size."""
         size = sum(file.stat().st_size for file in self.directory.glob(f"{self.path.name}*"))
-        limit = self.random.randrange(1, max(size, 4096) + 65536)
+        limit = self.random.randrange(1, max(size, 4096) + 16384)
 
         def work(tell: Tell) -> None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-            self._work(tell, 50)
+            self.work(tell, 50)
 
-        self._buried(*self._writer(work))
+        self.buried(*self.writer(work))
         self.report.starved += 1
-        self._check_often()
 
     def tear(self) -> None:
-        """Damage a copy of the log; the ledger must be refused or complete."""
-        log = Path(f"{self.path}-wal")
-        if not log.exists() or log.stat().st_size == 0:
+        """Damage a copy of the file; the ledger must be refused or complete."""
+        if not self.path.exists() or self.path.stat().st_size == 0:
             return
-        copy = self.directory / "crash-torn.db"
-        for suffix in ("", "-wal", "-head"):
-            if Path(f"{self.path}{suffix}").exists():
-                shutil.copyfile(f"{self.path}{suffix}", f"{copy}{suffix}")
-        content = bytearray(log.read_bytes())
+        copy = self.directory / "crash-torn"
+        content = bytearray(self.path.read_bytes())
         place = self.random.randrange(len(content))
         if self.random.random() < 0.5:
             del content[place:]
         else:
             content[place] ^= 1 << self.random.randrange(8)
-        Path(f"{copy}-wal").write_bytes(bytes(content))
+        copy.write_bytes(bytes(content))
+        if Path(f"{self.path}-head").exists():
+            shutil.copyfile(f"{self.path}-head", f"{copy}-head")
         try:
             with Ledger(copy) as ledger:
                 ledger.verify()
                 spends = {bytes.fromhex(spend.hash) for spend in ledger.events()}
             if not self.drawn <= spends:
-                self._found("a torn log was accepted although spends were gone")
+                self.found("a torn file was accepted although spends were gone")
         except LedgerError:
             self.report.refused += 1
         self.report.torn += 1
-        for file in self.directory.glob("crash-torn.db*"):
+        for file in self.directory.glob("crash-torn*"):
             file.unlink()
 
     # -- what must hold --------------------------------------------------------------------------------------
 
-    def _found(self, what: str) -> None:
-        self.report.lost += 1
-        self.report.findings.append(what)
-
-    def _check_often(self) -> None:
+    def check_often(self) -> None:
+        """Check now and then, and when the ledger gets long."""
         if len(self.drawn) > _RENEWED_AFTER or self.random.random() < 0.02:
             self.check()
             self._renew()
 
     def check(self) -> None:
-        """Compare what the writers told with what the file holds, read without the library."""
+        """Compare with the file."""
         if not self.path.exists():
             if self.drawn:
-                self._found("drawn without a ledger")
+                self.found("drawn without a ledger")
             return
-        connection = sqlite3.connect(self.path)
-        try:
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            rows = connection.execute("SELECT seq, kind, body, hash FROM entries").fetchall() if tables else []
-        finally:
-            connection.close()
-        spends = {bytes.fromhex(digest): seq for seq, kind, _, digest in rows if kind == "spend"}
-        stored = [json.loads(body) for _, kind, body, _ in rows if kind == "answer"]
-        answers = {content["spend"]: content["answer"]["value"] for content in stored}
-        for digest in self.drawn - spends.keys():
-            self._found(f"drawn without a spend: {digest.hex()}")
-        for digest, answer in self.published.items():
-            if answers.get(spends.get(digest, -1)) != answer:
-                self._found(f"published but not stored: {digest.hex()}")
-        if len(spends) * 0.01 > self.budget.epsilon + 1e-9:
-            self._found("overspent")
-        if rows:
-            try:
-                with Ledger(self.path, budget=self.budget) as ledger:
-                    ledger.verify()
-            except LedgerError as error:
-                self._found(f"refused after a crash: {error}")
+        *lines, _ = self.path.read_bytes().decode().split("\n")  # what follows the last line break was not finished
+        split = [line.split(" ", 2) for line in lines[1:]]
+        self.compare([(seq, kind, body, digest) for seq, (digest, kind, body) in enumerate(split, start=1)])
+
+
+def server_trials(
+    address: str,
+    trials: int = 1000,
+    *,
+    seed: int = 0,
+    writers: int = 8,
+    crash: Callable[[], None] | None = None,
+) -> CrashReport:
+    """Kill writers of ledgers on a PostgreSQL server, drop their connections, and crash the server, about ``trials`` times.
+
+    Parameters
+    ----------
+    address
+        The server, ``postgresql://…``; schemas named ``crash_…`` are made in it and removed.
+    writers
+        How many write at the same time.
+    crash
+        Kills the server and starts it again; left out where that is not wanted.
+    """
+    import psycopg
+
+    random_ = random.Random(seed)
+    laboratory, number = _Writers(random_, CrashReport()), 0
+    while laboratory.report.trials < trials:
+        schema = f"crash_{number}"
+        number += 1
+        laboratory.renew(f"{address}#{schema}")
+        for _ in range(3):
+            if crash is not None and random_.random() < 0.1:
+                _with_writers(laboratory, writers, crash)
+            elif random_.random() < 0.2:
+                _with_writers(laboratory, writers, lambda: _drop_connections(address))
+            laboratory.kill_at_moment(random_.randint(1, writers), 0.15)
+        with psycopg.connect(address) as connection:
+            if connection.execute("SELECT to_regclass(%s)", (f"{schema}.entries",)).fetchone() != (None,):
+                query = f"SELECT seq, kind, body, hash FROM {schema}.entries ORDER BY seq"
+                laboratory.compare(connection.execute(query).fetchall())  # type: ignore[arg-type]
+            elif laboratory.drawn:
+                laboratory.found("drawn without a ledger")
+        with psycopg.connect(address) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # type: ignore[arg-type]
+    return laboratory.report
+
+
+def _with_writers(laboratory: _Writers, writers: int, disturb: Callable[[], None]) -> None:
+    """Disturb the server while writers release; then end them."""
+    alive = [laboratory.writer(lambda tell: laboratory.work(tell, 10_000)) for _ in range(writers)]
+    time.sleep(laboratory.random.uniform(0.02, 0.2))
+    disturb()
+    laboratory.report.dropped += writers
+    for process, inlet in alive:
+        os.kill(process, signal.SIGKILL)
+        laboratory.buried(process, inlet)
+
+
+def _drop_connections(address: str) -> None:
+    """End every connection of a ledger, wherever it is."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'discreet' AND pid <> pg_backend_pid()"
+        )
 
 
 def _tell(outlet: int, what: bytes, digest: str, value: float) -> None:
