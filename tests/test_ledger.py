@@ -25,8 +25,8 @@ from discreet.core.errors import (
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.accounting import Accounting
-from discreet.core.rounding import decimal
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
+from discreet.core.rounding import decimal
 from discreet.publish.ledger_statement import statement_html
 from discreet.testing.ledgers import check_ledger
 

@@ -370,9 +370,7 @@ def test_full_disk_is_told_and_nothing_is_drawn(path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")])
 @pytest.mark.parametrize("call", ["write", "fsync"])
-def test_failing_disk_is_told(
-    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, words: str
-) -> None:
+def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, words: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -476,9 +474,7 @@ def test_every_spend_is_flushed(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert len(flushed) == number  # one for what was found, one for each spend
 
 
-def test_entry_of_a_writer_that_died_is_flushed_before_it_is_used(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entry_of_a_writer_that_died_is_flushed_before_it_is_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     with Ledger(path) as ledger:
         with monkeypatch.context() as patch:  # a writer that dies between its write and its flush

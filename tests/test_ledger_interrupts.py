@@ -176,5 +176,3 @@ def test_forks_among_threads(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     drawn, spends = map(int, done.stdout.split())
     assert drawn == spends
-
-

@@ -54,9 +54,7 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 
 MUTANT = """
 import json, sys
-import discreet.core.ledger.ledger as module
-from discreet.core.ledger.ledger import Ledger
-from discreet.core.ledger.reservation import Reservation
+from discreet.core.ledger import Ledger, Reservation
 
 {mutation}
 report = crash_trials(sys.argv[1], 200, seed=3)
@@ -74,18 +72,14 @@ def late(self, reservation, answer):
 Ledger.reserve, Ledger.record_answer = lazy, late
 """
 NO_WITNESS = """
-from discreet.core.ledger.journal import Journal
-Journal.attest = lambda self, entry: None
+from discreet.core.ledger.file_journal import FileJournal
+FileJournal.attest = lambda self, entry: None
 """
 FORGETFUL = """
 # Writes three of four entries.
-from discreet.core.ledger.journal import Entry, Journal, chained
-append = Journal.append
-def forgetful(self, after, kind, body):
-    if after is None or after.seq % 4:
-        return append(self, after, kind, body)
-    return Entry(after.seq + 1, kind, body, chained(after.hash, after.seq + 1, kind, body))
-Journal.append = forgetful
+from discreet.core.ledger.file_journal import FileJournal
+append = FileJournal._append
+FileJournal._append = lambda self, entry: append(self, entry) if entry.seq % 4 else None
 """
 
 

@@ -355,7 +355,7 @@ def server_trials(
     writers: int = 8,
     crash: Callable[[], None] | None = None,
 ) -> CrashReport:
-    """Kill writers of ledgers on a PostgreSQL server, drop their connections, and crash the server, about ``trials`` times.
+    """Kill writers of ledgers on a PostgreSQL server, drop their connections and crash the server, ``trials`` times.
 
     Parameters
     ----------

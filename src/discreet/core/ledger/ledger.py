@@ -201,6 +201,7 @@ class Ledger:
             appended = self._journal.write(entry)
             if appended is not None:
                 self._journal.attest(appended)
+                self._follow()  # so that this process notices if its own entry should vanish
             return appended
 
     def _check_witness(self, witness: Mapping[int, str]) -> None:
