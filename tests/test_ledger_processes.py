@@ -54,6 +54,7 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 
 MUTANT = """
 import json, sys
+from discreet.audit.crashes import crash_trials
 from discreet.core.ledger import Ledger, Reservation
 
 {mutation}
@@ -94,6 +95,8 @@ def test_trials_find_faults(tmp_path: Path, mutation: str) -> None:
 RACE = """
 import json, os, sys
 from discreet.core.errors import InsufficientBudget
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 def racer(budget):
@@ -133,6 +136,8 @@ def test_processes_race_for_the_last_of_the_budget(tmp_path: Path) -> None:
 
 SAME_REQUEST = """
 import json, os, sys
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 children = []
@@ -189,6 +194,8 @@ def test_spawned_workers_share_a_ledger(tmp_path: Path) -> None:
 FORKED = """
 import json, os, sys, time
 from discreet.core.errors import LedgerUnavailable
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 memory = Ledger(":memory:", PureDP(1.0))
@@ -227,6 +234,8 @@ def test_fork_hooks_hold_no_lock(tmp_path: Path) -> None:
         pytest.skip("no fork on this system")
     program = """
 import os, sys, threading
+from discreet.core.guarantee import PureDP
+from discreet.core.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 ledger = Ledger(sys.argv[1], PureDP(1000.0))

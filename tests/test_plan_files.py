@@ -284,7 +284,7 @@ def test_ledger_commands(plan, capsys):
     Job(plan).run()
     ledger = str(plan.parent / "plan.ledger.sqlite")
     main(["ledger", "show", ledger])
-    assert "4 releases" in capsys.readouterr().out
+    assert "releases    4" in capsys.readouterr().out
     main(["ledger", "show", ledger, "--json"])
     assert json.loads(capsys.readouterr().out)
     main(["ledger", "verify", ledger])

@@ -383,11 +383,11 @@ def server_trials(
         with psycopg.connect(address) as connection:
             if connection.execute("SELECT to_regclass(%s)", (f"{schema}.entries",)).fetchone() != (None,):
                 query = f"SELECT seq, kind, body, hash FROM {schema}.entries ORDER BY seq"
-                laboratory.compare(connection.execute(query).fetchall())  # type: ignore[arg-type]
+                laboratory.compare(connection.execute(query).fetchall())
             elif laboratory.drawn:
                 laboratory.found("drawn without a ledger")
         with psycopg.connect(address) as connection:
-            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # type: ignore[arg-type]
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     return laboratory.report
 
 

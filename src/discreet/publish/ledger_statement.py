@@ -18,7 +18,7 @@ def statement_html(statement: Statement) -> str:
     Examples
     --------
     >>> from discreet import Ledger, PureDP
-    >>> "PureDP(ε=1), pure accounting" in statement_html(Ledger(":memory:", PureDP(1.0)).statement())
+    >>> "PureDP(ε=1)</td>" in statement_html(Ledger(":memory:", PureDP(1.0)).statement())
     True
     """
     lines = [

@@ -103,7 +103,7 @@ class PostgresJournal(Journal):
         except ImportError:
             raise MissingExtra("psycopg", "team") from None
         try:
-            done = self.connection().execute(statement, values or None)  # type: ignore[arg-type]
+            done = self.connection().execute(statement, values or None)
             return done.fetchall() if done.description else [done.statusmessage]
         except (psycopg.errors.DataCorrupted, psycopg.errors.IntegrityError) as error:
             raise LedgerCorrupted(f"{self.where} is not an intact ledger ({_line(error)}). Restore it.") from error

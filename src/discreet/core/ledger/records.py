@@ -173,6 +173,9 @@ class Verification(_Record):
     remaining: Guarantee
     anchored: bool
 
+    def heading(self) -> str:
+        return f"{self.path}: intact"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(_Record):
