@@ -15,11 +15,9 @@ import pytest
 from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
-from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.core.stability import stability
 from discreet.testing import check_source
 from discreet.testing.sources import _evenly, documented_choice
 
@@ -247,32 +245,6 @@ def test_row_units_need_no_choice():
     steps = known["visits"].fillna(3).clip(0, 7).astype(int)
     assert found.counts.tolist() == [int((known["arm"] == arm).sum()) for arm in ARMS]
     assert found.sums["visits",].tolist() == [int(steps[known["arm"] == arm].sum()) for arm in ARMS]
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-2, 3), (2, 3), (-3, -2)])
-@pytest.mark.parametrize("limits", [Contribution(groups=2, rows=2), Contribution(rows=1), Contribution(total=3)])
-def test_stability_covers_the_worst_neighbours(neighbours, low, high, limits):
-    cells = 3
-    declared = stability(limits, cells=cells, neighbours=neighbours, low=low, high=high)
-    units = list(_contributions(limits, cells, low, high))
-    others = units if neighbours is Neighbours.REPLACE_ONE else [np.zeros(cells)]
-    gaps = np.array([one - other for one in units for other in others])
-    l1, l2 = np.abs(gaps).sum(axis=1).max(), np.sqrt((gaps**2).sum(axis=1).max())
-    assert l1 <= declared.l1
-    assert l2 <= declared.l2 * (1 + 1e-12)
-    if neighbours is Neighbours.ADD_REMOVE:
-        assert l1 == declared.l1
-
-
-def _contributions(limits, cells, low, high):
-    """Extreme contributions of one unit: rows per cell at either bound."""
-    most = limits.most_rows_in_a_group()
-    for rows in itertools.product(range(most + 1), repeat=cells):
-        if sum(rows) > limits.most_rows(cells) or np.count_nonzero(rows) > limits.most_groups(cells):
-            continue
-        for ends in itertools.product((low, high), repeat=cells):
-            yield np.array(rows) * np.array(ends, dtype=float)
 
 
 @pytest.mark.parametrize(
