@@ -39,6 +39,7 @@ from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.timing import audit_timing
 from discreet.core.errors import InsufficientBudget
+from discreet.core.protection import Protection, Unit
 from discreet.core.rounding import precisely
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.choices.selection_profile import RangeProfile
@@ -210,7 +211,7 @@ def _() -> Finding:
 @fault("a replaced row counted as one move of a table")
 def _() -> Finding:
     def counts(rows: Any) -> Exact:
-        return Exact(np.bincount(rows, minlength=3), Sensitivity(moves=(1.0,)), neighbours=REPLACE)
+        return Exact(np.bincount(rows, minlength=3), Sensitivity(moves=(1.0,)), Protection(neighbours=REPLACE))
 
     return replayed(counts, ([0, 1, 2], [0, 1, 1]))
 
@@ -224,7 +225,10 @@ def _() -> Finding:
         mean = sum(values) / n
         return sum((value - mean) ** 2 for value in values) / (n - 1)
 
-    return replayed(measured(variance, (n - 1) / n**2, neighbours=REPLACE), ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1]))
+    return replayed(
+        measured(variance, (n - 1) / n**2, protection=Protection(neighbours=REPLACE)),
+        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
+    )
 
 
 @fault("sum under add/remove with the width as sensitivity")
@@ -239,7 +243,7 @@ def _() -> Finding:
     def inside(rows: Any) -> Fraction:
         return sum((Fraction(row) for row in rows if low < row < high), Fraction(0))
 
-    return replayed(measured(inside, 0.2, neighbours=REPLACE), ([1.1, 1.19], [1.1, 1.3]))
+    return replayed(measured(inside, 0.2, protection=Protection(neighbours=REPLACE)), ([1.1, 1.19], [1.1, 1.3]))
 
 
 @fault("sums between raw quantiles (E5)")
@@ -249,7 +253,7 @@ def _() -> Finding:
         low, high = ordered[1], ordered[-2]
         return sum((Fraction(row) for row in rows if low <= row <= high), Fraction(0))
 
-    return replayed(measured(inside, 1.0, neighbours=REPLACE), ([0, 0, 1, 50], [0, 50, 1, 50]))
+    return replayed(measured(inside, 1.0, protection=Protection(neighbours=REPLACE)), ([0, 0, 1, 50], [0, 50, 1, 50]))
 
 
 @fault("sensitivity of clipped data, sum of raw data")
@@ -308,12 +312,12 @@ def _() -> Finding:
             kept[unit] = min(kept.get(unit, 0) + 1, 3)
         return sum(kept.values())
 
-    return replayed(measured(count, 2.0, unit="person"), ([1, 2, 2], [1, 2, 2, 7, 7, 7, 7]))
+    return replayed(measured(count, 2.0, protection=Protection(Unit("person"))), ([1, 2, 2], [1, 2, 2, 7, 7, 7, 7]))
 
 
 @fault("a unit of several rows charged as a row")
 def _() -> Finding:
-    return replayed(measured(len, 1.0, unit="person"), ([1, 1, 2], [1, 1, 2, 2, 2, 2]))
+    return replayed(measured(len, 1.0, protection=Protection(Unit("person"))), ([1, 1, 2], [1, 1, 2, 2, 2, 2]))
 
 
 @fault("a threshold on the exact count")

@@ -29,6 +29,7 @@ from discreet import (
 from discreet.audit.pipeline import Pipeline, audit_pipeline
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
 from discreet.audit.worlds import World, row_world, unit_world
+from discreet.core.door import Allowance, Claim
 from discreet.core.protection import Protection
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.comparison.noise_shares import Spending
@@ -255,10 +256,13 @@ POINTS = row_world([(1.0, 1.0), (0.0, 0.0)], most=2)
 
 @fault("clusters that pay for one iteration of two")
 def _() -> Finding:
+    class Faulty(DPLloyd):
+        def _fitted(self, data: Any, allowance: Any, steps: Any) -> None:
+            allowance.take = lambda step: None
+            super()._fitted(data, allowance, steps * 2)
+
     def run(rows: Any, ledger: Ledger) -> Any:
-        model = DPLloyd(2, guarantee=ONE, bounds=((0, 1), (0, 1)), iterations=1)
-        plan = replace(model.plan(), iterations=2)
-        model.plan = lambda: plan  # type: ignore[method-assign]
+        model = Faulty(2, guarantee=ONE, bounds=((0, 1), (0, 1)), iterations=1)
         return model.fit(np.reshape(rows, (-1, 2)), ledger=ledger).cluster_centers_
 
     return piped(run, POINTS)
@@ -284,12 +288,13 @@ def _() -> Finding:
     return piped(run, row_world([(1.0,), (0.0,)], most=2), PureDP(2.0), all_paths=True)
 
 
-@fault("a comparison that spends its spending twice")
+@fault("a comparison that opens its allowance twice")
 def _() -> Finding:
+    claim = Claim(guarantee=ONE, protection=Protection(), question={}, mechanism={}, sensitivity=UNIT)
+
     def run(rows: Any, ledger: Ledger) -> Any:
         charge(ledger, ONE)
-        spending = Spending(ONE)
-        return [spending.measure(sum(rows), UNIT).value, spending.measure(len(rows), UNIT).value]
+        return [Spending(ONE, None, Allowance(claim)).measure(value, UNIT).value for value in (sum(rows), len(rows))]
 
     return piped(run, row_world([1.0, 0.0], most=2))
 

@@ -130,7 +130,7 @@ def _vectors() -> Iterator[Case]:
     yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
     mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
-    claim = mechanism.profile(Sensitivity(moves=(0.4, 0.1)))
+    claim = mechanism.profile(Sensitivity(coordinates=(0.1, 0.4)))
     parts = [
         BoundedLaplace(scale=scale, bounds=bounds)
         for scale, bounds in zip(mechanism.scale, mechanism.bounds, strict=True)

@@ -21,21 +21,24 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet import session
 from discreet.core.noise.law import Law
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.choices import quantile_choice as quantile
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.choices.group_selection import GroupSelection
+from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
+from discreet.mechanisms.choices.group_selection import OptimalSelection
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.location_noise import LocationLaw
 from discreet.omission import step
-from discreet.questions.clusters import kmedian
 
 __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 
 Array = NDArray[np.float64]
+_SALT_BYTES = 32
+"""The salt of a ledger must repeat; shorter tokens name stored tables, which must differ."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Script:
     draws: list[Draw] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     secret: float = 1.0
+    labels: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self._stream = np.random.default_rng(self.seed)
@@ -137,8 +141,9 @@ class Script:
             place = int(draw.starts[possible[self.path[made]]])
         else:
             runs = np.flatnonzero(np.isfinite(draw.logs))
-            low, high = int(draw.starts[runs[0]]), int(draw.starts[runs[-1]] + draw.widths[runs[-1]])
-            place = int(self._stream.integers(low, high))
+            place = int(self._stream.integers(draw.starts[0], draw.starts[-1] + draw.widths[-1]))
+            if not np.isfinite(draw.logs[np.searchsorted(draw.starts, place, side="right") - 1]):
+                place = int(draw.starts[runs[0]])
         self._note(draw, place)
         return place
 
@@ -175,7 +180,7 @@ class _ByPlace(np.random.Generator):
 @contextmanager
 def scripted(script: Script) -> Iterator[Script]:
     """Let a script stand in every door through which noise enters; what else is random repeats."""
-    stream = np.random.default_rng(script.seed + 1)
+    stream, token_hex = np.random.default_rng(script.seed + 1), secrets.token_hex
     with ExitStack() as stack:
         for owner, name, stand_in in (
             *((law, "sample", _sample(law, script)) for law in (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw)),
@@ -184,11 +189,11 @@ def scripted(script: Script) -> Iterator[Script]:
                 for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
             ),
             (quantile._Classes, "draw", _placed(script)),
-            (GroupSelection, "chosen", _listed(script)),
-            (kmedian, "choose", _weighed(script)),
+            *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
+            (session, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
-            (secrets, "token_hex", lambda size=32: "5a" * size),
+            (secrets, "token_hex", lambda size=32: "5a" * size if size == _SALT_BYTES else token_hex(size)),
             (secrets, "randbits", lambda bits: int(stream.integers(0, 2 ** min(bits, 62)))),
             (secrets, "randbelow", lambda below: int(stream.integers(0, below))),
         ):
@@ -231,21 +236,27 @@ _LABELS = ("A", "B", "C")
 """All labels that worlds hold: a list of groups is one of their subsets."""
 
 
-def _listed(script: Script) -> Callable[..., tuple[str, ...]]:
-    def chosen(self: Any, labels: Sequence[str], counts: NDArray[np.int64]) -> tuple[str, ...]:
-        sizes = dict(zip(labels, counts.tolist(), strict=True))
+def _labelled(script: Script) -> Callable[..., Any]:
+    """The counts of labels as they are; the script is told the labels, since a choice sees counts only."""
+    original = session.unit_counts
+
+    def unit_counts(*arguments: Any, **options: Any) -> Any:
+        labels, counts = original(*arguments, **options)
+        script.labels = tuple(labels)
+        return labels, counts
+
+    return unit_counts
+
+
+def _listed(script: Script) -> Callable[..., NDArray[np.bool_]]:
+    def shown(self: Any, counts: NDArray[np.int64], *, rng: Any = None) -> NDArray[np.bool_]:
+        sizes = dict(zip(script.labels, counts.tolist(), strict=True))
         chances = [float(self.chance([sizes[label]])[0]) if label in sizes else 0.0 for label in _LABELS]
         subsets = list(itertools.product((False, True), repeat=len(_LABELS)))
         weights = [math.prod(p if one else 1 - p for p, one in zip(chances, some, strict=True)) for some in subsets]
         with np.errstate(divide="ignore"):
             place = script.choice(Choice.of(np.log(weights)))
-        return tuple(label for label, one in zip(_LABELS, subsets[place], strict=True) if one)
+        chosen = {label for label, one in zip(_LABELS, subsets[place], strict=True) if one}
+        return np.array([label in chosen for label in script.labels], dtype=bool)
 
-    return chosen
-
-
-def _weighed(script: Script) -> Callable[..., int]:
-    def choose(scores: Any, factor: Any, *, rng: Any = None) -> int:
-        return script.choice(Choice.of(np.asarray(scores) * float(factor)))
-
-    return choose
+    return shown
