@@ -1,8 +1,10 @@
 """Repetition audit: noise that comes twice protects nobody.
 
 A release is made many times: one after another, after the global random generators were set to a fixed state, and in
-forked processes. Outputs of a continuous mechanism on a fine grid practically never repeat; where they do, the
-randomness did.
+forked processes. Single values of a continuous mechanism on a fine grid do coincide now and then: among 456 draws on a
+grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three values in a row* are compared. With N values in all, of which
+any two are equal with probability c, sound noise is suspected with probability N²c³/2 at most: 2e-15 for N = 500 and
+c = 2.4e-7, the Laplace mechanism's, and below 1e-9 wherever c is below 1e-5.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +24,19 @@ from discreet.core.result import Result
 __all__ = ["RepetitionAudit", "audit_repetition"]
 
 _BYTES = 1 << 20
+_ROW = 3
 
 
 @dataclass(frozen=True)
 class RepetitionAudit(Result):
-    """How many outputs were seen before, of how many.
+    """How much noise was seen before.
 
     Attributes
     ----------
     repeats
-        Outputs that had been seen before.
+        Places where three values in a row had been seen before.
     draws
-        Outputs in all.
+        Values in all.
     where
         Where the first repetition came from.
     """
@@ -44,13 +47,13 @@ class RepetitionAudit(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether every output was new."""
+        """Whether all noise was new."""
         return self.repeats == 0
 
     def facts(self) -> Facts:
         """What to show."""
         return [
-            ("outputs", f"{self.draws:,}"),
+            ("values", f"{self.draws:,}"),
             ("seen before", f"{self.repeats:,}" + (f", first {self.where}" if self.where else "")),
             ("verdict", "all new" if self.passed else "NOISE REPEATS"),
         ]
@@ -64,7 +67,12 @@ class RepetitionAudit(Result):
 
 
 def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> RepetitionAudit:
-    """Call ``draw`` in a row, with reset global generators and in forked processes; count outputs seen before.
+    """Call ``draw`` in a row, with reset global generators and in forked processes; look for noise seen before.
+
+    Parameters
+    ----------
+    draw
+        Draws noise on a fine grid: one number or an array.
 
     Examples
     --------
@@ -72,22 +80,33 @@ def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8
     >>> audit_repetition(lambda: Laplace(1.0).draw([0.0] * 8), forks=2).passed
     True
     """
-    seen: set[float] = set()
+    seen: set[tuple[float, ...]] = set()
     repeats, draws, where = 0, 0, None
-    for source, call in _sources(draw, times, forks):
-        for value in call():
-            draws += 1
-            if value in seen:
+    for source, values in _sources(draw, times, forks):
+        draws += len(values)
+        for start in range(len(values) - _ROW + 1):
+            row = tuple(values[start : start + _ROW])
+            if row in seen:
                 repeats, where = repeats + 1, where or source
-            seen.add(value)
+            seen.add(row)
     return RepetitionAudit(repeats, draws, where)
 
 
-def _sources(draw: Callable[[], Any], times: int, forks: int) -> list[tuple[str, Callable[[], list[float]]]]:
-    in_a_row = [("between calls", lambda: _values(draw()))] * times
-    reset = [("after the global generators were reset", lambda: _reset_values(draw))] * min(times, 5)
-    forked = [("between forked processes", lambda: _forked_values(draw, forks))] if hasattr(os, "fork") else []
-    return [*in_a_row, *reset, *forked]
+def _sources(draw: Callable[[], Any], times: int, forks: int) -> Iterator[tuple[str, Sequence[float]]]:
+    yield "between calls", [value for _ in range(times) for value in _values(draw())]
+    for _ in range(min(times, 5)):
+        yield "after the global generators were reset", _reset_values(draw)
+    if hasattr(os, "fork"):
+        for values in _forked_values(draw, forks):
+            yield "between forked processes", values
+
+
+def _row_of_values(draw: Callable[[], Any]) -> list[float]:
+    """What one call draws, or as many calls as make a row."""
+    values = _values(draw())
+    while len(values) < _ROW:
+        values += _values(draw())
+    return values
 
 
 def _values(output: Any) -> list[float]:
@@ -99,13 +118,13 @@ def _reset_values(draw: Callable[[], Any]) -> list[float]:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     try:
-        return _values(draw())
+        return _row_of_values(draw)
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-def _forked_values(draw: Callable[[], Any], forks: int) -> list[float]:
+def _forked_values(draw: Callable[[], Any], forks: int) -> list[Sequence[float]]:
     """What as many children draw; every child ends at once, without running anything of the parent's."""
     readers: list[tuple[int, int]] = []
     for _ in range(forks):
@@ -115,12 +134,12 @@ def _forked_values(draw: Callable[[], Any], forks: int) -> list[float]:
             _send(draw, write)
         os.close(write)
         readers.append((read, child))
-    return [value for read, child in readers for value in _received(read, child)]
+    return [_received(read, child) for read, child in readers]
 
 
 def _send(draw: Callable[[], Any], write: int) -> None:
     try:
-        os.write(write, pickle.dumps(_values(draw())))
+        os.write(write, pickle.dumps(_row_of_values(draw)))
     finally:
         os._exit(0)
 
