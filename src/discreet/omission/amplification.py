@@ -26,12 +26,10 @@ from discreet.omission.outlier_bound import outlier_epsilon, outlier_epsilon_up
 __all__ = [
     "before_outlier_epsilon",
     "before_outlier_suppression",
-    "before_poisson_epsilon",
     "before_poisson_sampling",
     "deterministic_suppression",
     "outlier_epsilon",
     "outlier_suppression",
-    "poisson_epsilon",
     "poisson_sampling",
     "sampling_without_replacement",
 ]
@@ -142,32 +140,6 @@ def _delta_before(delta: float, share: Fraction) -> float:
             "would pay for publishing it. Lower delta."
         )
     return down(decimal(delta) / share)
-
-
-def poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
-    """ln(1 + p(e^ε − 1)) in floating point, element by element, for plots and plans.
-
-    Examples
-    --------
-    >>> poisson_epsilon([0.5, 1.0], 0.5).round(6).tolist()
-    [0.28093, 0.620115]
-    """
-    e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
-    values = np.log1p(p * np.expm1(e))
-    return float(values) if values.ndim == 0 else values
-
-
-def before_poisson_epsilon(epsilon: ArrayLike, rate: ArrayLike) -> Curve:
-    """The inverse of `poisson_epsilon`: ln(1 + (e^ε − 1)/p).
-
-    Examples
-    --------
-    >>> before_poisson_epsilon(1.0, [0.5, 1.0]).round(6).tolist()
-    [1.48988, 1.0]
-    """
-    e, p = np.asarray(epsilon, dtype=float), np.asarray(rate, dtype=float)
-    values = np.log1p(np.expm1(e) / p)
-    return float(values) if values.ndim == 0 else values
 
 
 def _sampled_share(size: int, population: int) -> Fraction:
