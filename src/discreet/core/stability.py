@@ -28,7 +28,8 @@ def check_unit_sum(schema: Schema, columns: Sequence[str], unit_sum: Bounds) -> 
 
 def unit_sum_steps(schema: Schema, columns: Sequence[str], unit_sum: Bounds | None) -> tuple[int, int]:
     """Bounds of a unit's sum, in grid steps of its column."""
-    assert unit_sum is not None
+    if unit_sum is None:
+        raise InvalidParameter("unit_sum", None, "is needed for sums per unit", "Pass unit_sum=Bounds(…).")
     column = schema.bounds(columns[0])
     if unit_sum.step != column.step:
         raise InvalidParameter(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from discreet.core.display import Facts
 from discreet.core.release import Release
-from discreet.mechanisms.choices.selection import Selection
 from discreet.questions.modes import Mode
 
 __all__ = ["ModeRelease"]
@@ -20,18 +19,15 @@ class ModeRelease(Release):
     @property
     def mode(self) -> Any:
         """The chosen category."""
-        assert isinstance(self.statistic, Mode)
-        return self.statistic.categories[int(self.value)]
+        return cast(Mode, self.statistic).categories[int(self.value)]
 
     def count_gap(self, level: float = 0.95) -> float:
         """With probability ``level`` no category has more than this many rows more than the chosen one.
 
         It holds for all data and is decided by the noise alone.
         """
-        assert isinstance(self.statistic, Mode)
-        chooser = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, among the kept rows
-        assert isinstance(chooser, Selection)
-        return chooser.score_loss(len(self.statistic.categories), level)
+        chooser: Any = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, among the kept rows
+        return float(chooser.score_loss(len(cast(Mode, self.statistic).categories), level))
 
     def facts(self) -> Facts:
         """What to show."""

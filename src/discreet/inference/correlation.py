@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,8 +111,7 @@ class CorrelationLaw:
 
     def _scales(self, index: int, ends: Array, observed: float) -> Any:
         """A domain of another width has another scale; other kinds of budget keep the observed one."""
-        outer = self.mechanism
-        assert isinstance(outer, BoundedCovariance)
+        outer = cast(BoundedCovariance, self.mechanism)
         shares = len(outer.changes) if outer.weights is None else list(outer.weights)
         part = outer.budget.split(shares)[index]
         if outer.as_published or not isinstance(part, PureDP | ApproxDP):

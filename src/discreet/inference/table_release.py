@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ class TableRelease(Release):
     @property
     def table(self) -> ContingencyTable:
         """The public description of the cells."""
-        assert isinstance(self.statistic, ContingencyTable)
-        return self.statistic
+        return cast(ContingencyTable, self.statistic)
 
     @property
     def total(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from discreet.core.display import Facts, number
 from discreet.core.guarantee import Guarantee
@@ -103,13 +103,12 @@ class Planner(Asking):
 
     def _answer(self, question: Question, request: str | None) -> PlannedRelease:
         planned = plan(question.sensitivity, question.mechanism, ledger=self.ledger, guarantee=question.claim)
-        assert planned.guarantee is not None
         standard, error = question.standard_error(), question.expected_error()
         return PlannedRelease(
             statistic=question.statistic.name,
             mechanism=planned.mechanism.name,
             scale=None if planned.scale is None else float(planned.scale),
-            guarantee=planned.guarantee,
+            guarantee=cast(Guarantee, planned.guarantee),  # a question always claims one
             read=question.read,
             expected_error=error,
             standard_error=standard,
@@ -129,8 +128,8 @@ class Planner(Asking):
 
         if rows is None:
             return replace(answer, smallest_effect=None, notes=("give expected_rows to see the smallest effect",))
-        assert answer.standard_error is not None
-        effect = smallest_departure(df=df, cells=cells, n=rows, noise_variance=answer.standard_error**2)
+        noise = cast(float, answer.standard_error)  # a table of counts always has one
+        effect = smallest_departure(df=df, cells=cells, n=rows, noise_variance=noise**2)
         return replace(answer, smallest_effect=effect, notes=("the effect is Cohen's w, for cells of equal size",))
 
     def _compared(self, comparison: ColumnComparison, request: str | None) -> PlannedRelease:

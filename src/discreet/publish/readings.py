@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -144,8 +144,7 @@ def _cells(release: TableRelease) -> list[Reading]:
 
 
 def _quantiles(release: QuantileRelease) -> list[Reading]:
-    statistic = release.statistic
-    assert isinstance(statistic, Quantiles)
+    statistic = cast(Quantiles, release.statistic)
     values = np.atleast_1d(np.asarray(release.estimate, dtype=float))
     found: list[Reading] = []
     interval = release.confidence_interval() if statistic.interval is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,8 +171,7 @@ class CountQuestions(PublicFacts):
         )
 
     def _public_proportion(self, column: str, place: int, guarantee: Guarantee) -> Question:
-        size = self.schema.size
-        assert size is not None
+        size = cast(int, self.schema.size)
         statistic: Statistic = Proportion(n=size)
         sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))
         return Question(

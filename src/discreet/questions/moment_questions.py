@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
@@ -122,8 +122,7 @@ class MomentQuestions(PublicFacts):
     def _public_mean(self, column: str, bounds: Bounds, guarantee: Guarantee) -> Question:
         statistic = Mean(bounds=(bounds.low, bounds.high), n=self.schema.size)
         low, high = decimal(bounds.low), decimal(bounds.high)
-        assert self.schema.size is not None
-        sensitivity = Sensitivity(moves=(not_below((high - low) / self.schema.size),))
+        sensitivity = Sensitivity(moves=(not_below((high - low) / cast(int, self.schema.size)),))
         return Question(
             guarantee=guarantee,
             statistic=statistic,

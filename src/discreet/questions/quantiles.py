@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,8 +122,7 @@ class Quantiles(Statistic):
 
     def _miss(self) -> float:
         """Error probability of each of the events that an interval rests on."""
-        assert self.interval is not None
-        return (1 - self.interval) / (2 if self.rows_at_least is None else 4)
+        return (1 - cast(float, self.interval)) / (2 if self.rows_at_least is None else 4)
 
     def targets(self, factor: float) -> dict[str, Any]:
         """Parameters of the mechanism that depend on the statistic; ``factor`` sets the width of intervals."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -61,8 +61,7 @@ def repeatable(table: Release) -> MonteCarlo:
 
 def groups_of(table: Release) -> list[Release]:
     """One release per row of a two-way table: the groups of a test of homogeneity."""
-    whole = table.statistic
-    assert isinstance(whole, ContingencyTable)
+    whole = cast(ContingencyTable, table.statistic)
     column = whole.axes[1]
     one = ContingencyTable({column: whole.columns[column]})
     values = np.asarray(table.value)

@@ -136,7 +136,8 @@ def _sums(parts: Integers, offsets: Integers, partitions: int) -> NDArray[Any]:
     """Exact sums of offsets per partition: floats would round, so upper and lower bits are added apart."""
     upper = np.bincount(parts, weights=(offsets >> 16).astype(float), minlength=partitions)
     lower = np.bincount(parts, weights=(offsets & 0xFFFF).astype(float), minlength=partitions)
-    assert total(offsets) == (int(upper.sum()) << 16) + int(lower.sum())
+    if total(offsets) != (int(upper.sum()) << 16) + int(lower.sum()):
+        raise ArithmeticError("sums of partitions do not add up to the sum of all units")
     return (upper.astype(np.int64) << 16) + lower.astype(np.int64)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -138,8 +138,8 @@ class ColumnComparison:
         return Setting(self.statistic, self.schema.neighbours, self._sizes() if public else None)
 
     def _sizes(self) -> tuple[int, int]:
-        assert self.expected_rows is not None
-        return -(-self.expected_rows // 2), self.expected_rows // 2
+        rows = cast(int, self.expected_rows)
+        return -(-rows // 2), rows // 2
 
     def _single(self) -> Method:
         """The method that would run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +148,6 @@ class SimulatedSanitizer(Sanitizer):
     @classmethod
     def of(cls, spending: Spending, bounds: tuple[float, float], m: int, *, as_published: bool) -> SimulatedSanitizer:
         """For one share; as published, the quantile spends twice what it claims (errata E2)."""
-        assert spending.rng is not None
         scale = spending.mechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).scale
         certified = _factor(spending)
         return cls(
@@ -157,7 +156,7 @@ class SimulatedSanitizer(Sanitizer):
             factor=2 * certified if as_published else certified,
             ends=None if as_published else bounds,
             m=m,
-            rng=spending.rng,
+            rng=cast(np.random.Generator, spending.rng),
         )
 
     def quantile(self, ordered: Array, q: float) -> Array:
