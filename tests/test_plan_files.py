@@ -18,11 +18,11 @@ from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
-from discreet.core.release import Release
 from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
+from discreet.releases import Release
 
 PLAN = """\
 title = "Visits <b>&</b> spend"

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.core.door import release
 from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.questions.quantiles import Quantiles
+from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)
 

@@ -21,9 +21,9 @@ from discreet import (
     independence,
 )
 from discreet.core.errors import DiscreetError, InsufficientBudget
-from discreet.core.release import Release
 from discreet.publish.readings import readings
 from discreet.questions import Questions, Selection
+from discreet.releases import Release
 
 ARMS = ["A", "B"]
 BANDS = ["young", "old"]

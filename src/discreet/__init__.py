@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step with the table below
-    from discreet.core.door import release as release
+    from discreet.core.exact import Exact as Exact
     from discreet.core.guarantee import ApproxDP as ApproxDP
     from discreet.core.guarantee import GaussianDP as GaussianDP
     from discreet.core.guarantee import PureDP as PureDP
@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.interval import Interval as Interval
     from discreet.core.ledger import Ledger as Ledger
     from discreet.core.protection import Neighbours as Neighbours
-    from discreet.core.release import Exact as Exact
-    from discreet.core.release import Release as Release
     from discreet.core.schema import Bounds as Bounds
     from discreet.core.schema import Categories as Categories
     from discreet.core.schema import Contribution as Contribution
@@ -81,6 +79,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.tables import ContingencyTable as ContingencyTable
     from discreet.questions.variance import StandardDeviation as StandardDeviation
     from discreet.questions.variance import Variance as Variance
+    from discreet.releases import Release as Release
+    from discreet.releases import release as release
     from discreet.session import Session as Session
 
 __version__ = "0.1.0"
@@ -136,9 +136,9 @@ _PUBLIC = {
     "ContingencyTable": "questions.tables",
     "Bins": "questions.table_axes",
     # releasing
-    "Exact": "core.release",
-    "Release": "core.release",
-    "release": "core.door",
+    "Exact": "core.exact",
+    "Release": "releases",
+    "release": "releases",
     "Plan": "plans.planning",
     "plan": "plans.planning",
     "Ledger": "core.ledger",

@@ -10,12 +10,12 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.dialect import Dialect
-from discreet.core.door import Allowance, Claim, Passed, charged_guarantee, pass_through, recall, release
+from discreet.core.door import Allowance, Claim, Passed, charged_guarantee, pass_through, recall
 from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Fact
-from discreet.core.release import Exact, Release
 from discreet.core.rows import Selected, Snapshot, histograms, matrix, take, totals, unit_counts
 from discreet.core.rows.read import Dataset, open_source
 from discreet.core.schema import Bounds, Contribution, Schema
@@ -24,6 +24,7 @@ from discreet.plans.planning import affordable
 from discreet.questions import Question
 from discreet.questions.asking import Asking
 from discreet.questions.tested import TestedRelease
+from discreet.releases import Release, release
 
 if TYPE_CHECKING:
     from discreet.core.schema import Column

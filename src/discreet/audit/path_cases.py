@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from discreet.audit.case import UNIT, Case, Draw
 from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, law_cells
 from discreet.audit.neighbours import unit_pairs
-from discreet.core.door import release
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
@@ -26,6 +25,7 @@ from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.compare import compare_means
 from discreet.questions.naive_bayes import GaussianNaiveBayes
+from discreet.releases import release
 from discreet.session import Session
 
 __all__ = ["as_table", "model_cases", "omission_cases", "pipeline_case", "session_case"]

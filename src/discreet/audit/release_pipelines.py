@@ -10,11 +10,10 @@ import numpy as np
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
 from discreet.core.contract import Mechanism
-from discreet.core.door import release
+from discreet.core.exact import Exact
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
-from discreet.core.release import Exact
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.multiple_synthesis import MultipleSynthesis
@@ -47,6 +46,7 @@ from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.table_choice import best_table_mechanism
 from discreet.questions.tables import ContingencyTable
 from discreet.questions.variance import StandardDeviation, Variance
+from discreet.releases import release
 
 __all__ = ["release_pipelines"]
 

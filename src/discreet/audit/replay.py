@@ -23,8 +23,8 @@ import numpy as np
 import discreet
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
-from discreet.core.release import Exact
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 

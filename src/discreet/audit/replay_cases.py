@@ -13,11 +13,10 @@ import numpy as np
 from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates
 from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
 from discreet.core.contract import Mechanism
-from discreet.core.door import release
+from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.release import Exact
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
@@ -38,6 +37,7 @@ from discreet.questions.quantiles import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.tables import ContingencyTable
 from discreet.questions.variance import Variance
+from discreet.releases import release
 
 __all__ = ["ReplayCase", "replay_cases"]
 

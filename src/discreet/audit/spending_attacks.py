@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from discreet.core.display import Facts
-from discreet.core.door import release
 from discreet.core.errors import InsufficientBudget
+from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.noise.law import Floats, Truth
-from discreet.core.release import Exact
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.laplace import Laplace
+from discreet.releases import release
 
 __all__ = ["SpendingAudit", "audit_spending"]
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import session
+from discreet.core import rows as core_rows
 from discreet.core.noise.law import Law
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
@@ -238,7 +239,7 @@ _LABELS = ("A", "B", "C")
 
 def _labelled(script: Script) -> Callable[..., Any]:
     """The counts of labels as they are; the script is told the labels, since a choice sees counts only."""
-    original = session.unit_counts
+    original = core_rows.unit_counts
 
     def unit_counts(*arguments: Any, **options: Any) -> Any:
         labels, counts = original(*arguments, **options)

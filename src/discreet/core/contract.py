@@ -16,8 +16,8 @@ from discreet.core.registry import Registry
 from discreet.core.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
+    from discreet.core.exact import Exact
     from discreet.core.noise.law import Floats, Law, Truth
-    from discreet.core.release import Exact
 
 __all__ = ["Mechanism", "Profile", "mechanism_from_dict"]
 

@@ -31,7 +31,6 @@ from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.noise.law import Floats, Truth, generator
 from discreet.core.protection import Protection
-from discreet.core.release import Exact, Release
 from discreet.core.sensitivity import Sensitivity
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "charged_guarantee",
     "pass_through",
     "recall",
-    "release",
 ]
 
 T = TypeVar("T")
@@ -233,109 +231,6 @@ def check_simulation(ledger: Ledger | None, rng: Any) -> None:
             "seeded noise protects nobody, so a ledger on disk refuses it",
             'Leave rng out, or simulate with Ledger(":memory:", …).',
         )
-
-
-def release(
-    exact: Exact,
-    mechanism: Mechanism,
-    *,
-    ledger: Ledger | None = None,
-    guarantee: Guarantee | None = None,
-    rng: Rng = None,
-    request: str | None = None,
-    question: Mapping[str, Any] | None = None,
-) -> Release:
-    """Publish a protected value: verify, reserve in the ledger, draw, return.
-
-    Parameters
-    ----------
-    exact
-        The private value, from a statistic or built by hand.
-    mechanism
-        How to protect it.
-    ledger
-        Where the cost is recorded; required unless ``rng`` makes it a simulation.
-    guarantee
-        The guarantee to claim and charge, verified against the mechanism's exact profile. By default the tightest one
-        of the ledger's own kind.
-    rng
-        A seed or generator simulates: the result is stamped ``simulated``, and a ledger on disk refuses it.
-    request
-        A name for this release that makes it repeatable: asking again returns the stored answer, draws nothing and
-        spends nothing.
-    question
-        What is asked, as JSON-ready data, where more than the statistic tells one question from another.
-
-    Examples
-    --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
-    >>> ledger = Ledger(":memory:", budget=PureDP(2.0))
-    >>> noisy = release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger)
-    >>> noisy.guarantee, ledger.remaining()
-    (PureDP(epsilon=0.5), PureDP(epsilon=1.5))
-    """
-    requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
-    requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
-    check_simulation(ledger, rng)
-    mechanism.check(exact)
-    charged = charged_guarantee(mechanism, exact.sensitivity, ledger, guarantee)
-    if charged is None and rng is None:
-        raise NotCertified(
-            f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "
-            "Use the certified form, or pass rng=… to simulate."
-        )
-    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
-    if charged is None:
-        return _released(
-            exact, mechanism, None, Passed(simulated=True), mechanism.measure(exact.value, rng=source), source
-        )
-    step = Step(mechanism, exact.sensitivity, charged)
-    claim = Claim(
-        guarantee=charged,
-        protection=exact.protection,
-        question=_asked(exact) if question is None else question,
-        mechanism=mechanism.to_dict(),
-        sensitivity=exact.sensitivity,
-        steps=[step],
-    )
-
-    def run(allowance: Allowance, passed: Passed) -> Release:
-        return _released(exact, mechanism, charged, passed, allowance.draw(step, exact.value), allowance.rng)
-
-    return pass_through(
-        claim, run, write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request
-    )
-
-
-def _asked(exact: Exact) -> dict[str, Any]:
-    """The question that a value by hand answers: its statistic is all that is known of it."""
-    if exact.statistic is None:
-        return {"ask": "value"}
-    return {"ask": exact.statistic.name, "statistic": exact.statistic.to_dict()}
-
-
-def _released(
-    exact: Exact,
-    mechanism: Mechanism,
-    guarantee: Guarantee | None,
-    passed: Passed,
-    measurement: Floats,
-    rng: np.random.Generator | None,
-) -> Release:
-    """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
-    kind = None if exact.statistic is None else exact.statistic.release_type()
-    value = mechanism.present(measurement, rng=rng)
-    return (kind or Release)(
-        value=value,
-        mechanism=mechanism,
-        sensitivity=exact.sensitivity,
-        guarantee=guarantee,
-        protection=exact.protection,
-        statistic=exact.statistic,
-        public=exact.public,
-        measurement=None if value is measurement else measurement,
-        **vars(passed),
-    )
 
 
 def charged_guarantee(

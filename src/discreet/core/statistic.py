@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from discreet.core.registry import Registry
 
 if TYPE_CHECKING:
-    from discreet.core.release import Release
+    from discreet.releases import Release
 
 __all__ = ["Statistic", "statistic_from_dict"]
 

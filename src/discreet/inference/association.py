@@ -19,7 +19,7 @@ from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import MonteCarlo
 
 if TYPE_CHECKING:
-    from discreet.core.release import Release
+    from discreet.releases import Release
 
 __all__ = ["CramersV", "OddsRatio", "cramers_v", "odds_ratio"]
 

@@ -18,12 +18,12 @@ from scipy.special import chdtrc
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.release import Release
 from discreet.core.result import Result
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
 from discreet.inference.noise_sum import excess_kurtosis
+from discreet.releases import Release
 
 __all__ = ["ChiSquareResult", "StatisticName", "goodness_of_fit", "homogeneity", "independence"]
 

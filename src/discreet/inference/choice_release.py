@@ -7,7 +7,9 @@ from typing import Any, cast
 
 from discreet.core.display import Facts
 from discreet.core.release import Release
+from discreet.mechanisms.choices.selection import Selection
 from discreet.questions.modes import Mode
+from discreet.releases import Release
 
 __all__ = ["ModeRelease"]
 

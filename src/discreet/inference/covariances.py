@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.correlation import CorrelationLaw
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import GammaVariance, NormalCovariance
 from discreet.questions.covariance_matrix import as_matrix, pairs
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.core.contract import Mechanism

@@ -10,8 +10,8 @@ import numpy as np
 
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
-from discreet.core.release import Release
 from discreet.questions.grouped import Grouped
+from discreet.releases import Release
 
 __all__ = ["GroupedRelease"]
 

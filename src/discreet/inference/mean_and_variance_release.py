@@ -14,9 +14,9 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.inference.noisy_average_release import ratio_interval
 from discreet.questions.private_size import PrivateSizeColumn
+from discreet.releases import Release
 
 __all__ = ["MeanAndVarianceRelease"]
 

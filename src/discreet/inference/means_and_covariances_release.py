@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.questions.covariance_matrix import as_matrix, pairs
 from discreet.questions.means_and_covariances import MeansAndCovariances
+from discreet.releases import Release
 
 __all__ = ["MeansAndCovariancesRelease"]
 

@@ -18,7 +18,7 @@ from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 if TYPE_CHECKING:
     from discreet.core.contract import Mechanism
     from discreet.core.noise.law import Law
-    from discreet.core.release import Release
+    from discreet.releases import Release
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
@@ -95,7 +95,7 @@ class MeasuredTable:
 
 def measured_table(release: Release) -> MeasuredTable:
     """What inference may use of a released table; refuses releases whose noise it does not know."""
-    from discreet.core.release import Release
+    from discreet.releases import Release
 
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism

@@ -14,10 +14,10 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points, debiased
 from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, SamplingModel
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.questions.covariance import Covariance

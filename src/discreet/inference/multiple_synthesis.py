@@ -24,8 +24,9 @@ from discreet.core.noise.law import generator
 from discreet.core.result import Result
 
 if TYPE_CHECKING:
+    from discreet.core.exact import Exact
     from discreet.core.ledger import Ledger
-    from discreet.core.release import Exact, Release
+    from discreet.releases import Release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
@@ -149,8 +150,8 @@ class MultipleSynthesis:
 
         ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
         """
-        from discreet.core.door import release
-        from discreet.core.release import Exact
+        from discreet.core.exact import Exact
+        from discreet.releases import release
 
         requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")

@@ -19,9 +19,9 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.inference.noise_sum import NoiseSum, half_cell
 from discreet.questions.noisy_average import NoisyAverage
+from discreet.releases import Release
 
 __all__ = ["NoisyAverageRelease", "ratio_interval"]
 

@@ -12,11 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.release import Release
 from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
 from discreet.inference.noise_sum import combined_error, half_cell
 from discreet.inference.noisy_average_release import NoisyAverageRelease
 from discreet.questions.parts import Parts
+from discreet.releases import Release
 
 __all__ = ["MeanAndVarianceInPartsRelease", "MeanInPartsRelease"]
 

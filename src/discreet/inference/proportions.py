@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.tables.clipping import onto_simplex
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.questions.proportion_vector import ProportionVector

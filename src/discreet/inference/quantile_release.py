@@ -12,8 +12,8 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
-from discreet.core.release import Release
 from discreet.questions.quantiles import Quantiles
+from discreet.releases import Release
 
 __all__ = ["QuantileRelease"]
 

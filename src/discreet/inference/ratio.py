@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.interval import Interval
-from discreet.core.release import Release
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.questions.sum import SumAndCount

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
-from discreet.core.release import Release
 from discreet.questions.tables import ContingencyTable
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.inference.association import CramersV, OddsRatio

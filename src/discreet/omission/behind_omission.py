@@ -18,8 +18,8 @@ from discreet.omission.sampled_profile import SampledProfile
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
+    from discreet.core.exact import Exact
     from discreet.core.noise.law import Floats, Law, Truth
-    from discreet.core.release import Exact
 
 __all__ = ["BehindOmission"]
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
-from discreet.core.door import release
+from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.release import Exact
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.population import (
     NoiseAware,
@@ -32,6 +31,7 @@ from discreet.papers.study import Part, Row, Study
 from discreet.questions.covariance import Covariance
 from discreet.questions.mean import Mean, Proportion
 from discreet.questions.variance import Variance
+from discreet.releases import release
 
 __all__ = ["STUDY"]
 

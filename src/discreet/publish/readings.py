@@ -11,7 +11,6 @@ import numpy as np
 
 from discreet.core.errors import DiscreetError
 from discreet.core.interval import Interval
-from discreet.core.release import Release
 from discreet.inference.choice_release import ModeRelease
 from discreet.inference.grouped_release import GroupedRelease
 from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
@@ -25,6 +24,7 @@ from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.covariance_matrix import pairs
 from discreet.questions.quantiles import Quantiles
 from discreet.questions.released_groups import ReleasedGroups
+from discreet.releases import Release
 
 __all__ = ["Answered", "Reading", "readings"]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.release import Exact
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
 

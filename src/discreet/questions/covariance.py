@@ -13,11 +13,11 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid, Indices, product_total, total
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
 from discreet.questions.variance import largest_squares
+from discreet.releases import Release
 
 __all__ = ["Covariance", "bounds_of_columns", "cross_products", "same_length"]
 

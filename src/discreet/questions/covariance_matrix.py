@@ -14,12 +14,12 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.variance import largest_squares
+from discreet.releases import Release
 
 __all__ = ["CorrelationMatrix", "CovarianceMatrix", "as_matrix", "pairs"]
 

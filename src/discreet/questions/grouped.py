@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.release import Release
 from discreet.core.statistic import Statistic, statistic_from_dict
 from discreet.questions.table_axes import in_order
+from discreet.releases import Release
 
 __all__ = ["Grouped"]
 

@@ -11,12 +11,12 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.grid import total
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic
 from discreet.questions.count import flags
 from discreet.questions.one_column import SizedColumn
+from discreet.releases import Release
 
 __all__ = ["Mean", "Proportion"]
 

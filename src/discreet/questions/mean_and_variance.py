@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from discreet.core import requirements
+from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.release import Exact, Release
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import fractions
 from discreet.questions.private_size import PrivateSizeColumn
+from discreet.releases import Release
 
 __all__ = ["MeanAndVariance"]
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
 from discreet.core.noise.law import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.release import Exact, Release
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled
@@ -20,6 +20,7 @@ from discreet.questions.bounded import fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.questions.covariance_matrix import pairs
 from discreet.questions.private_size import clipped
+from discreet.releases import Release
 
 __all__ = ["MeansAndCovariances"]
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.release import Exact, Release
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
 from discreet.questions.count import labelled
+from discreet.releases import Release
 
 __all__ = ["Mode"]
 

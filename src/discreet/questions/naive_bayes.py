@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.door import release
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.release import Exact, Release
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.bounded import fractions
 from discreet.questions.count import labelled
 from discreet.questions.covariance import bounds_of_columns
+from discreet.releases import Release, release
 
 if TYPE_CHECKING:
     from fractions import Fraction

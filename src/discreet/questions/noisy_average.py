@@ -12,11 +12,11 @@ from discreet.core.display import Facts
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import fractions
 from discreet.questions.sum import SumAndCount
+from discreet.releases import Release
 
 __all__ = ["AverageComparison", "NoisyAverage"]
 

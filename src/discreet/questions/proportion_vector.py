@@ -13,11 +13,11 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.count import labelled
+from discreet.releases import Release
 
 __all__ = ["ProportionVector"]
 

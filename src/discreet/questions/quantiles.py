@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.release import Exact, Release
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.releases import Release
 
 __all__ = ["MOST_POINTS", "Quantiles"]
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from discreet.core import requirements
 from discreet.core.grid import total
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, fractions
 from discreet.questions.one_column import OneColumn, SizedColumn
+from discreet.releases import Release
 
 __all__ = ["Sum", "SumAndCount"]
 

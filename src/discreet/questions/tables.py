@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.core.release import Exact
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
 from discreet.questions.table_axes import Bins, Categories, column_values, in_order

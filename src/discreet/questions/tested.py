@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from discreet.core.display import Facts
-from discreet.core.release import Release
 from discreet.core.result import Result
 from discreet.questions.tables import ContingencyTable
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.inference.chi_square import ChiSquareResult

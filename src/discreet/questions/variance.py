@@ -11,11 +11,11 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
 from discreet.core.protection import Neighbours
-from discreet.core.release import Release
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic
 from discreet.questions.one_column import SizedColumn
+from discreet.releases import Release
 
 __all__ = ["StandardDeviation", "Variance", "largest_squares"]
 

@@ -19,8 +19,8 @@ from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 
 if TYPE_CHECKING:
+    from discreet.core.exact import Exact
     from discreet.core.noise.law import Floats, Truth
-    from discreet.core.release import Exact
 
 __all__ = ["BoundaryInflatedLaplace"]
 

@@ -26,8 +26,8 @@ from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
+    from discreet.core.exact import Exact
     from discreet.core.noise.law import Floats, Truth
-    from discreet.core.release import Exact
 
 __all__ = ["BoundedLaplace"]
 

@@ -24,7 +24,7 @@ from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
-    from discreet.core.release import Exact
+    from discreet.core.exact import Exact
 
 __all__ = ["BoundedProportions"]
 

@@ -29,7 +29,7 @@ from discreet.mechanisms.composition import compose
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
-    from discreet.core.release import Exact
+    from discreet.core.exact import Exact
 
 __all__ = ["QuantileChoice"]
 

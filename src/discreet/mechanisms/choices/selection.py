@@ -21,7 +21,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.choice_law import ChoiceLaw
 
 if TYPE_CHECKING:
-    from discreet.core.release import Exact
+    from discreet.core.exact import Exact
 
 __all__ = ["Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way", "whole_gaps"]
 

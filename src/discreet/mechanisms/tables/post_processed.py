@@ -23,7 +23,7 @@ from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
-    from discreet.core.release import Exact
+    from discreet.core.exact import Exact
     from discreet.mechanisms.location_noise import AdditiveNoise
 
 __all__ = ["PostProcessed", "exact_total"]

@@ -1,10 +1,10 @@
-"""Exact and Release: a value before and after the door."""
+"""Release: a published value that knows how it was protected, and the call that makes one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,67 +12,21 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.display import Facts, number
-from discreet.core.errors import InvalidParameter
+from discreet.core.door import Allowance, Claim, Passed, Rng, Step, charged_guarantee, check_simulation, pass_through
+from discreet.core.errors import InvalidParameter, NotCertified
+from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
-from discreet.core.noise.law import Floats, Truth, float_truth
+from discreet.core.ledger import Ledger
+from discreet.core.noise.law import Floats, generator
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic, statistic_from_dict
 
-__all__ = ["Exact", "Release"]
+__all__ = ["Release", "release"]
 
 FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Exact:
-    """A true, still private value with what is known of it. Its repr never shows the value.
-
-    Parameters
-    ----------
-    value
-        A number, a `fractions.Fraction`, or an array of them; exact as it stands.
-    sensitivity
-        How far one unit can move it.
-    protection
-        Between which data sets, whose data counts as one unit, and what is taken as public.
-    statistic
-        The public description of what was measured.
-    public
-        Public facts that inference needs, such as n under replace-one neighbours.
-
-    Examples
-    --------
-    >>> Exact(10.0, Sensitivity(l1=1.0))
-    Exact(value=‹private›, sensitivity=ℓ₁ = 1, ℓ₂ = 1, protects against adding or removing one row)
-    """
-
-    value: Truth = field(repr=False)
-    sensitivity: Sensitivity
-    protection: Protection = field(default_factory=Protection)
-    statistic: Statistic | None = None
-    public: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        requirements.instance("sensitivity", self.sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
-        requirements.instance("protection", self.protection, Protection, "Protection(), for example")
-        if float_truth(self.value).size == 0:
-            raise InvalidParameter("value", "…", "must not be empty", "Pass a number or a non-empty array.")
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Which data sets must be hard to tell apart."""
-        return self.protection.neighbours
-
-    @property
-    def unit(self) -> Unit:
-        """Whose data counts as one."""
-        return self.protection.unit
-
-    def __repr__(self) -> str:
-        return f"Exact(value=‹private›, sensitivity={self.sensitivity}, protects against {self.protection})"
 
 
 @dataclass(frozen=True)
@@ -211,4 +165,107 @@ def _from_dict(data: dict[str, Any]) -> Release:
         created=data["created"],
         simulated=data["simulated"],
         measurement=None if data.get("measurement") is None else np.asarray(data["measurement"]),
+    )
+
+
+def release(
+    exact: Exact,
+    mechanism: Mechanism,
+    *,
+    ledger: Ledger | None = None,
+    guarantee: Guarantee | None = None,
+    rng: Rng = None,
+    request: str | None = None,
+    question: Mapping[str, Any] | None = None,
+) -> Release:
+    """Publish a protected value: verify, reserve in the ledger, draw, return.
+
+    Parameters
+    ----------
+    exact
+        The private value, from a statistic or built by hand.
+    mechanism
+        How to protect it.
+    ledger
+        Where the cost is recorded; required unless ``rng`` makes it a simulation.
+    guarantee
+        The guarantee to claim and charge, verified against the mechanism's exact profile. By default the tightest one
+        of the ledger's own kind.
+    rng
+        A seed or generator simulates: the result is stamped ``simulated``, and a ledger on disk refuses it.
+    request
+        A name for this release that makes it repeatable: asking again returns the stored answer, draws nothing and
+        spends nothing.
+    question
+        What is asked, as JSON-ready data, where more than the statistic tells one question from another.
+
+    Examples
+    --------
+    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+    >>> ledger = Ledger(":memory:", budget=PureDP(2.0))
+    >>> noisy = release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger)
+    >>> noisy.guarantee, ledger.remaining()
+    (PureDP(epsilon=0.5), PureDP(epsilon=1.5))
+    """
+    requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
+    requirements.instance("mechanism", mechanism, Mechanism, "a mechanism such as Laplace(scale=1.0)")
+    check_simulation(ledger, rng)
+    mechanism.check(exact)
+    charged = charged_guarantee(mechanism, exact.sensitivity, ledger, guarantee)
+    if charged is None and rng is None:
+        raise NotCertified(
+            f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "
+            "Use the certified form, or pass rng=… to simulate."
+        )
+    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
+    if charged is None:
+        return _released(
+            exact, mechanism, None, Passed(simulated=True), mechanism.measure(exact.value, rng=source), source
+        )
+    step = Step(mechanism, exact.sensitivity, charged)
+    claim = Claim(
+        guarantee=charged,
+        protection=exact.protection,
+        question=_asked(exact) if question is None else question,
+        mechanism=mechanism.to_dict(),
+        sensitivity=exact.sensitivity,
+        steps=[step],
+    )
+
+    def run(allowance: Allowance, passed: Passed) -> Release:
+        return _released(exact, mechanism, charged, passed, allowance.draw(step, exact.value), allowance.rng)
+
+    return pass_through(
+        claim, run, write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request
+    )
+
+
+def _asked(exact: Exact) -> dict[str, Any]:
+    """The question that a value by hand answers: its statistic is all that is known of it."""
+    if exact.statistic is None:
+        return {"ask": "value"}
+    return {"ask": exact.statistic.name, "statistic": exact.statistic.to_dict()}
+
+
+def _released(
+    exact: Exact,
+    mechanism: Mechanism,
+    guarantee: Guarantee | None,
+    passed: Passed,
+    measurement: Floats,
+    rng: np.random.Generator | None,
+) -> Release:
+    """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
+    kind = None if exact.statistic is None else exact.statistic.release_type()
+    value = mechanism.present(measurement, rng=rng)
+    return (kind or Release)(
+        value=value,
+        mechanism=mechanism,
+        sensitivity=exact.sensitivity,
+        guarantee=guarantee,
+        protection=exact.protection,
+        statistic=exact.statistic,
+        public=exact.public,
+        measurement=None if value is measurement else measurement,
+        **vars(passed),
     )
