@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from discreet.core.display import Facts
-from discreet.core.release import Release
-from discreet.mechanisms.choices.selection import Selection
 from discreet.questions.modes import Mode
 from discreet.releases import Release
 
