@@ -50,6 +50,7 @@ def thin(evaluate: Callable[[], arb]) -> arb:
     while True:
         with precisely(bits):
             value = evaluate()
+            # 64 bits are 11 more than a float has, so rounding up a thin ball is off by one float at most.
             if value.rel_accuracy_bits() > 64 or abs(value) < arb(2) ** -1080:
                 return value
         bits *= 2
@@ -79,9 +80,10 @@ def up(value: Fraction | arb) -> float:
     """The smallest float whose printed decimal is at least ``value``; infinity where there is none."""
     ratio = value if isinstance(value, Fraction) else _upper_end(value)
     try:
-        number = float(ratio)
+        number = float(ratio)  # correctly rounded, so the answer is this float or one of the next
     except OverflowError:
         return math.inf if ratio > 0 else -sys.float_info.max
+    # Not the binary value: a shortest decimal may lie below its float, and the decimal is what is claimed.
     while decimal(number) < ratio:
         number = math.nextafter(number, math.inf)
     return number
@@ -122,6 +124,7 @@ def _boundary(holds: Callable[[float], bool], guess: float) -> tuple[float, floa
     The search starts at ``guess`` and doubles its stride, so a guess that is good to a few units in the last
     place costs a handful of evaluations.
     """
+    # Positive floats are ordered like their bit patterns, so 64 halvings reach any of them.
     low = high = min(max(_index(abs(guess)), 1), _LAST)
     stride = 1
     if holds(_at(high)):

@@ -130,6 +130,7 @@ def _approximate(parts: _Parts, delta: float) -> ApproxDP:
             f"the parts fail together with probability up to {float(parts.failure):.6g}, more than delta = {delta:g}, "
             "so no ε will do. Raise delta."
         )
+    # Each way gives a valid ε at this δ; the least of them is reported.
     candidates = [_basic(parts, delta)]
     if not parts.concentrated:
         candidates.append(_optimal(parts, delta))

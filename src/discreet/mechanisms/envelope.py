@@ -37,6 +37,7 @@ def dominates(mu: arb, curve: BallCurve) -> bool:
     middle and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that
     they do not settle is halved. Symmetric pairs need ε ≥ 0 only, and δ(ε) = 0 beyond the curve's total.
     """
+    # A comparison of balls is true only when it is certain: a doubt halves a cell and never passes it.
     with precisely(_BITS):
         known: dict[Fraction, arb] = {}
         cells = [(Fraction(0), curve.total)]
@@ -57,6 +58,7 @@ def dominates(mu: arb, curve: BallCurve) -> bool:
 
 def _settled(mu: arb, low: Fraction, high: Fraction, known: dict[Fraction, arb]) -> bool:
     centre = (low + high) / 2
+    # dδ_μ/dx = −Φ(−μ/2 − ε/μ): the terms that contain the density cancel.
     height, slope = gaussian_delta(mu, centre), -normal_cdf(-mu / 2 - ball(centre) / mu)
     at = ball(centre).exp()
     return all(bool(height + slope * (ball(end).exp() - at) >= known[end]) for end in (low, high))
@@ -91,6 +93,7 @@ def gaussian_parameter(epsilon: float, delta: float) -> float:
 
 def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
     """The first of guess·(1 + 2^{−46}), guess·(1 + 2^{−44}), … for which a certificate exists."""
+    # Each step gives up two bits of tightness, never of rigour: only what is certified is returned.
     for bits in range(46, 0, -2):
         candidate = guess * (1 + 2.0**-bits)
         if holds(candidate):

@@ -105,6 +105,7 @@ class GaussianProfile(CurveProfile):
             return 0.0
         if delta == 0:
             return math.inf
+        # The guarantee's μ is rounded up to a float; the exact μ starts the search from there.
         guess = self.gaussian().epsilon_at(delta)
         return least(lambda epsilon: self._delta(epsilon) <= delta, guess)
 
@@ -125,7 +126,7 @@ class GaussianProfile(CurveProfile):
 
     def _reach(self) -> float:
         mu = float(self.mu)
-        return min(mu**2 / 2 + 9 * mu, 700.0)
+        return min(mu**2 / 2 + 9 * mu, 700.0)  # the loss is N(μ²/2, μ²): nine deviations leave less than 1e-18
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         return GaussianDP(up(self.mu)).tradeoff(alpha)

@@ -124,7 +124,7 @@ class LaplaceProfile(CurveProfile):
 
     def _delta(self, epsilon: float) -> float:
         exact = decimal(epsilon)
-        if exact >= self._curve.total:
+        if exact >= self._curve.total:  # no outcome loses more than T, and a ball around 0 would never get thin
             return 0.0
         return min(up(thin(lambda: self._curve.delta(exact))), 1.0)
 
@@ -198,6 +198,7 @@ def _covering_mu(curve: LaplaceCurve) -> float:
         def mu_at(epsilon: float) -> float:
             return gaussian_parameter(epsilon, float(curve.delta(Fraction(epsilon))))
 
+        # At the total itself δ is 0, which says nothing about μ.
         guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
         # A scale that was calibrated to 0.3 must report 0.3, not the next float: try the short decimal first.
         short = float(f"{guess:.12g}")

@@ -96,6 +96,7 @@ class LocationLaw(Law):
         if rng is not None:
             draws = self._simulate(shape, generator(rng))
             return plain(np.floor(draws / self.grid + 0.5) * self.grid)
+        # Scalars stay scalars, so that samplers multiply by one number and not by an array of equal ones.
         scale, grid = (spread(values, shape) for values in (self.scale, self.grid))
         location = self._location.broadcast(shape)
         draws = exact_draws(self._family(location, scale, grid, shape), location, grid, entropy)
@@ -121,7 +122,7 @@ def probabilities(q: ArrayLike) -> Array:
 
 
 def spread(values: Array, shape: tuple[int, ...]) -> Array:
-    """Scalars stay scalars, which the samplers use; arrays are spread over the draws."""
+    """Arrays, spread over the draws; a scalar as it is."""
     return values if values.ndim == 0 else np.broadcast_to(values, shape).ravel()
 
 

@@ -124,6 +124,7 @@ class _Race:
             weights += logs
             magnitude += float(logs.max())
         self.log_weights = weights
+        # Relative to the best weight, so that no exponential overflows, whatever the scores are.
         self.handicaps = np.exp(np.minimum(weights.max() - weights, _CERTAIN_LOSS))
         # Product, logarithm and sums are each within a relative 2⁻⁵² of the magnitude, the exponential in its budget.
         self.error = magnitude * 2.0**-49 + 4 * LOG_BUDGET

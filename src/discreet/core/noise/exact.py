@@ -89,11 +89,12 @@ def _draw_chunk(
 
 def _resolve(family: Family, truth: Fraction, grid: Fraction, index: int, word: int, entropy: Entropy) -> float:
     """One draw, from as many further bits as it takes."""
-    bits, count = word, 64
+    bits, count = word, 64  # the word of the fast path is kept: a fresh one would change the distribution
     offset = truth / grid + Fraction(1, 2)
     magnitude = max(abs(offset.numerator).bit_length() - offset.denominator.bit_length(), 0)
     while True:
         bits, count = (bits << 64) | int(entropy.words(1)[0]), count + 64
+        # Enough bits for the whole part of a large truth, and for a logarithm that cancels half of its own.
         with precisely(2 * count + magnitude + 64):
             cell = (family.enclose(index, bits, count) / ball(grid) + ball(offset)).floor().unique_fmpz()
         if cell is not None:

@@ -79,6 +79,7 @@ def _exponential_noise(words: Words, scale: Floats) -> tuple[Floats, float]:
     noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
     np.log(noise, out=noise)
     noise *= -scale
+    # The bound of the worst draw of the chunk serves all: one number is cheaper than an array of them.
     smallest = _give_up_below(noise, magnitudes, smallest)
     largest_log = 63 * math.log(2) - math.log(smallest)
     return noise, _largest(scale) * (largest_log * LOG_BUDGET + _INTERVAL_ERROR)

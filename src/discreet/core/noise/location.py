@@ -38,7 +38,7 @@ def power_of_two(name: str, grid: float) -> float:
 
 def default_grid(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """The power of two that is `GRID_BITS` bits below the scale; it depends on public parameters only."""
-    exponent = np.frexp(scale)[1] - 1 - GRID_BITS
+    exponent = np.frexp(scale)[1] - 1 - GRID_BITS  # above −1000, so that 1/grid is a float too
     return np.asarray(np.ldexp(1.0, np.maximum(exponent, -1000)), dtype=float)
 
 
@@ -93,6 +93,7 @@ class Location:
         Where the whole number is no float the rest is NaN: that draw must be resolved exactly.
         """
         if self.fractions is None:
+            # A product with a power of two, a floor and a difference of neighbours: all three are exact.
             cells = self.floats[part] * per_grid
             whole = np.floor(cells)
             return whole, np.subtract(cells, whole, out=cells)

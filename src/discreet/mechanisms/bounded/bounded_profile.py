@@ -74,6 +74,7 @@ class BoundedLaplaceProfile(CurveProfile):
         with precisely():
             if len(self.moves) == 1:
                 return min(up(self._curves[0].delta(decimal(epsilon))), 1.0)
+            # Every split of ε over the coordinates gives a valid bound, so the least of some of them is one.
             added = min(self._added(decimal(epsilon), shares) for shares in self._splits())
         # The decimal that ε prints as may lie half a unit below its binary value.
         return min(added, self._convolution.upper(math.nextafter(epsilon, 0.0)), self.pure().delta_at(epsilon))

@@ -103,12 +103,14 @@ def _problem(
         if not np.all(holds):
             raise InvalidParameter(name, value, rule, "Check the array's entries.")
     width = high - low
-    change = np.minimum(change, width)
+    change = np.minimum(change, width)  # a truth is clamped, so no pair lies further apart than the ends
     return eps, dlt, change, np.maximum(width - change, 0.0)
 
 
 def _pure_scales(epsilon: Array, _: Array, change: Array, rest: Array) -> Array:
     with np.errstate(over="ignore"):
+        # Solve for slightly less than ε, then check in floats against half of that margin: the other half covers
+        # every rounding error of the check (docs/proofs/bounded_laplace.md, "Scales").
         scale = change / pure_shift(epsilon * (1 - _MARGIN), rest / change)
         short = np.flatnonzero(largest_loss(change / scale, rest / scale) > epsilon * (1 - _MARGIN / 2))
         while short.size:

@@ -141,6 +141,7 @@ def require_covered(changes: Sequence[float], sensitivity: Sensitivity) -> None:
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(coordinates=…), for example")
     bounds = sensitivity.coordinates
     if bounds is None:
+        # No single coordinate changes by more than the largest move, or than the ℓ₂ norm of the change.
         largest = max(sensitivity.moves) if sensitivity.moves else sensitivity.require_l2()
         bounds = (largest,) * max(len(changes), len(sensitivity.moves or ()))
     if len(bounds) != len(changes) or any(bound > change for bound, change in zip(bounds, changes, strict=True)):

@@ -15,6 +15,7 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
@@ -113,10 +114,10 @@ class TiedPair(Mechanism):
 
     def _first(self, sensitivity: Sensitivity) -> Sensitivity:
         """The sensitivity of s₁: the equality gives it its part of the ℓ₁ change of both."""
+        # a·Δs₁ = −b·Δs₂ and |Δs₁| + |Δs₂| ≤ Δ together.
         a, b = (abs(Fraction(one)) for one in self.coefficients)
         change = Fraction(sensitivity.require_l1()) * b / (a + b)
-        number = float(change)
-        return Sensitivity(l1=number if Fraction(number) >= change else math.nextafter(number, math.inf))
+        return Sensitivity(l1=not_below(change))
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy curve of the first statistic."""

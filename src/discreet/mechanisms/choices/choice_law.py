@@ -78,6 +78,7 @@ class ChoiceLaw(Law):
     def quantile(self, q: ArrayLike) -> Floats:
         """Smallest position with that much probability up to it."""
         sums = np.cumsum(self.probabilities)
+        # Cumulated probabilities are off by a few floats: q = 1/2 must find the position whose sum is 1/2.
         positions = np.searchsorted(sums, np.asarray(q, dtype=float) * (1 - 2.0**-50))
         return plain(np.minimum(positions, sums.size - 1).astype(float))
 

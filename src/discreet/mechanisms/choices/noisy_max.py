@@ -130,10 +130,12 @@ class ReportNoisyMax(Selection):
         if self.noise == "exponential":
             return flip_probabilities(np.exp(gaps))
         reach = _REACH[self.noise]
+        # A score two reaches behind wins with a probability below 1e-16: its kink needs no piece of its own.
         points, weights = _mesh(gaps[gaps > -2 * reach], reach)
         log_density, log_below = _LOGS[self.noise]
         z = points - gaps[:, None]
         below = log_below(z)
+        # Sums of logarithms: a product of thousands of distribution functions would underflow.
         densities = np.exp(log_density(z) + below.sum(axis=0) - below)
         result = densities @ weights
         return np.asarray(result / result.sum())

@@ -39,6 +39,8 @@ class ThresholdProfile(CurveProfile):
     def _delta(self, epsilon: float) -> float:
         with precisely():
             scale = ball(self.scale)
+            # A group that one unit holds alone has the count 1; it is the only event that tells the data sets apart
+            # for certain, so its probability is part of δ.
             hidden = normal_cdf((ball(self.threshold) - 1) / scale)
             some = 1 - hidden**self.groups
             if not some < 1:
@@ -50,6 +52,7 @@ class ThresholdProfile(CurveProfile):
                 bounds.append(1 - hidden**new + self._moved(scale, left, same))
                 if left:  # one of the others vanishes
                     bounds.append(1 - hidden**new + self._moved(scale, left - 1, less))
+        # The unit's groups may be new or shared in any mixture: the worst of them counts.
         return min(max(up(bound) for bound in bounds), 1.0)
 
     def _moved(self, scale: arb, groups: int, epsilon: Fraction) -> arb:
