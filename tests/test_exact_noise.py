@@ -13,7 +13,7 @@ import pytest
 from flint import arb, ctx, fmpz
 
 from discreet.core.noise import families
-from discreet.core.noise.exact import CHUNK, exact_draws
+from discreet.core.noise.exact_draws import CHUNK, exact_draws
 from discreet.core.noise.families import ExponentialFamily, GumbelFamily
 from discreet.core.noise.location import Location, default_grid
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw

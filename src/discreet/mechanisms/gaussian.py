@@ -18,7 +18,7 @@ from discreet.core import requirements
 from discreet.core.curves import gaussian_delta
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.exact import Family
+from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import GaussianFamily
 from discreet.core.noise.law import Floats, plain
 from discreet.core.noise.location import Location

@@ -18,7 +18,7 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.exact import Family, exact_draws
+from discreet.core.noise.exact_draws import Family, exact_draws
 from discreet.core.noise.law import Floats, Law, Truth, generator, plain
 from discreet.core.noise.location import Location, default_grid, power_of_two
 

@@ -9,7 +9,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.exact import uniform_ball
+from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.rounding import precisely
 
 __all__ = ["exact_events"]

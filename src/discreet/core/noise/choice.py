@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
-from discreet.core.noise.exact import uniform_ball
+from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.noise.families import LOG_BUDGET
 from discreet.core.noise.law import generator
 from discreet.core.noise.race import photo_finish

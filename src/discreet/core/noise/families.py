@@ -17,7 +17,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from discreet.core.noise.entropy import Words
-from discreet.core.noise.exact import uniform_ball
+from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.noise.location import Location
 from discreet.core.rounding import ball
 

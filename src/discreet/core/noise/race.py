@@ -14,7 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.exact import Family
+from discreet.core.noise.exact_draws import Family
 from discreet.core.rounding import ball, precisely
 
 __all__ = ["noisy_argmax", "photo_finish"]

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.exact import Family
+from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import TruncatedLaplaceFamily
 from discreet.core.noise.law import Floats, Truth, plain
 from discreet.core.noise.location import Location, default_grid
