@@ -203,3 +203,12 @@ def test_expected_error_holds_at_the_worst_truth():
 def test_refusals(build):
     with pytest.raises(DiscreetError):
         build()
+
+
+def test_a_law_outside_its_domain_is_the_law_at_the_nearer_end():
+    """exp(−|s − x|/λ), normalised over [0, 1], does not depend on s beyond the end (errata, withdrawn E6)."""
+    x = np.linspace(0, 1, 2001)
+    for outside, end in ((1.7, 1.0), (-0.4, 0.0)):
+        densities = [np.exp(-np.abs(centre - x) / 0.3) for centre in (outside, end)]
+        beyond, at_end = (density / density.sum() for density in densities)
+        assert np.allclose(beyond, at_end, rtol=1e-12)

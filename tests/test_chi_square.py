@@ -42,16 +42,18 @@ def released(mechanism, counts, table=TABLE, seed=0, **options):
 # p-values.
 
 
-def test_pvalues_are_valid_and_the_published_ones_are_not():
-    """Exact over the rank of T among B + 1 exchangeable numbers (B = 20, level 5 %)."""
-    values = np.arange(21.0)
-    rates = {}
+@pytest.mark.parametrize(("resamples", "published"), [(20, 1 / 21), (30, 2 / 31), (100, 5 / 101)])
+def test_pvalues_are_valid_for_every_number_of_resamples(resamples, published):
+    """Exact over the rank of T among B + 1 exchangeable numbers; the paper rejects where p < 5 %, strictly."""
+    values = np.arange(resamples + 1.0)
+    pvalues = {}
     for as_published in (False, True):
-        method = MonteCarlo(n_resamples=20, as_published=as_published)
-        pvalues = [method.pvalue(values[i], np.delete(values, i)) for i in range(21)]
-        rates[as_published] = np.mean([p <= 0.05 for p in pvalues])
-        assert (min(pvalues) == 0) == as_published
-    assert rates[False] <= 0.05 < rates[True]
+        method = MonteCarlo(n_resamples=resamples, as_published=as_published)
+        pvalues[as_published] = np.array([method.pvalue(value, np.delete(values, i)) for i, value in enumerate(values)])
+        assert (pvalues[as_published].min() == 0) == as_published
+    assert np.mean(pvalues[False] <= 0.05) <= 0.05
+    assert np.mean(pvalues[True] < 0.05) == pytest.approx(published)
+    assert (published > 0.05) == (resamples == 30)
 
 
 def test_ties_count_against_rejection():
