@@ -118,7 +118,7 @@ def test_public_sizes_give_plain_means_variances_and_covariances():
     assert asked.proportion("band", "young", PureDP(50.0)).value == pytest.approx(
         (rows["band"] == "young").mean(), abs=0.01
     )
-    assert asked.variance("spend", PureDP(50.0)).value == pytest.approx(spend.var(), abs=2)
+    assert asked.variance("spend", PureDP(50.0)).variance == pytest.approx(spend.var(), abs=2)
     matrix = asked.covariance_matrix(["spend", "age"], PureDP(300.0))
     np.testing.assert_allclose(np.asarray(matrix.value), [spend.var(), age.var(), np.cov(spend, age)[0, 1]], atol=5)
     with pytest.raises(DiscreetError, match="size"):

@@ -35,7 +35,6 @@ from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
 from discreet.questions.mean import Mean, Proportion
-from discreet.questions.mean_and_variance import MeanAndVariance
 from discreet.questions.modes import Mode
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
@@ -93,9 +92,7 @@ def _pipeline(
 
     name = f"{type(statistic).__name__} by {mechanism}, {neighbours.value.replace('_', '/')}"
     covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
-    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance) or (
-        isinstance(statistic, MeanAndVariance) and neighbours is REPLACE  # sums and squares do not move most together
-    )
+    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance)
     world = row_world(records, most=3, neighbours=neighbours)
     return Pipeline(name, run, world, spent, covers, tight=tight and not loose, repeats=True)
 
@@ -118,7 +115,6 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
         Sum(bounds=ends),
         SumAndCount(bounds=ends),
         NoisyAverage(bounds=ends),
-        MeanAndVariance(bounds=ends),
         MeanInParts(bounds=ends),
         MeanAndVarianceInParts(bounds=ends),
     ):

@@ -27,7 +27,6 @@ from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.mean import Mean, Proportion
-from discreet.questions.mean_and_variance import MeanAndVariance
 from discreet.questions.modes import Mode
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
@@ -125,7 +124,7 @@ def _columns(neighbours: Neighbours) -> Iterator[ReplayCase]:
     numbers = numeric_candidates(1.0, 3.0, (2.5,))
     bounds = (1.0, 3.0)
     statistics: list[Any] = [Sum(bounds=bounds), SumAndCount(bounds=bounds), NoisyAverage(bounds=bounds)]
-    statistics += [Mean(bounds=bounds), Variance(bounds=bounds), MeanAndVariance(bounds=bounds)]
+    statistics += [Mean(bounds=bounds), Variance(bounds=bounds)]
     statistics += [MeanInParts(bounds=bounds), MeanAndVarianceInParts(bounds=bounds)]
     for statistic in statistics:
         yield _case(statistic, neighbours, numbers)

@@ -19,7 +19,7 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
-from discreet.inference.noise_sum import NoiseSum, half_cell
+from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, half_cell
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.releases import Release
 
@@ -27,7 +27,7 @@ __all__ = ["NoisyAverageRelease", "ratio_interval"]
 
 Array = NDArray[np.float64]
 Weights = Callable[[Any], Array]
-_STEPS = 2001
+_STEPS = 401
 
 
 def ratio_interval(
@@ -66,10 +66,11 @@ def ratio_interval(
 def _tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
     """P(|Σ wᵢZᵢ| > t) as a function of t and the |wᵢ|, with half a grid cell of rounding each allowed for."""
     law = mechanism.law(0.0)
-    cell = half_cell(law)
+    cell, spread, kurtosis = half_cell(law), float(np.sqrt(np.max(law.variance))), excess_kurtosis(law)
 
     def tail(t: Array, weights: Array) -> Array:
-        return 2 * NoiseSum.of(law, weights).sf(np.maximum(t - cell * weights.sum(axis=0), 0.0))
+        noise = NoiseSum(0.0, spread * weights, kurtosis)
+        return 2 * noise.sf(np.maximum(t - cell * weights.sum(axis=0), 0.0))
 
     return tail
 

@@ -22,12 +22,12 @@ from scipy.special import ndtri
 from discreet.core import requirements
 from discreet.core.interval import Interval
 
-__all__ = ["PartMoments", "moment_weights"]
+__all__ = ["PartMoments", "moment_weights", "variance_moves"]
 
 Array = NDArray[np.float64]
 
-_GRID = 96
-_HALVINGS = 30
+_GRID = 64
+_ROUNDS = 4
 _TINY = 1e-300
 
 
@@ -49,6 +49,16 @@ def moment_weights(degree: int, power: int, centre: Any = 0.0) -> Array:
     return np.asarray(weights)
 
 
+def variance_moves(degree: int, mean: float) -> list[float]:
+    """How far noise in each part moves n times the variance V of u, for the least favourable V at this mean.
+
+    To first order by (wₖ(mean) − V)·Zₖ; the sum of squares is convex in V, so an end of its range is the worst.
+    """
+    weights = moment_weights(degree, 2, mean)
+    ends = [np.abs(weights - end) for end in (0.0, mean * (1 - mean))]
+    return [float(move) for move in max(ends, key=lambda moves: float(moves @ moves))]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartMoments:
     """Noisy totals in parts, read as moments of u = (x − low)/(high − low); leading axes are repeats of a simulation.
@@ -65,7 +75,8 @@ class PartMoments:
         The public number of rows, or None where it is read from the totals.
     rows_per_unit
         At most so many rows are one unit's. Units are independent; by Cauchy and Schwarz the squared deviation of a
-        unit's rows together is at most so many times the sum of theirs.
+        unit's rows together is at most so many times the sum of theirs. 0 stands for rows that are the whole
+        population: intervals then hold the noise alone.
 
     Examples
     --------
@@ -86,7 +97,7 @@ class PartMoments:
     rows_per_unit: int = 1
 
     @cached_property
-    def _parts(self) -> Array:
+    def parts(self) -> Array:
         """The totals; where their sum is public, the nearest ones that have it."""
         found = np.asarray(self.totals, dtype=float)
         if self.size is None:
@@ -106,17 +117,17 @@ class PartMoments:
     @cached_property
     def rows(self) -> Array:
         """Number of rows, known or estimated; at least 1."""
-        return np.asarray(np.maximum(self._parts.sum(axis=-1), 1.0))
+        return np.asarray(np.maximum(self.parts.sum(axis=-1), 1.0))
 
     @cached_property
     def mean(self) -> Array:
         """Mean of u, in [0, 1]."""
-        return np.asarray(np.clip(self._parts @ moment_weights(self.degree, 1) / self.rows, 0.0, 1.0))
+        return np.asarray(np.clip(self.parts @ moment_weights(self.degree, 1) / self.rows, 0.0, 1.0))
 
     def _central(self, power: int) -> Array:
         """Estimated moment around the mean; noise may make it negative."""
         weights = moment_weights(self.degree, power, self.mean)
-        return np.asarray((self._parts * weights).sum(axis=-1) / self.rows)
+        return np.asarray((self.parts * weights).sum(axis=-1) / self.rows)
 
     @cached_property
     def variance(self) -> Array:
@@ -132,8 +143,18 @@ class PartMoments:
         variances = used**2 * self._noise
         return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
 
+    @cached_property
+    def _spread(self) -> Array:
+        """The variance plus one standard deviation of its noise, as the mean allows."""
+        largest = self.mean * (1 - self.mean) + 1 / (4 * self.rows)
+        return np.asarray(np.minimum(self._cautious(2), largest))
+
+    @cached_property
+    def _fourth(self) -> Array:
+        """Variance of (u − mean)², from the fourth moment plus one standard deviation of its noise."""
+        return np.asarray(np.maximum(self._cautious(4) - self.variance**2, 0.0))
+
     def _cautious(self, power: int) -> Array:
-        """A central moment plus one standard deviation of its noise, as the bounds allow."""
         found = self._central(power)
         weights = moment_weights(self.degree, power, self.mean) - found[..., None]
         return np.asarray(np.maximum(found, 0.0) + np.sqrt(self.noise_of(weights)[0]) / self.rows)
@@ -144,7 +165,7 @@ class PartMoments:
         """Whether the interval for the population's mean of u holds ``theta``."""
         point = np.asarray(theta, dtype=float)
         weights = moment_weights(self.degree, 1, point)
-        total = (self._parts * weights).sum(axis=-1)
+        total = (self.parts * weights).sum(axis=-1)
         noise, fourth = self.noise_of(weights)
         sampling = self.rows_per_unit * self.rows * self._mean_spread(point)
         # A right-skewed population (its mean near the lower bound) has the longer tail above.
@@ -156,8 +177,7 @@ class PartMoments:
         largest = theta * (1 - theta)
         if self.degree < 2:  # no second moment was measured: the worst that the bounds allow
             return np.asarray(largest)
-        least = np.minimum(self._cautious(2), self.mean * (1 - self.mean) + 1 / (4 * self.rows))
-        mean = self.mean
+        least, mean = self._spread, self.mean
         up = theta > mean
         far = np.where(up, 1.0, 0.0)
         share = np.clip((theta - mean) / np.where(far == mean, 1.0, far - mean), 0.0, 1.0)
@@ -174,24 +194,33 @@ class PartMoments:
     def accepts_variance(self, variance: Any, level: float = 0.95) -> Array:
         """Whether the interval for the population's variance of u holds ``variance``."""
         value = np.asarray(variance, dtype=float)
-        weights = moment_weights(self.degree, 2, self.mean) - value[..., None]
-        total = (self._parts * weights).sum(axis=-1)
-        # The estimated mean is as uncertain as this; it takes so much from the variance on average.
-        off = self.noise_of(moment_weights(self.degree, 1, self.mean))[0] / self.rows**2
-        off = off + self.rows_per_unit * self._cautious(2) / self.rows
-        noise, fourth = self._noise_around(np.sqrt(off), value)
+        total = (self.parts * (self._squares_around[1] - value[..., None])).sum(axis=-1)
+        off = self._mean_error
+        noise, fourth = self._noise_around(value)
         sampling = self.rows_per_unit * self.rows * self._variance_spread(value)
         spread = noise + sampling + 2 * (self.rows * off) ** 2
         reach = np.maximum(self.mean, 1 - self.mean) ** 2
         skew = sampling * (reach - 2 * value)
         # A mean that noise took out of the bounds was moved back, which adds to squared distances.
-        beyond = self._parts @ moment_weights(self.degree, 1) / self.rows - self.mean
+        beyond = self.parts @ moment_weights(self.degree, 1) / self.rows - self.mean
         return _within(total + self.rows * off, total - self.rows * beyond**2, spread, skew, fourth, level)
 
-    def _noise_around(self, error: Array, value: Array) -> tuple[Array, Array]:
-        """Variance and fourth cumulant of the noise in Σ(u − mean)² − n·value, for the worst mean within one error."""
+    @cached_property
+    def _mean_error(self) -> Array:
+        """Mean squared error of the estimated mean, which takes so much from the variance on average."""
+        noise = self.noise_of(moment_weights(self.degree, 1, self.mean))[0] / self.rows**2
+        return np.asarray(noise + self.rows_per_unit * self._cautious(2) / self.rows)
+
+    @cached_property
+    def _squares_around(self) -> list[Array]:
+        """Weights of Σ(u − c)² for the mean c and for those one error away."""
+        error = np.sqrt(self._mean_error)
         centres = [np.clip(self.mean + side * error, 0.0, 1.0) for side in (-1.0, 0.0, 1.0)]
-        found = [self.noise_of(moment_weights(self.degree, 2, one) - value[..., None]) for one in centres]
+        return [moment_weights(self.degree, 2, centre) for centre in centres]
+
+    def _noise_around(self, value: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant of the noise in Σ(u − c)² − n·value, for the worst of these c."""
+        found = [self.noise_of(weights - value[..., None]) for weights in self._squares_around]
         return np.maximum.reduce([one[0] for one in found]), np.maximum.reduce([one[1] for one in found])
 
     def _variance_spread(self, value: Array) -> Array:
@@ -201,7 +230,7 @@ class PartMoments:
         largest = np.maximum(value * (reach - value), 0.0)
         if self.degree < 4:  # no fourth moment was measured
             return np.asarray(largest)
-        least = np.maximum(self._cautious(4) - centre**2, 0.0)
+        least = self._fourth
         up = value > centre
         far = np.where(up, reach, 0.0)
         share = np.clip((value - centre) / np.where(far == centre, 1.0, far - centre), 0.0, 1.0)
@@ -234,15 +263,16 @@ def _hull(accepts: Callable[[Any], Array], centre: Array, ends: tuple[float, flo
 
 
 def _farthest(accepts: Callable[[Any], Array], centre: Array, end: Array) -> Array:
-    """The accepted point farthest from the centre towards an end; finer steps near the centre."""
-    steps = np.linspace(0.0, 1.0, _GRID + 1) ** 2
-    held = np.stack([accepts(centre + step * (end - centre)) for step in steps])
-    last = _GRID - np.argmax(held[::-1], axis=0)
-    # Where nothing is accepted, noise has hidden everything: nothing is excluded.
-    last = np.where(held.any(axis=0), last, _GRID)
-    inside, outside = steps[last], steps[np.minimum(last + 1, _GRID)]
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        good = accepts(centre + middle * (end - centre))
-        inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+    """The accepted point farthest from the centre towards an end, rounded outwards; finer steps near the centre."""
+    inside, outside = np.zeros(np.shape(centre)), np.ones(np.shape(centre))
+    steps = np.linspace(0.0, 1.0, _GRID + 1)
+    for round_ in range(_ROUNDS):
+        shares = (steps**2 if round_ == 0 else steps).reshape(-1, *[1] * np.ndim(centre))
+        points = inside + shares * (outside - inside)
+        held = accepts(centre + points * (end - centre))
+        # Where nothing is accepted, noise has hidden everything: nothing is excluded.
+        last = np.where(held.any(axis=0), _GRID - np.argmax(held[::-1], axis=0), _GRID)
+        inside, outside = (
+            np.take_along_axis(points, np.minimum(place, _GRID)[None], axis=0)[0] for place in (last, last + 1)
+        )
     return np.asarray(centre + outside * (end - centre))

@@ -14,8 +14,8 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Schema, Unlisted
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.grouped_release import GroupedRelease
-from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
 from discreet.inference.mean_difference_release import MeanComparison
+from discreet.inference.parts_release import MeanAndVarianceInPartsRelease
 from discreet.publish.readings import Answered, readings
 from discreet.questions.clusters.model import ClusterModel
 
@@ -176,7 +176,7 @@ def _spread(answer: Answered) -> str | None:
         found = [(label, _spread(part)) for label, part in answer.items()]
         told = [f"{label} {spread}" for label, spread in found if spread is not None]
         return "; ".join(told) or None
-    if isinstance(answer, MeanAndVarianceRelease):
+    if isinstance(answer, MeanAndVarianceInPartsRelease):
         noise = answer.variance_interval()
         three = (answer.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
         value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in three)

@@ -13,11 +13,11 @@ from discreet.core.errors import DiscreetError
 from discreet.core.interval import Interval
 from discreet.inference.choice_release import ModeRelease
 from discreet.inference.grouped_release import GroupedRelease
-from discreet.inference.mean_and_variance_release import MeanAndVarianceRelease
 from discreet.inference.mean_difference_release import MeanComparison
 from discreet.inference.means_and_covariances_release import MeansAndCovariancesRelease
 from discreet.inference.moments import MomentRelease
 from discreet.inference.noisy_average_release import NoisyAverageRelease
+from discreet.inference.parts_release import MeanInPartsRelease
 from discreet.inference.quantile_release import QuantileRelease
 from discreet.inference.table_release import TableRelease
 from discreet.questions.clusters.model import ClusterModel
@@ -91,8 +91,9 @@ def readings(release: Answered, columns: Sequence[str] = ()) -> list[Reading]:
         return _cells(release)
     if isinstance(release, QuantileRelease):
         return _quantiles(release)
-    if isinstance(release, MeanAndVarianceRelease):
-        return [Reading("", release.mean, release.confidence_interval(), release.population_interval())]
+    if isinstance(release, MeanInPartsRelease):
+        estimate = getattr(release, "estimate", release.mean)
+        return [Reading("", estimate, release.confidence_interval(), release.population_interval())]
     if isinstance(release, NoisyAverageRelease):
         return [Reading("", release.mean, release.confidence_interval())]
     if isinstance(release, MomentRelease):

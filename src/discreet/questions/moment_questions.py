@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, cast
@@ -14,15 +13,15 @@ from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group, in_parts, stability
+from discreet.inference.part_moments import variance_moves
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
 from discreet.questions.covariance_matrix import CovarianceMatrix, pairs
 from discreet.questions.mean import Mean
 from discreet.questions.means_and_covariances import MeansAndCovariances
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts, VarianceInParts
 from discreet.questions.question import Expected, PublicFacts, Question, Selection
 from discreet.questions.sum import Sum
-from discreet.questions.variance import Variance
 
 __all__ = ["MomentQuestions"]
 
@@ -74,7 +73,7 @@ class MomentQuestions(PublicFacts):
         slope = expectation.slope(bounds.low, bounds.high)
         if not chosen.by and not spread and self._every_unit_once((column,)):
             return self._public_mean(column, bounds, guarantee)
-        parts = _parts(bounds, spread=spread)
+        parts = (MeanAndVarianceInParts if spread else MeanInParts)(bounds=(bounds.low, bounds.high))
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width.
         moves = [float(parts.half) * abs(place - slope) for place in parts.positions]
         weights = expectation.per_group(self.schema.cells(chosen.by), moves)
@@ -113,7 +112,7 @@ class MomentQuestions(PublicFacts):
             contribution=chosen.contribution,
             unit_sum=chosen.unit_sum,
             products=products,
-            public={},
+            public=self._public_size(column, chosen),
             value=value,
             read=read,
             weights=weights,
@@ -138,34 +137,18 @@ class MomentQuestions(PublicFacts):
     def variance(
         self, column: str, guarantee: Guarantee, chosen: Selection, expected: Expected | None = None
     ) -> Question:
-        """Variance of a column; with a private number of rows it comes with the mean."""
+        """Variance of a column, in all or by group; it comes with the mean."""
         bounds = self._values(column, chosen)
         expectation = expected or Expected()
         slope = expectation.slope(bounds.low, bounds.high)
-        if chosen.by or not self._every_unit_once((column,)):
-            parts = _parts(bounds, spread=True)
-            moves = [float(parts.half) ** 2 * weight for weight in _variance_weights(slope)]
-            weights = expectation.per_group(self.schema.cells(chosen.by), moves)
-            return self._totals(parts, column, bounds, guarantee, chosen, read="the variance", weights=weights)
-        statistic = Variance(bounds=(bounds.low, bounds.high), n=self.schema.size)
-        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
+        parts = VarianceInParts(bounds=(bounds.low, bounds.high))
+        moves = [(2 * float(parts.half)) ** 2 * move for move in variance_moves(parts.degree, (1 + slope) / 2)]
+        weights = expectation.per_group(self.schema.cells(chosen.by), moves)
+        return self._totals(parts, column, bounds, guarantee, chosen, read="the variance", weights=weights)
 
-        def value(counts: Any, sums: Any) -> Fraction:
-            n = int(counts[0])
-            squares = n * int(sums[column, column][0]) - int(sums[column,][0]) ** 2
-            return Fraction(squares, n * (n - 1)) * bounds.step**2
-
-        return Question(
-            guarantee=guarantee,
-            statistic=statistic,
-            sensitivity=sensitivity,
-            mechanism=additive_noise(guarantee, sensitivity),
-            columns=(column,),
-            products=((column,), (column, column)),
-            public={"n": self.schema.size},
-            value=value,
-            read="the variance",
-        )
+    def _public_size(self, column: str, chosen: Selection) -> dict[str, Any]:
+        """The number of rows, where every unit has one and their number is public."""
+        return {"n": self.schema.size} if not chosen.by and self._every_unit_once((column,)) else {}
 
     def covariance_matrix(
         self, columns: Sequence[str], guarantee: Guarantee, chosen: Selection, expected: Expected | None = None
@@ -232,17 +215,3 @@ class MomentQuestions(PublicFacts):
 
 def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return (*((name,) for name in names), *((names[j], names[k]) for j, k in pairs(len(names))))
-
-
-def _parts(bounds: Bounds, *, spread: bool) -> Parts:
-    return (MeanAndVarianceInParts if spread else MeanInParts)(bounds=(bounds.low, bounds.high))
-
-
-def _variance_weights(mean: float) -> tuple[float, float, float]:
-    """How far noise in the three parts moves n times the scaled variance V = q − m², for the worst second moment q.
-
-    By Z₁ + Z₃ − Z₂ − 2m(Z₃ − Z₁) − (q − 2m²)(Z₁ + Z₂ + Z₃); the squared weights are convex in q, from m² to 1.
-    """
-    ends = (-(mean**2), 1 - 2 * mean**2)
-    found = [(abs(1 - last + 2 * mean), abs(1 + last), abs(1 - last - 2 * mean)) for last in ends]
-    return max(found, key=lambda weights: math.hypot(*weights))

@@ -19,7 +19,7 @@ from discreet.questions.bounded import fractions
 from discreet.questions.private_size import PrivateSizeColumn
 from discreet.releases import Release
 
-__all__ = ["MeanAndVarianceInParts", "MeanInParts", "Parts"]
+__all__ = ["MeanAndVarianceInParts", "MeanInParts", "Parts", "VarianceInParts"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Parts(PrivateSizeColumn):
         return in_parts(Contribution(groups=1, rows=1), 1, self.degree + 1, neighbours)
 
     def of_sums(self, rows: int, *sums: Fraction) -> Any:
-        """The value from the number of rows, their sum and, for degree 2, their sum of squares. Private."""
+        """The value from the number of rows and the sums of their powers, up to the degree. Private."""
         low, width, d = decimal(self.bounds[0]), 2 * self.half, self.degree
         raw = (Fraction(rows), *sums)
         moments = [
@@ -117,14 +117,14 @@ class MeanInParts(Parts):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanAndVarianceInParts(Parts):
-    """Mean and variance of a column in public bounds, from the noisy totals Σ(1 − u)², Σ2u(1 − u) and Σu².
+    """Mean and variance of a column in public bounds, from the five noisy totals Σ (4 over k)·uᵏ(1 − u)⁴⁻ᵏ.
 
-    Their sum is the number of rows. The release knows the mean, the variance, and an interval that includes sampling
-    error.
+    Their sum is the number of rows. They hold four moments: the mean and the variance, and what says how far both vary
+    from sample to sample, whatever the population is.
 
     Guarantee
     ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1, a third of the ℓ₁ of `MeanAndVariance`. Replace-one: 2 and √2.
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
 
     Parameters
     ----------
@@ -134,15 +134,43 @@ class MeanAndVarianceInParts(Parts):
     Examples
     --------
     >>> moments = MeanAndVarianceInParts(bounds=(0, 10))
-    >>> [str(part) for part in moments.of_sums(3, Fraction(15), Fraction(125))]
-    ['5/4', '1/2', '5/4']
+    >>> [str(part) for part in moments.of_sums(2, Fraction(10), Fraction(100), Fraction(1000), Fraction(10000))]
+    ['1', '0', '0', '0', '1']
     """
 
     name: ClassVar[str] = "mean_and_variance_in_parts"
-    degree: ClassVar[int] = 2
+    degree: ClassVar[int] = 4
 
     @classmethod
     def release_type(cls) -> type[Release]:
         from discreet.inference.parts_release import MeanAndVarianceInPartsRelease
 
         return MeanAndVarianceInPartsRelease
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarianceInParts(MeanAndVarianceInParts):
+    """Variance of a column in public bounds: the totals of `MeanAndVarianceInParts`, read for the variance.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of a row, as the decimals they print as; values outside are clipped.
+
+    Examples
+    --------
+    >>> VarianceInParts(bounds=(0, 10)).title
+    'variance'
+    """
+
+    name: ClassVar[str] = "variance_in_parts"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        from discreet.inference.parts_release import VarianceInPartsRelease
+
+        return VarianceInPartsRelease
