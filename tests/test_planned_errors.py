@@ -21,6 +21,7 @@ from discreet import (
     compare_means,
     release,
 )
+from discreet.inference.part_moments import moment_weights
 from discreet.questions import Expected, Questions, Selection
 from discreet.questions.clusters import DPLloyd
 
@@ -90,15 +91,23 @@ CASES = {
 PUBLIC = {
     "public mean": (lambda ask, g: ask.mean("spend", g, Selection()), values),
     "public share": (lambda ask, g: ask.proportion("band", "old", g, Selection()), values),
-    "public variance": (lambda ask, g: ask.variance("ends", g, Selection()), values),
+    "public variance": (
+        lambda ask, g: ask.variance("ends", g, Selection(), Expected(mean=6.0)),
+        lambda a: np.array([_variance(a)]),
+    ),
+    "public spread": (
+        lambda ask, g: ask.mean("spend", g, Selection(), spread=True, expected=SPEND),
+        lambda a: np.array([a.mean]),
+    ),
     "public covariances": (lambda ask, g: ask.covariance_matrix(("spend",), g, Selection()), values),
 }
 
 
 def _variance(answer):
     """The variance before it is clipped to what the bounds allow."""
-    first, second, count = answer._totals()
-    return float(answer.statistic.half) ** 2 * (second / count - (first / count) ** 2)
+    parts = answer.moments.parts
+    first, second = (parts @ moment_weights(4, power) / parts.sum() for power in (1, 2))
+    return (2 * float(answer.statistic.half)) ** 2 * (second - first**2)
 
 
 @pytest.fixture(scope="module")

@@ -49,12 +49,15 @@ def moment_weights(degree: int, power: int, centre: Any = 0.0) -> Array:
     return np.asarray(weights)
 
 
-def variance_moves(degree: int, mean: float) -> list[float]:
+def variance_moves(degree: int, mean: float, *, public_size: bool = False) -> list[float]:
     """How far noise in each part moves n times the variance V of u, for the least favourable V at this mean.
 
-    To first order by (wₖ(mean) − V)·Zₖ; the sum of squares is convex in V, so an end of its range is the worst.
+    To first order by (wₖ(mean) − V)·Zₖ; the sum of squares is convex in V, so an end of its range is the worst. A
+    public size takes the mean of the weights away, and V with it.
     """
     weights = moment_weights(degree, 2, mean)
+    if public_size:
+        return [abs(float(move)) for move in weights - weights.mean()]
     ends = [np.abs(weights - end) for end in (0.0, mean * (1 - mean))]
     return [float(move) for move in max(ends, key=lambda moves: float(moves @ moves))]
 

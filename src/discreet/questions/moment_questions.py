@@ -74,10 +74,13 @@ class MomentQuestions(PublicFacts):
         if not chosen.by and not spread and self._every_unit_once((column,)):
             return self._public_mean(column, bounds, guarantee)
         parts = (MeanAndVarianceInParts if spread else MeanInParts)(bounds=(bounds.low, bounds.high))
-        # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width.
-        moves = [float(parts.half) * abs(place - slope) for place in parts.positions]
-        weights = expectation.per_group(self.schema.cells(chosen.by), moves)
-        return self._totals(parts, column, bounds, guarantee, chosen, read="the mean", weights=weights)
+        # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
+        # is public, by pₖ·Zₖ, whatever the mean is.
+        public = self._public_size(column, chosen)
+        moves = [float(parts.half) * abs(place - (0 if public else slope)) for place in parts.positions]
+        return self._totals(
+            parts, column, bounds, guarantee, chosen, read="the mean", moves=moves, expected=expectation
+        )
 
     def _totals(
         self,
@@ -88,7 +91,8 @@ class MomentQuestions(PublicFacts):
         chosen: Selection,
         *,
         read: str,
-        weights: tuple[float, ...] | None,
+        moves: Sequence[float],
+        expected: Expected,
     ) -> Question:
         """Noisy totals in parts per group, from which the mean or the variance is read."""
         products = tuple((column,) * power for power in range(1, parts.degree + 1))
@@ -100,7 +104,8 @@ class MomentQuestions(PublicFacts):
                 found += list(parts.of_sums(int(count), *powers))
             return fractions(found)
 
-        groups = self.schema.cells(chosen.by)
+        public, groups = self._public_size(column, chosen), self.schema.cells(chosen.by)
+        expectation = Expected(rows=public["n"], mean=expected.mean) if public else expected
         sensitivity = in_parts(self._limits(chosen), groups, parts.degree + 1, self.schema.neighbours)
         return Question(
             guarantee=guarantee,
@@ -112,10 +117,10 @@ class MomentQuestions(PublicFacts):
             contribution=chosen.contribution,
             unit_sum=chosen.unit_sum,
             products=products,
-            public=self._public_size(column, chosen),
+            public=public,
             value=value,
             read=read,
-            weights=weights,
+            weights=expectation.per_group(groups, moves),
         )
 
     def _public_mean(self, column: str, bounds: Bounds, guarantee: Guarantee) -> Question:
@@ -142,9 +147,12 @@ class MomentQuestions(PublicFacts):
         expectation = expected or Expected()
         slope = expectation.slope(bounds.low, bounds.high)
         parts = VarianceInParts(bounds=(bounds.low, bounds.high))
-        moves = [(2 * float(parts.half)) ** 2 * move for move in variance_moves(parts.degree, (1 + slope) / 2)]
-        weights = expectation.per_group(self.schema.cells(chosen.by), moves)
-        return self._totals(parts, column, bounds, guarantee, chosen, read="the variance", weights=weights)
+        public = bool(self._public_size(column, chosen))
+        moved = variance_moves(parts.degree, (1 + slope) / 2, public_size=public)
+        moves = [(2 * float(parts.half)) ** 2 * move for move in moved]
+        return self._totals(
+            parts, column, bounds, guarantee, chosen, read="the variance", moves=moves, expected=expectation
+        )
 
     def _public_size(self, column: str, chosen: Selection) -> dict[str, Any]:
         """The number of rows, where every unit has one and their number is public."""
