@@ -22,7 +22,7 @@ title = "Ad clicks: did the new layout help?"
 path = "clicks.parquet"
 
 [ledger]
-path = "clicks.ledger.sqlite"
+path = "clicks.ledger"
 dataset = "ad clicks (made up)"
 
 [budget]

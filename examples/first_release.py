@@ -14,7 +14,7 @@ def main() -> None:
     """Plan, release, look at the ledger."""
     schema = Schema(columns={"age": Bounds(18, 100, grid=1)})
     with tempfile.TemporaryDirectory() as directory:  # a real ledger belongs beside its data, for good
-        ledger = Path(directory) / "survey.sqlite"
+        ledger = Path(directory) / "survey.ledger"
         survey = Session(SURVEY, schema, ledger=ledger, budget=PureDP(1.0))
         print(survey.plan.mean("age", PureDP(0.5), spread=True, expected_rows=4000))
         print(survey.mean("age", PureDP(0.5), spread=True))

@@ -15,7 +15,7 @@ def main() -> None:
     """Spend, ask again, ask for too much, and check the ledger against a head that was noted."""
     schema = Schema(columns={"age": Bounds(18, 100, grid=1), "region": Categories(["north", "south", "west"])})
     with tempfile.TemporaryDirectory() as directory:  # a real ledger belongs beside its data, for good
-        survey = Session(SURVEY, schema, ledger=Path(directory) / "survey.sqlite", budget=PureDP(1.0))
+        survey = Session(SURVEY, schema, ledger=Path(directory) / "survey.ledger", budget=PureDP(1.0))
         first = survey.count(PureDP(0.4), by="region", request="people by region")
         again = survey.count(PureDP(0.4), by="region", request="people by region")
         print(f"asked twice, answered alike: {first.release_id == again.release_id}; left: {survey.ledger.remaining()}")

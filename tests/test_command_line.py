@@ -13,7 +13,7 @@ from discreet.cli import _app, main
 ROOT = Path(__file__).parents[1]
 COMMANDS = [
     [], ["describe"], ["plan"], ["run"], ["ledger"], ["ledger", "show"], ["ledger", "verify"],
-    ["advise"], ["audit"], ["reproduce"],
+    ["ledger", "anchor"], ["advise"], ["audit"], ["reproduce"],
 ]  # fmt: skip
 
 
@@ -27,7 +27,8 @@ def test_help_fits_80_columns_and_names_the_exit_statuses(arguments, capsys, mon
     monkeypatch.setenv("COLUMNS", "80")
     text = shown(arguments, capsys)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Exit status: 0 done; 1 refused, with the reason; 2 wrong usage; 130 stopped." in text
+    statuses = "0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; 4 data; 5 ledger"
+    assert f"Exit status: {statuses}; 130 stopped." in " ".join(text.split())
     assert "--no-" not in text  # switches are off unless they are given
     assert "False" not in text
 
@@ -82,7 +83,7 @@ def test_exit_statuses(tmp_path):
     assert (status, err) == (0, "")
     assert "cost: PureDP(ε=1)" in out
     status, out, err = ended("plan", "missing.toml", cwd=tmp_path)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err.startswith("discreet: ")
     assert "Traceback" not in err
     status, out, err = ended("plan", "--nonsense", "survey.toml", cwd=tmp_path)

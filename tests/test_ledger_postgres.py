@@ -244,4 +244,4 @@ def trials(number: int) -> dict[str, object]:
 def test_killed_writers_and_servers_lose_nothing(number: int) -> None:
     report = trials(number)
     assert report["lost"] == 0, report["findings"]
-    assert report["drawn"] > number
+    assert report["drawn"] > number / 5

@@ -200,7 +200,7 @@ def test_nothing_is_spent_where_results_cannot_be_kept(plan):
     blocked.write_text("a file, not a directory")
     with pytest.raises(DiscreetError, match="cannot be written"):
         Job(plan).run(output=blocked / "report")
-    assert not (plan.parent / "plan.ledger.sqlite").exists()
+    assert not (plan.parent / "rows.ledger").exists()
 
 
 @pytest.mark.parametrize("column", ["spend", "arm", "user"])
@@ -210,7 +210,7 @@ def test_data_that_does_not_fit_the_schema_spends_nothing(plan, column):
     plan.write_text(PLAN.replace('ask = "count"', 'ask = "count"\nby = ["arm"]') if column == "arm" else PLAN)
     with pytest.raises(PlanFileError, match=column):
         Job(plan).run()
-    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+    with Ledger(plan.parent / "rows.ledger", read_only=True) as ledger:
         assert ledger.spent() == PureDP(0.0)
 
 
@@ -218,7 +218,7 @@ def test_a_misspelt_column_is_told_before_the_first_release(plan):
     plan.write_text(PLAN.replace("spend]", "spnd]").replace('column = "spend"', 'column = "spnd"'))
     with pytest.raises(PlanFileError, match=r"release 'spend'.*Did you mean 'spend'.*Nothing was spent"):
         Job(plan).run()
-    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+    with Ledger(plan.parent / "rows.ledger", read_only=True) as ledger:
         assert ledger.spent() == PureDP(0.0)
 
 
@@ -264,7 +264,7 @@ def test_killed_runs_resume_and_never_under_count(plan):
         process.send_signal(signal.SIGKILL)
         process.wait()
     result = Job(plan).run()
-    with Ledger(plan.parent / "plan.ledger.sqlite", read_only=True) as ledger:
+    with Ledger(plan.parent / "rows.ledger", read_only=True) as ledger:
         assert ledger.verify().spent == PureDP(2.0)
         spends = ledger.events()
         assert len({spend.request for spend in spends}) == len(spends) == 4
@@ -274,7 +274,7 @@ def test_killed_runs_resume_and_never_under_count(plan):
 
 
 def test_a_ledger_whose_creation_was_cut_short_is_started_again(plan):
-    (plan.parent / "plan.ledger.sqlite").touch()
+    (plan.parent / "rows.ledger").touch()
     assert Job(plan).plan().remaining == PureDP(2.0)
     assert not Job(plan).finished()
     assert Job(plan).run().drawn == 4
@@ -282,7 +282,7 @@ def test_a_ledger_whose_creation_was_cut_short_is_started_again(plan):
 
 def test_ledger_commands(plan, capsys):
     Job(plan).run()
-    ledger = str(plan.parent / "plan.ledger.sqlite")
+    ledger = str(plan.parent / "rows.ledger")
     main(["ledger", "show", ledger])
     assert "releases    4" in capsys.readouterr().out
     main(["ledger", "show", ledger, "--json"])

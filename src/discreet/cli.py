@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from discreet.core.errors import DiscreetError, MissingExtra
+from discreet.core.errors import (
+    DiscreetError,
+    InsufficientBudget,
+    InvalidParameter,
+    LedgerError,
+    MissingExtra,
+    NoConversion,
+    PlanFileError,
+    SourceError,
+)
 
 if TYPE_CHECKING:
     from cyclopts import App
 
 __all__ = ["main"]
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NO_BUDGET = 3
+_STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (InsufficientBudget, _NO_BUDGET),
+    (SourceError, 4),
+    (LedgerError, 5),
+    (PlanFileError, 2),
+    (InvalidParameter, 2),
+    (NoConversion, 2),
+)
 _FILE_COMMANDS = 3
 """Help lists so many commands on files first, then the ledger, then the rest."""
 
@@ -30,9 +51,13 @@ def _app() -> App:
     app = App(
         name="discreet",
         help="Publish statistics about people under differential privacy.",
-        help_epilogue="Exit status: 0 done; 1 refused, with the reason; 2 wrong usage; 130 stopped.",
+        help_epilogue=(
+            "Exit status: 0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; "
+            "4 data; 5 ledger; 130 stopped."
+        ),
         version=__version__,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,  # so that `main` says what is kept
         default_parameter=Parameter(negative=(), show_default=_default),
     )
     ledger = App(
@@ -47,6 +72,7 @@ def _app() -> App:
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
     ledger.command(_show, name="show")
     ledger.command(_verify, name="verify")
+    ledger.command(_anchor, name="anchor")
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
 
@@ -69,7 +95,9 @@ def _plan(file: Path, /, *, json: bool = False) -> None:
     from discreet.plans.job import Job
 
     planned = Job(file).plan()
-    print(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
+    _say(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
+    if planned.refusal is not None:
+        raise SystemExit(_NO_BUDGET)
 
 
 def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | None = None) -> None:
@@ -89,7 +117,7 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
     from discreet.plans.job import Job
 
     job = Job(file)
-    print(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
+    _say(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
 
 
 def _describe(
@@ -124,10 +152,10 @@ def _describe(
     dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
     text = skeleton(file, column_types(file, dialect), dialect.declared())
     if out is None:
-        print(text)
+        _say(text)
     else:
         _write_new(out, text)
-        print(out)
+        _say(out)
 
 
 def _reproduce(
@@ -164,9 +192,9 @@ def _reproduce(
     if study == "all":
         from discreet.papers.gallery import run_gallery
 
-        print(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
+        _say(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
         return
-    print(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
+    _say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 
 
 def _advise(
@@ -206,7 +234,7 @@ def _advise(
     from discreet.omission.advice import advise
 
     advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
-    print(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
+    _say(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
 
 
 def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:
@@ -225,22 +253,22 @@ def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Pat
     """
     from discreet.audit.run import run_audit
 
-    done = lambda part: print(f"audited: {part}", file=sys.stderr, flush=True)  # noqa: E731
+    done = lambda part: _say(f"audited: {part}", sys.stderr)  # noqa: E731
     report = run_audit(deep=deep, workers=workers, progress=done)
     if out is not None:
         _write_new(out, report.written(out.suffix))
-    print(report.to_json() if json else report)
+    _say(report.to_json() if json else report)
     if not report.passed:
         raise DiscreetError("something lost more than it claims: see the lines marked with !.")
 
 
-def _show(file: Path, /, *, json: bool = False) -> None:
+def _show(file: str, /, *, json: bool = False) -> None:
     """Show what was spent and what is left.
 
     Parameters
     ----------
     file
-        The ledger.
+        The ledger: a file, or postgresql://….
     json
         Print JSON.
     """
@@ -248,23 +276,45 @@ def _show(file: Path, /, *, json: bool = False) -> None:
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
-    print(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement)
+    _say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement)
 
 
-def _verify(file: Path, /, *, anchor: str | None = None) -> None:
-    """Check every entry of a ledger again.
+def _verify(file: str, /, *, anchor: str | None = None) -> None:
+    """Check every entry of a ledger again, and that it was not rolled back behind an anchor.
 
     Parameters
     ----------
     file
-        The ledger.
+        The ledger: a file, or postgresql://….
     anchor
-        A head noted earlier and kept elsewhere.
+        A head that was kept elsewhere, a file with heads, or results.json of a run. Left out, heads are read from the
+        files that the ledger remembers.
     """
     from discreet.core.ledger import Ledger
+    from discreet.publish.anchors import anchored_heads
 
     with Ledger(file, read_only=True) as opened:
-        print(opened.verify(anchor=anchor))
+        _say(opened.verify(anchor=anchored_heads(opened, anchor)))
+        for place in opened.anchors:
+            if not os.path.exists(place):
+                _say(f"discreet: the anchors in {place} are gone. Restore that file to verify against it.", sys.stderr)
+
+
+def _anchor(file: str, /, *, to: Path | None = None) -> None:
+    """Print the head of a ledger, which stands for everything in it; or append it to a file kept elsewhere.
+
+    Parameters
+    ----------
+    file
+        The ledger: a file, or postgresql://….
+    to
+        File to append the head to. The ledger remembers it, and verify finds it.
+    """
+    from discreet.core.ledger import Ledger
+    from discreet.publish.anchors import write_anchor
+
+    with Ledger(file, read_only=to is None) as opened:
+        _say(opened.head if to is None else write_anchor(opened, to))
 
 
 def _spend_again(job: Any, again: bool, yes: bool) -> bool:
@@ -277,7 +327,7 @@ def _spend_again(job: Any, again: bool, yes: bool) -> bool:
     if not sys.stdin.isatty():
         if again:
             raise DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
-        print(f"{note} Its stored answers are used and nothing is spent; --again --yes releases anew.", file=sys.stderr)
+        _say(f"{note} Its stored answers are used and nothing is spent; --again --yes releases anew.", sys.stderr)
         return False
     return input(f"{note} Release it again, and spend again? [y/N] ").strip().lower() in ("y", "yes")
 
@@ -291,9 +341,18 @@ def _progress(verb: str) -> Any:
         known = "" if getattr(step, "fresh", True) else " (from the ledger)"
         text = f"[{step.done}/{step.total}] {verb} {name}{known}"
         end = "\n" if not live or step.done == step.total else ""
-        print(f"\r\x1b[K{text}" if live else text, end=end, file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{_printable(text)}" if live else _printable(text), end=end, file=sys.stderr, flush=True)
 
     return shown
+
+
+def _say(text: object, file: TextIO | None = None) -> None:
+    print(_printable(str(text)), file=file or sys.stdout, flush=True)
+
+
+def _printable(text: str) -> str:
+    """Text without what a terminal would obey: names of columns and files may hold escape sequences."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -308,17 +367,26 @@ def _write_new(path: Path, text: str) -> None:
         ) from None
 
 
+def _status(refusal: DiscreetError) -> int:
+    """The exit status that tells a script what kind of refusal it was."""
+    cause = refusal.__cause__ if isinstance(refusal.__cause__, DiscreetError) else refusal
+    return next((status for kind, status in _STATUSES if isinstance(cause, kind)), 1)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; refusals are printed without a traceback and end with status 1."""
+    """Run the command line; refusals are printed without a traceback and end with a status of their kind."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that cannot show ε must not end a run
+            stream.reconfigure(errors="replace")
     try:
         _app()(arguments)
         sys.stdout.flush()
     except DiscreetError as refusal:
-        print(f"discreet: {refusal}", file=sys.stderr)
-        raise SystemExit(1) from None
+        _say(f"discreet: {refusal}", sys.stderr)
+        raise SystemExit(_status(refusal)) from None
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except KeyboardInterrupt:
-        print("discreet: stopped; what was released so far is in the ledger.", file=sys.stderr)
+        _say("discreet: stopped; what was released so far is in the ledger.", sys.stderr)
         raise SystemExit(130) from None

@@ -86,6 +86,10 @@ class LedgerUnavailable(LedgerError, OSError):
     """The ledger's file cannot be read or written; nothing was spent and nothing drawn."""
 
 
+class LedgerMissing(LedgerUnavailable):
+    """There is no ledger at this place yet."""
+
+
 class SourceError(DiscreetError):
     """The data cannot be read as the schema declares it; nothing was spent. The text never shows a data value."""
 

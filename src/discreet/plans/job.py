@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.display import Facts
-from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerUnavailable, NoConversion, PlanFileError
+from discreet.core.errors import (
+    DiscreetError,
+    InsufficientBudget,
+    LedgerError,
+    LedgerMissing,
+    NoConversion,
+    PlanFileError,
+)
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.result import Result
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.publish.anchors import write_anchor
 from discreet.session import PlannedRelease, Planner, Session, TestedRelease
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from discreet.publish.readings import Answered
@@ -56,6 +69,8 @@ class JobPlan(Result):
         What the ledger has now.
     refusal
         Why a run would be refused; None where the budget is enough.
+    warnings
+        Other ledgers that count releases of the same data.
     """
 
     title: str
@@ -63,6 +78,7 @@ class JobPlan(Result):
     cost: Guarantee | None
     remaining: Guarantee
     refusal: str | None
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
@@ -72,6 +88,7 @@ class JobPlan(Result):
             "cost": None if self.cost is None else self.cost.to_dict(),
             "remaining": self.remaining.to_dict(),
             "refusal": self.refusal,
+            "warnings": list(self.warnings),
         }
 
     def heading(self) -> str:
@@ -80,7 +97,8 @@ class JobPlan(Result):
     def facts(self) -> Facts:
         shown = [(name, _expected(planned)) for name, planned in self.releases]
         refused = [] if self.refusal is None else [("refused", self.refusal)]
-        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused]
+        warned = [("warning", warning) for warning in self.warnings]
+        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused, *warned]
 
     def __str__(self) -> str:
         header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
@@ -99,6 +117,7 @@ class JobPlan(Result):
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
         if self.refusal is not None:
             lines += wrap(f"A run would be refused: {self.refusal}", 80)
+        lines += [line for warning in self.warnings for line in wrap(f"Warning: {warning}", 80)]
         return "\n".join([*lines, "", _LEGEND])
 
 
@@ -117,8 +136,12 @@ class JobResult(Result):
         The files: releases as JSON, the report as HTML and markdown.
     drawn, reused
         Number of releases drawn now, and of those taken from the ledger.
-    spent, remaining
-        State of the ledger.
+    spent, remaining, head
+        State of the ledger. A copy of the head, kept elsewhere, shows later that the ledger was not rolled back.
+    kept
+        Where earlier results of other releases were moved, if there were any in the directory.
+    warnings
+        Other ledgers that count releases of the same data.
     """
 
     results: Path
@@ -128,6 +151,9 @@ class JobResult(Result):
     reused: int
     spent: Guarantee
     remaining: Guarantee
+    head: str
+    kept: Path | None = None
+    warnings: tuple[str, ...] = ()
 
     def heading(self) -> str:
         return f"{self.drawn} released now, {self.reused} taken from the ledger"
@@ -135,7 +161,9 @@ class JobResult(Result):
     def facts(self) -> Facts:
         spent = ("spent", f"{self.spent} in all; {self.remaining} left")
         page = [("report", str(self.page))] if self.page else []
-        return [spent, ("results", str(self.results)), *page, ("text", str(self.markdown))]
+        kept = [("earlier results", str(self.kept))] if self.kept else []
+        told = [*page, ("text", str(self.markdown)), *kept]
+        return [spent, ("results", str(self.results)), *told, *(("warning", one) for one in self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         """The files and the state of the ledger as JSON-ready data."""
@@ -147,6 +175,9 @@ class JobResult(Result):
             "reused": self.reused,
             "spent": self.spent.to_dict(),
             "remaining": self.remaining.to_dict(),
+            "head": self.head,
+            "kept": None if self.kept is None else str(self.kept),
+            "warnings": list(self.warnings),
         }
 
 
@@ -167,7 +198,9 @@ class Job:
         file, schema = self.file, self.file.schema
         neighbours, unit = schema.neighbours, schema.unit.unit
         if write:
-            return Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
+            ledger = Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
+            ledger.note(sources=file.identities())
+            return ledger
         if _begun(file.ledger):
             return Ledger(file.ledger, file.budget, dataset=file.dataset, read_only=True)
         return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
@@ -185,7 +218,7 @@ class Job:
                 try:
                     planned.append((question.name, question.put(planner)))
                 except (DiscreetError, TypeError) as failure:
-                    raise self._located(question, _worded(failure)) from None
+                    raise self._located(question, _worded(failure)) from failure
             made = _Made(ledger, self.file)
             waiting = made.waiting(made.run())
             cost = compose(*(question.guarantee for question in waiting)) if waiting else None
@@ -196,6 +229,7 @@ class Job:
                 cost,
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
+                _warnings(self.file),
             )
 
     def finished(self) -> bool:
@@ -223,7 +257,7 @@ class Job:
         directory = output or self.file.output
         _check_writable(directory)
         self.plan()  # every question is checked before the first one spends
-        with self._ledger(write=True) as ledger:
+        with _alone_in(directory), self._ledger(write=True) as ledger:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
@@ -231,6 +265,8 @@ class Job:
             if refusal is not None:
                 raise refusal
             answers, drawn = self._ask(ledger, made, run, progress)
+            if self.file.anchor is not None:
+                write_anchor(ledger, self.file.anchor)
             return self._write(directory, ledger, answers, drawn)
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
@@ -239,7 +275,7 @@ class Job:
             try:
                 session.dataset.require(self.file.schema.unit.column, *question.columns())
             except DiscreetError as failure:
-                raise self._located(question, failure) from None
+                raise self._located(question, failure) from failure
 
     def _ask(
         self, ledger: Ledger, made: _Made, run: int, progress: Callable[[Step], None] | None
@@ -253,7 +289,7 @@ class Job:
             try:
                 answer = question.put(session, request=self.file.request(question, run))
             except DiscreetError as failure:
-                raise self._located(question, failure) from None
+                raise self._located(question, failure) from failure
             drawn += fresh
             answers.append((question, answer))
             if progress is not None:
@@ -278,6 +314,7 @@ class Job:
             "facts": facts,
             "releases": {question["name"]: release.to_dict() for question, release, _ in described},
         }
+        kept = _keep_others(directory / "results.json", results["releases"])
         _write_text(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
         _write_text(directory / "report.md", as_markdown(facts))
         page: Path | None = directory / "report.html"
@@ -293,6 +330,9 @@ class Job:
             len(answers) - drawn,
             ledger.spent(),
             ledger.remaining(),
+            ledger.head,
+            kept,
+            _warnings(self.file),
         )
 
 
@@ -315,7 +355,7 @@ class _Made:
 
     def changed(self) -> int:
         """Number of waiting releases whose name was released before, for another question or another share."""
-        names = {str(spend.request).split(":")[2] for spend in self.ledger.events() if _of_a_plan(spend.request)}
+        names = {_planned_name(spend.request) for spend in self.ledger.events()}
         return sum(question.name in names for question in self.waiting(self.run()))
 
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
@@ -328,8 +368,10 @@ class _Made:
         return made is not None and made.answered
 
 
-def _of_a_plan(request: str | None) -> bool:
-    return request is not None and request.startswith("plan:")
+def _planned_name(request: str | None) -> str | None:
+    """The release's name in a request that a plan made; sessions may use any text as a request."""
+    parts = (request or "").split(":")
+    return parts[2] if len(parts) == 4 and parts[0] == "plan" else None
 
 
 def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:
@@ -361,15 +403,39 @@ def _cut(text: str, width: int) -> str:
     return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _begun(path: Path) -> bool:
+def _begun(address: str) -> bool:
     """Whether there is a ledger; one whose creation was cut short has no entry yet."""
-    if not path.exists():
-        return False
     try:
-        Ledger(path, read_only=True).close()
-    except LedgerUnavailable:
-        return path.with_name(f"{path.name}-head").exists()  # written right after the first entry
+        Ledger(address, read_only=True).close()
+    except LedgerMissing:
+        return False
     return True
+
+
+def _warnings(file: PlanFile) -> tuple[str, ...]:
+    """Ledgers beside the data, the plan or its ledger that count the same source, and are not the plan's own."""
+    places = {
+        Path(one).parent for one in (file.ledger, file.open_options()["source"], file.path) if "://" not in str(one)
+    }
+    others = sorted(other for place in places for other in place.glob("*.ledger") if not _same(other, file.ledger))
+    return tuple(
+        f"{other} already counts releases of this data. Two ledgers for the same people add up: what one of them "
+        "guarantees does not include the other."
+        for other in others
+        if _counts(other, file.identities())
+    )
+
+
+def _same(path: Path, address: str) -> bool:
+    return os.path.exists(address) and path.samefile(address)
+
+
+def _counts(path: Path, identities: Sequence[str]) -> bool:
+    try:
+        with Ledger(path, read_only=True) as ledger:
+            return any(ledger.counts(identity) for identity in identities)
+    except LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
+        return False
 
 
 def _worded(failure: Exception) -> DiscreetError:
@@ -387,6 +453,41 @@ def _check_writable(directory: Path) -> None:
             f"output = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory; "
             "nothing was spent."
         ) from None
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Let another run into the same directory end first, so that each says truly what it released itself."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _keep_others(path: Path, releases: Mapping[str, Any]) -> Path | None:
+    """Move results aside that hold other releases than those that are about to be written; where to."""
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))["releases"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        before = None  # not one of ours: not ours to write over
+    if before is not None and _ids(before) <= _ids(releases):
+        return None
+    number = 1
+    while (target := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+        number += 1
+    path.rename(target)
+    return target
+
+
+def _ids(releases: Any) -> set[str]:
+    return {str(release.get("release_id")) for release in releases.values()}
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError
@@ -40,6 +43,8 @@ SETTINGS = {
 """What can be asked, with the settings of each: whatever a session can be asked."""
 _ONLY_PLANNED = ("expected_rows", "expected_mean", "expected_share")
 """Settings that change no release; but see ``clusters``, where the expected rows set the number of iterations."""
+_LARGEST_SHARE = 1e9
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
 _DIALECT = ("delimiter", "decimal", "encoding", "header")
 _COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
@@ -102,7 +107,8 @@ class PlanFile:
     text: str
     title: str
     source: Mapping[str, Any]
-    ledger: Path
+    ledger: str
+    anchor: Path | None
     dataset: str | None
     budget: Guarantee
     schema: Schema
@@ -120,13 +126,17 @@ class PlanFile:
         """
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
         except (OSError, UnicodeDecodeError) as failure:
             raise PlanFileError(f"{file}: cannot be read ({type(failure).__name__}). Check the path.") from None
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as failure:
             raise PlanFileError(f"{file}: is not valid TOML: {failure}.{_not_a_plan(file)}") from None
+        except RecursionError:
+            raise PlanFileError(
+                f"{file}: has brackets nested too deeply. Write it as `discreet describe` does."
+            ) from None
         return _Reader(file, text, data).plan()
 
     def request(self, question: PlannedQuestion, run: int) -> str:
@@ -134,9 +144,21 @@ class PlanFile:
         asked = question.described()
         if question.ask != "clusters":
             asked = {name: value for name, value in asked.items() if name not in _ONLY_PLANNED}
-        content = {"source": _plain(self.source), "schema": self.schema.to_dict(), **asked}
+        content = {"source": self.identity(), "schema": self.schema.to_dict(), **asked}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         return f"plan:{digest}:{question.name}:{run}"
+
+    def identity(self) -> dict[str, Any]:
+        """What tells the source from others: its place and how it is read, but not with which engine or memory."""
+        same = {key: value for key, value in self.source.items() if key not in ("engine", "memory", "path")}
+        place = self.open_options()["source"]
+        return same | {"place": place if "://" in place else os.path.realpath(place)}
+
+    def identities(self) -> tuple[str, ...]:
+        """Texts by which a ledger knows this source again: its place, and the declared name of the data set."""
+        known = [{key: self.identity().get(key) for key in ("place", "table")}]
+        named = [] if self.dataset is None else [{"dataset": self.dataset}]
+        return tuple(json.dumps(one, sort_keys=True) for one in (*known, *named))
 
     def open_options(self) -> dict[str, Any]:
         """Arguments for a session: source, table, engine, memory and the dialect of a file."""
@@ -173,17 +195,16 @@ class _Reader:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
         schema = self._schema()
-        ledger = self._table("ledger") if "ledger" in self.data else {}
-        self._known("ledger", ledger, ("path", "dataset"))
-        output = self._table("output") if "output" in self.data else {}
-        self._known("output", output, ("directory",))
-        here = self.path.parent
+        ledger, output = self._texts("ledger", ("path", "dataset", "anchor")), self._texts("output", ("directory",))
+        here, source = self.path.parent, self._source()
+        anchor = ledger.get("anchor")
         return PlanFile(
             path=self.path,
             text=self.text,
             title=str(self.data.get("title", self.path.stem)),
-            source=self._source(),
-            ledger=here / ledger.get("path", f"{self.path.stem}.ledger.sqlite"),
+            source=source,
+            ledger=_beside(here, ledger.get("path") or _named_after(source)),
+            anchor=None if anchor is None else here / anchor,
             dataset=ledger.get("dataset"),
             budget=budget,
             schema=schema,
@@ -195,6 +216,15 @@ class _Reader:
         table = self.data[name]
         if not isinstance(table, dict):
             raise self.error(name, f"{name} must be a table. Write [{name}] and its settings below.")
+        return table
+
+    def _texts(self, name: str, allowed: tuple[str, ...]) -> dict[str, str]:
+        """A table that may be missing, of settings that are text."""
+        table = self._table(name) if name in self.data else {}
+        self._known(name, table, allowed)
+        for key, value in table.items():
+            if not isinstance(value, str) or not value or "\0" in value:
+                raise self.error(f"{name}.{key}", f"{key} = {value!r} must be text.")
         return table
 
     def _known(self, where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
@@ -209,8 +239,10 @@ class _Reader:
         if ("path" in source) == ("address" in source):
             raise self.error("source", "the source needs either path (files) or address (a connection).")
         for key, value in source.items():
-            if key != "header" and (not isinstance(value, str) or not value):
+            if key != "header" and (not isinstance(value, str) or not value or "\0" in value):
                 raise self.error(f"source.{key}", f"{key} must be text.")
+        if not _MEMORY.fullmatch(source.get("memory", "1GB")):
+            raise self.error("source.memory", f'memory = {source["memory"]!r} must be an amount such as "4GB".')
         try:
             Dialect(**{key: source[key] for key in _DIALECT if key in source})
         except DiscreetError as failure:
@@ -220,6 +252,8 @@ class _Reader:
     def _schema(self) -> Schema:
         table = self._table("schema")
         columns = table.get("columns")
+        if columns is not None and not isinstance(columns, dict):
+            raise self.error("schema.columns", "columns must be tables. Write [schema.columns.age], for example.")
         parts = {f"schema.columns.{name}": {"columns": {name: one}} for name, one in (columns or {}).items()}
         for where, part in {**parts, "schema.unit": {"unit": table.get("unit", {})}, "schema": table}.items():
             try:
@@ -248,7 +282,7 @@ class _Reader:
 
     def _questions(self, budget: Guarantee) -> Iterator[PlannedQuestion]:
         entries = self.data["release"]
-        if not isinstance(entries, list) or not entries:
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
             raise self.error("release", "write each release as [[release]].")
         guarantees = self._guarantees(entries, budget)
         names: set[str] = set()
@@ -306,8 +340,8 @@ class _Reader:
             )  # fmt: skip
         shares = [entry.get("share", 1.0) for entry in entries]
         for position, share in enumerate(shares):
-            if isinstance(share, bool) or not isinstance(share, int | float) or not share > 0:
-                raise self.error(f"release.{position}.share", f"share = {share!r} must be a positive number.")
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
+                raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")
         return _divided(budget, [float(share) for share in shares])
 
 
@@ -321,6 +355,23 @@ def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
         for name, whole in budget.parameters().items()
     }
     return [*parts, type(budget)(**rest)]
+
+
+def _named_after(source: Mapping[str, Any]) -> str:
+    """Where the ledger of a source is by default: beside the data, under its name, whatever the plan is called."""
+    address = source.get("address") or source["path"]
+    if "://" in address:  # a connection has no place beside it: the ledger is beside the plan
+        return f"{_plain_name(source.get('table') or urlsplit(address).path) or 'data'}.ledger"
+    return str(Path(address).with_name(f"{_plain_name(address) or 'data'}.ledger"))
+
+
+def _plain_name(place: str) -> str:
+    """The last part of a path, without its endings and what patterns are made of."""
+    return re.sub(r"[*?\[\]{}\s]+", "", Path(place).name.partition(".")[0])
+
+
+def _beside(here: Path, address: str) -> str:
+    return address if "://" in address else str(here / address)
 
 
 def _holds(given: Any, value: Any) -> bool:

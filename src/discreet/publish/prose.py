@@ -93,5 +93,9 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     return [*lines, "", f"{guarantee}; {mechanism_words(release)}.", ""]
 
 
+_MARKS = str.maketrans({**{mark: f"\\{mark}" for mark in "|[]`*_!"}, "\n": " ", "\r": " ", "<": "&lt;"})
+"""What would begin a link, an image, a tag or a table's cell in a name that came from outside."""
+
+
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return text.translate(_MARKS)

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerUnavailable, WrongType
+from discreet.core.errors import (
+    InvalidParameter,
+    LedgerCorrupted,
+    LedgerMismatch,
+    LedgerMissing,
+    LedgerUnavailable,
+    WrongType,
+)
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import Accounting, covers, less
@@ -136,7 +143,7 @@ class Ledger:
             raise self._lost(max(witness))
         if terms["budget"] is None or self._journal.read_only:
             fix = "Check the path." if self._journal.read_only else "A new ledger needs a budget: pass PureDP(1.0)."
-            raise LedgerUnavailable(f"there is no ledger at {self.path}. {fix}")
+            raise LedgerMissing(f"there is no ledger at {self.path}. {fix}")
         counted = Accounting.of(Guarantee.from_dict(terms["budget"]), terms["accounting"])
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
         return canonical("dataset", {**terms, **fixed, "salt": secrets.token_hex(32), "created": claim.now()})

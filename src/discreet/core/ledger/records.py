@@ -16,6 +16,10 @@ from discreet.core.result import Result
 __all__ = ["Preview", "Reservation", "Spend", "Statement", "Verification"]
 
 
+_UNTOLD = ("path", "neighbours", "unit", "parts")
+"""Fields that a heading or another line says."""
+
+
 class _Record(Result):
     """Shown field by field."""
 
@@ -27,7 +31,7 @@ class _Record(Result):
         return type(self).__name__
 
     def facts(self) -> Facts:
-        return [(name.replace("_", " "), str(value)) for name, value in self._fields() if value is not None]
+        return [(name, str(value)) for name, value in self._fields() if value is not None and name not in _UNTOLD]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -168,9 +172,9 @@ class Verification(_Record):
     path: str
     entries: int
     spends: int
-    head: str
     spent: Guarantee
     remaining: Guarantee
+    head: str
     anchored: bool
 
     def heading(self) -> str:
@@ -206,8 +210,8 @@ class Statement(_Record):
 
     def facts(self) -> Facts:
         """Everything but the list of releases."""
-        shown = [(name, text) for name, text in super().facts() if name not in ("path", "neighbours", "unit", "spends")]
-        return [*shown, ("releases", str(len(self.spends))), ("protects", self.protects)]
+        told = [fact for fact in super().facts() if fact[0] != "spends"]
+        return [*told, ("releases", str(len(self.spends))), ("protects", self.protects)]
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *map(str, self.spends)])
