@@ -308,7 +308,7 @@ class Job:
         facts = report_facts(
             title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, answers=described
         )
-        results = {
+        results: dict[str, Any] = {
             "discreet": "results",
             "title": self.file.title,
             "facts": facts,
