@@ -15,10 +15,13 @@ def records(text: str, delimiter: str = ",") -> list[list[str]]:
     blank = True
     fields: list[str] = []
     field: list[str] = []
-    state = "start"  # of a field; or "plain", "quoted", "closing" (just behind a quote inside quotes), "return"
+    state = "start"  # of a field; or "plain", "quoted", "closing" (behind a quote inside quotes), "return"
     for character in text if text.endswith("\n") else text + "\n":
-        if state == "return" and character != "\n":
-            raise MalformedCsv("a carriage return that ends no line")
+        if state in ("return", "closed return") and character != "\n":
+            if state == "closed return":
+                raise MalformedCsv("text after a closing quote")
+            field.append(" ")
+            state, blank = "plain", False
         if state == "quoted":
             if character == '"':
                 state = "closing"
@@ -35,7 +38,7 @@ def records(text: str, delimiter: str = ",") -> list[list[str]]:
             fields.append("".join(field))
             field, state = [], "start"
         elif character == "\r":
-            state = "return"
+            state = "closed return" if state == "closing" else "return"
         elif character == "\n":
             if not blank or not found or len(found[0]) == 1:
                 found.append([*fields, "".join(field)])

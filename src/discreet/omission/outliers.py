@@ -6,6 +6,7 @@ lies in [0, 1] by public facts alone: values outside the bounds count as the nea
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.rounding import ball
+from discreet.core.rows.frames import canonical_text
 
 __all__ = [
     "AbsoluteDistance",
@@ -60,17 +62,26 @@ class Distance(ABC):
         """The distance as JSON-ready data."""
 
 
-def _numbers(data: Any, dimensions: int) -> Array:
-    try:
-        array = np.asarray(data, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise WrongType("data", data, "must be numbers", "Pass numeric records.") from None
+def _numbers(data: Any, low: NDArray[np.float64] | float, high: NDArray[np.float64] | float, dimensions: int) -> Array:
+    """Numbers within the bounds. What is missing or not a number counts as the lower bound, as any fixed point would.
+
+    Each value is converted by itself and none is refused: a refusal would tell that somebody's value is odd.
+    """
+    array = np.asarray(data)
     if array.ndim != dimensions:
         shape = "one number per record" if dimensions == 1 else "one row per record"
         raise InvalidParameter("data", array.shape, f"must have {shape}", "Reshape it.")
-    if not np.all(np.isfinite(array)):
-        raise InvalidParameter("data", "…", "must be finite", "Remove or replace missing values first.")
-    return array
+    if array.dtype.kind not in "biuf":
+        array = np.array([_number(value) for value in array.reshape(-1)]).reshape(array.shape)
+    numbers = np.asarray(array, dtype=float)
+    return np.clip(np.where(np.isnan(numbers), low, numbers), low, high)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(canonical_text(value) or "nan")
+    except ValueError:
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ class AbsoluteDistance(Distance):
 
     def prepare(self, data: Any) -> Array:
         """Numbers, clamped to the bounds."""
-        return np.asarray(np.clip(_numbers(data, 1), *self.bounds))
+        return _numbers(data, *self.bounds, dimensions=1)
 
     def mean_distances(self, data: Any) -> Array:
         """Sorting turns Σ|x − y| into prefix sums."""
@@ -144,12 +155,12 @@ class DiscreteDistance(Distance):
         array = np.asarray(data)
         if array.ndim not in (1, 2):
             raise InvalidParameter("data", array.shape, "must have one value or one row per record", "Reshape it.")
-        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-            raise InvalidParameter("data", "…", "must be finite", "Remove or replace missing values first.")
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.ndim == 1 and array.dtype.kind in "iu" and int(array.max()) - int(array.min()) < 1 << 24:
             return (array.astype(np.int64) - int(array.min())).astype(np.int64)
+        if array.dtype.kind == "O":  # values of several kinds have no order; a missing one equals other missing ones
+            array = np.array([canonical_text(value) or "" for value in array.reshape(-1)]).reshape(array.shape)
         axis = None if array.ndim == 1 else 0
         return np.unique(array, axis=axis, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
@@ -201,13 +212,12 @@ class EuclideanDistance(Distance):
 
     def prepare(self, data: Any) -> Array:
         """Rows, clamped to the box."""
-        array = _numbers(data, 2)
-        if array.shape[1] != len(self.bounds):
+        shape, (low, high) = np.shape(data), np.asarray(self.bounds).T
+        if len(shape) == 2 and shape[1] != len(self.bounds):
             raise InvalidParameter(
-                "data", array.shape, f"must have {len(self.bounds)} columns, one per bound", "Select the columns."
+                "data", shape, f"must have {len(self.bounds)} columns, one per bound", "Select the columns."
             )
-        low, high = np.asarray(self.bounds).T
-        return np.clip(array, low, high)
+        return _numbers(data, low, high, dimensions=2)
 
     def _diameter(self) -> float:
         low, high = np.asarray(self.bounds).T

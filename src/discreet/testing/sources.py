@@ -16,6 +16,7 @@ from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
 from discreet.testing.conformance import require
+from discreet.testing.values import check_values, hostile_columns, hostile_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,8 +85,9 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
     Raises
     ------
     NotConformant
-        Where a cell differs from the reference, which is plain Python over ``hashlib``; where a unit keeps more or less
-        than min(k, groups); or where a removed unit changes what others keep.
+        Where a value is not read as documented; where a cell differs from the reference, which is plain Python over
+        ``hashlib``; where a unit keeps more or less than min(k, groups); or where a removed unit changes what others
+        keep.
 
     Examples
     --------
@@ -93,6 +95,8 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
     >>> check_source(open_source, quick=True).engine
     'duckdb'
     """
+    import pyarrow as pa
+
     table = _rows()
     data = make(table)
     limits = _LIMITS[:2] if quick else _LIMITS
@@ -101,6 +105,8 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
     for one in limits[:1] if quick else limits:
         _check_histogram(data, table, one)
     _check_removal(make, data, table)
+    columns = hostile_columns()
+    check_values(make(pa.table({name: pa.array(values) for name, values in hostile_fields(columns).items()})), columns)
     users = {user for user in table["user"].to_pylist() if user is not None}
     return SourceReport(data.engine, table.num_rows, len(users), limits)
 

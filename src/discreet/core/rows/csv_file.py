@@ -67,6 +67,7 @@ class _CsvFile:
         import pyarrow as pa
         from pyarrow import csv
 
+        piece = _without_returns(piece)
         quoted = self._check_quotes(line, piece)
         options = {
             "read_options": csv.ReadOptions(block_size=len(piece), column_names=names),
@@ -86,11 +87,9 @@ class _CsvFile:
             raise self.refused(line + bad, says, "Correct the file, or declare its delimiter.") from None
 
     def _check_quotes(self, line: int, piece: bytes) -> bool:
-        """Whether anything is quoted; refuses quotes and carriage returns that stand where they mean nothing."""
+        """Whether anything is quoted; refuses quotes that stand where they mean nothing."""
         text = np.frombuffer(piece, np.uint8)
         quotes = _positions(piece, _QUOTE)
-        returns = _positions(piece, _RETURN)
-        returns = returns[np.searchsorted(quotes, returns) % 2 == 0]
         delimiter = ord(self.dialect.delimiter_of(self.path))
         # Every piece ends with a line feed, so the byte "before" its first one, text[-1], ends a line too.
         opened = ~np.isin(text[quotes[::2] - 1], (delimiter, _NEWLINE, _QUOTE))
@@ -100,7 +99,6 @@ class _CsvFile:
             (quotes[::2][opened], "has a quote inside a field that does not begin with one"),
             (quotes[1::2][closed], "has text after a closing quote"),
             (unclosed, "opens a quote that is never closed"),
-            (returns[text[returns + 1] != _NEWLINE], "has a carriage return that ends no line"),
         ):
             if wrong.size:
                 at = line + piece.count(b"\n", 0, int(wrong[0]))
@@ -124,6 +122,8 @@ class _CsvFile:
         if not ends.size:  # an open quote swallows even the end of the header
             self._check_quotes(1, first)
         end = int(ends[0]) + 1
+        if _without_returns(first[:end]) != first[:end]:
+            raise self.refused(1, "has a carriage return without a line feed", "End every line with a line feed.")
         width = self._miscounted(first[:end], 0)[1]
         fields = self.parsed(1, first[:end], [str(i) for i in range(width)])
         if not self.dialect.header:
@@ -184,6 +184,22 @@ def _positions(piece: bytes, character: int) -> NDArray[np.int64]:
     if character not in piece:  # far faster than an array, and most files have no quotes
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.frombuffer(piece, np.uint8) == character)
+
+
+def _without_returns(piece: bytes) -> bytes:
+    """The piece, with a space for each carriage return that neither ends a line nor is quoted.
+
+    Common writers leave it unquoted, so one person's value must not make the file malformed. Arrow would end a line.
+    """
+    returns = _positions(piece, _RETURN)
+    returns = returns[np.searchsorted(_positions(piece, _QUOTE), returns) % 2 == 0]
+    text = np.frombuffer(piece, np.uint8)
+    inner = returns[text[returns + 1] != _NEWLINE]
+    if not inner.size:
+        return piece
+    text = text.copy()
+    text[inner] = ord(" ")
+    return text.tobytes()
 
 
 def _ends(piece: bytes) -> Any:

@@ -20,6 +20,7 @@ __all__ = [
     "drop",
     "embedded",
     "engine_of",
+    "fetched",
     "guarded",
     "kind_of",
     "load_ibis",
@@ -140,15 +141,25 @@ def connection_of(source: Any) -> Any:
     return None
 
 
+def fetched(connection: Any, expression: Any) -> Any:
+    """The result of a query as a pyarrow table."""
+    if connection.name == "pyspark":  # ibis goes by way of pandas, where whole numbers with gaps become floats
+        return _spark_frame(connection, expression).toArrow()
+    return connection.to_pyarrow(expression)
+
+
 def materialised(connection: Any, name: str, expression: Any) -> Any:
     """A table that is computed once and stored on the engine."""
     if connection.name != "pyspark":
         return connection.create_table(name, expression, temp=True)
     # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
-    connection._run_pre_execute_hooks(expression)  # uploads the lists of labels
-    frame = connection._session.sql(connection.compile(expression)).localCheckpoint()
-    frame.createOrReplaceTempView(name)
+    _spark_frame(connection, expression).localCheckpoint().createOrReplaceTempView(name)
     return connection.table(name)
+
+
+def _spark_frame(connection: Any, expression: Any) -> Any:
+    connection._run_pre_execute_hooks(expression)  # uploads the lists of labels
+    return connection._session.sql(connection.compile(expression))
 
 
 def drop(connection: Any, name: str) -> None:

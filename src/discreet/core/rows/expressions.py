@@ -20,7 +20,7 @@ _BLANK = r"[ \t]*"
 _TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
 _INFINITE = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 _DIGITS = r"^(0|-?[1-9][0-9]*)\z"
-_WHOLE = rf"^{_BLANK}\+?(-?)0*([0-9]+)(?:\.0*)?{_BLANK}\z"
+_WHOLE = rf"^{_BLANK}(?:\+|(-))?0*([0-9]+)(?:\.0*)?{_BLANK}\z"
 _LOST_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+\z"
 _EXACT_DIGITS = 15
 

@@ -87,7 +87,7 @@ class Dataset:
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Run an aggregate and bring its (small) result here."""
         with self.lock:
-            return engines.guarded(self.name, lambda: self.connection.to_pyarrow(expression))
+            return engines.guarded(self.name, lambda: engines.fetched(self.connection, expression))
 
     def store(self, name: str, expression: ir.Table) -> ir.Table:
         """Compute an intermediate table once, on the engine, and call it ``name`` there."""
@@ -166,7 +166,8 @@ def _opened(
         name, connection = f"{kind.split('.')[0]} table", engines.engine_of(engine, memory)
         return _uploaded(connection, FRAMES[kind](source), name), connection, name
     if isinstance(source, ibis.Table):
-        return source, source.get_backend(), "ibis table"
+        # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
+        return source.view(), source.get_backend(), "ibis table"
     if isinstance(source, str | os.PathLike) and "://" not in os.fspath(source):
         return _from_path(os.fspath(source), table, engine, memory, dialect)
     if kind == "pyspark.DataFrame":
@@ -221,7 +222,7 @@ def _from_path(
     if table is not None:
         raise InvalidParameter("table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".')
     files = _files(path)
-    connection = engines.engine_of(engine, memory, files)
+    connection = engines.engine_of(engine, memory, [*files, *map(_literal, files)])
     if path.lower().rstrip("/").endswith(".parquet"):
         _parquet_schema(files)
         return engines.guarded(path, lambda: _read_parquet(connection, files)), connection, path
@@ -234,8 +235,12 @@ def _read_parquet(connection: Any, files: Sequence[str]) -> Any:
     if connection.name == "pyspark":
         escaped = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file in files]
         return _viewed(connection, connection._session.read.parquet(*escaped))
-    escaped = [re.sub(r"([*?\[])", r"[\1]", os.path.abspath(file)) for file in files]
-    return connection.read_parquet(escaped, hive_partitioning=False)
+    return connection.read_parquet([_literal(file) for file in files], hive_partitioning=False)
+
+
+def _literal(file: str) -> str:
+    """A pattern of DuckDB that matches this file alone."""
+    return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(file))
 
 
 def _parquet_schema(files: Sequence[str]) -> Mapping[str, str]:
