@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import ibis
@@ -24,7 +25,7 @@ from discreet.cli import main
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
 from discreet.core.rows import Selected, csv_file, take, totals
-from discreet.core.rows.csv_file import read_csv, read_names
+from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import canonical_text
 from discreet.core.rows.read import open_source
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
@@ -49,7 +50,9 @@ def written(path, content):
 
 def rows_of(source, **dialect):
     """The rows that a CSV file holds, as lists of texts."""
-    table = read_csv([source], Dialect(**dialect))
+    copy = Path(source).with_suffix(".parquet")
+    copy_csv([source], Dialect(**dialect), copy)
+    table = pq.read_table(copy)
     return [list(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
 
@@ -165,7 +168,8 @@ def test_the_dialect_is_declared(tmp_path):
 @pytest.mark.parametrize(
     "given",
     [{"delimiter": ";;"}, {"delimiter": '"'}, {"delimiter": "a"}, {"delimiter": 3}, {"decimal": ";"},
-     {"encoding": "utf-7"}, {"encoding": "iso2022_jp"}, {"encoding": "rot13"}, {"encoding": "nothing"}, {"encoding": 8}, {"header": "no"}],
+     {"encoding": "utf-7"}, {"encoding": "iso2022_jp"}, {"encoding": "rot13"}, {"encoding": "nothing"},
+     {"encoding": 8}, {"header": "no"}],
 )  # fmt: skip
 def test_dialects_that_cannot_be_are_refused(given):
     with pytest.raises(InvalidParameter, match=next(iter(given))):
@@ -408,7 +412,8 @@ def test_hostile_values_on_spark(tmp_path):
     ("value", "text"),
     [(1, "1"), (1.0, "1"), (-0.0, "0"), (True, "true"), (2.0**53, "9007199254740992"),
      (2.0**60, "1.152921504606847e+18"), (1.5, "1.5e+00"), (float("-inf"), "-1e+999"), (decimal.Decimal("7.00"), "7"),
-     (decimal.Decimal("1.50"), "1.50"), (b"a\xff", "a\\xff"), ("\ud800", "\\ud800"), (None, None), (pd.NaT, None), (float("nan"), None)],
+     (decimal.Decimal("1.50"), "1.50"), (b"a\xff", "a\\xff"), ("\ud800", "\\ud800"), (None, None),
+     (pd.NaT, None), (float("nan"), None)],
 )  # fmt: skip
 def test_canonical_texts(value, text):
     assert canonical_text(value) == text
@@ -577,8 +582,8 @@ def test_reading_needs_no_pandas(tmp_path):
     path = written(tmp_path / "rows.csv", "x\na\n")
     code = (
         "import sys; from discreet import *; "
-        f"s = Session({path!r}, Schema(columns={{'x': Categories(['a', 'b'])}}), ledger=':memory:', budget=PureDP(1.0)); "
-        "s.count(PureDP(1.0), by='x'); print('pandas' in sys.modules)"
+        f"s = Session({path!r}, Schema(columns={{'x': Categories(['a', 'b'])}}), "
+        "ledger=':memory:', budget=PureDP(1.0)); s.count(PureDP(1.0), by='x'); print('pandas' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 

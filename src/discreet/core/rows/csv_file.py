@@ -9,10 +9,9 @@ refused, so that the fast splitter of Arrow, which is lenient there, never sees 
 from __future__ import annotations
 
 import codecs
-import mmap
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from discreet.core.errors import SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_csv", "read_names"]
+__all__ = ["copy_csv", "read_names"]
 
 _PIECE = 1 << 24
 _GLIMPSE = 1 << 16
@@ -161,23 +160,20 @@ def read_names(path: str, dialect: Dialect) -> list[str]:
     raise SourceError(f"source = {path!r}: is empty. Check the path. Nothing was spent.")
 
 
-def read_csv(paths: Sequence[str], dialect: Dialect) -> pa.Table:
-    """All rows of files that have the same columns, as text in a private file that Arrow maps into memory.
+def copy_csv(paths: Sequence[str], dialect: Dialect, copy: Path) -> None:
+    """Write all rows of files that have the same columns, as text, into one Parquet file.
 
-    The copy makes the rows lasting: what was checked is what is read, however the files change. It is removed with the
-    last reference to the table.
+    The copy makes the rows lasting, and the same for every engine: what was checked is what is read, however the files
+    change.
     """
     import pyarrow as pa
+    from pyarrow import parquet
 
-    with tempfile.TemporaryFile(prefix="discreet-") as copy:
-        files = [_CsvFile(path, dialect) for path in paths]
-        columns = read_names(paths[0], dialect)
-        with pa.ipc.new_file(copy, pa.schema(dict.fromkeys(columns, pa.string()))) as writer:
-            for file in files:
-                for part in file.parts(columns):
-                    writer.write_table(part.select(columns))
-        copy.flush()
-        return pa.ipc.open_file(pa.py_buffer(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ))).read_all()
+    columns = read_names(paths[0], dialect)
+    with parquet.ParquetWriter(copy, pa.schema(dict.fromkeys(columns, pa.string()))) as writer:
+        for path in paths:
+            for part in _CsvFile(path, dialect).parts(columns):
+                writer.write_table(part.select(columns))
 
 
 def _positions(piece: bytes, character: int) -> NDArray[np.int64]:

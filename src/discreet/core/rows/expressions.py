@@ -23,6 +23,7 @@ _DIGITS = r"^(0|-?[1-9][0-9]*)\z"
 _WHOLE = rf"^{_BLANK}(?:\+|(-))?0*([0-9]+)(?:\.0*)?{_BLANK}\z"
 _LOST_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+\z"
 _EXACT_DIGITS = 15
+_FEW = 32
 
 
 def _number(decimal: str) -> str:
@@ -108,14 +109,18 @@ def _any_lost(labels: Categories) -> bool:
 
 
 def _code(column: Any, labels: Categories, name: str) -> Any:
-    """Position of a row's label on the list; null where it is not on it. A join: a chain of cases takes minutes."""
+    """Position of a row's label on the list; null where it is not on it."""
     import ibis
     import pyarrow as pa
 
-    spelled = [(text, code) for code, label in enumerate(labels.labels) for text in _spelled(label)]
+    text = _label_text(column, labels, name)
+    spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
+    if len(spelled) <= _FEW:  # a table of them takes longer to upload than a small file to count
+        return ibis.cases(*((text == one, code) for one, code in spelled), else_=ibis.literal(None, type="int64"))
     texts, codes = zip(*spelled, strict=True)
     known = ibis.memtable(pa.table({"label": pa.array(texts, pa.string()), "code": pa.array(codes, pa.int64())}))
-    return known.filter(known.label == _label_text(column, labels, name)).code.max().as_scalar()
+    # Engines turn this into a hash join; a chain of 20,000 cases takes minutes.
+    return known.filter(known.label == text).code.max().as_scalar()
 
 
 def _no_label(column: Any) -> Any:

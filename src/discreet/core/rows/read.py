@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.dialect import Dialect
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.rows import engines
-from discreet.core.rows.csv_file import read_csv, read_names
+from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import FRAMES, distinct_names
+from discreet.core.rows.spilling import remove_directory, spill_directory
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -222,12 +224,29 @@ def _from_path(
     if table is not None:
         raise InvalidParameter("table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".')
     files = _files(path)
-    connection = engines.engine_of(engine, memory, [*files, *map(_literal, files)])
     if path.lower().rstrip("/").endswith(".parquet"):
         _parquet_schema(files)
+        connection = engines.engine_of(engine, memory, [*files, *map(_literal, files)])
         return engines.guarded(path, lambda: _read_parquet(connection, files)), connection, path
-    rows = engines.guarded(path, lambda: read_csv(files, dialect))
-    return _uploaded(connection, rows, path), connection, path
+    directory, held = spill_directory()
+    copy = directory / "rows.parquet"
+    try:
+        engines.guarded(path, lambda: copy_csv(files, dialect, copy))
+        connection = engines.engine_of(engine, memory, [str(copy)])
+    except BaseException:
+        remove_directory(directory, held)
+        raise
+    weakref.finalize(connection, remove_directory, directory, held)
+    return engines.guarded(path, lambda: _read_copy(connection, copy)), connection, path
+
+
+def _read_copy(connection: Any, copy: Path) -> Any:
+    """Rows of a private file; other engines than DuckDB may run where they cannot see it."""
+    if connection.name == "duckdb":
+        return connection.read_parquet(str(copy))
+    from pyarrow import parquet
+
+    return _uploaded(connection, parquet.read_table(copy), copy.name)
 
 
 def _read_parquet(connection: Any, files: Sequence[str]) -> Any:
