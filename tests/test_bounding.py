@@ -124,9 +124,7 @@ def test_every_engine_keeps_the_documented_rows(kind, tmp_path):
     def make(arrow):
         directory = tmp_path / str(next(places))
         directory.mkdir()
-        return to_engine(
-            kind, arrow.to_pandas(integer_object_nulls=True).astype({"user": "Int64", "visits": "Int64"}), directory
-        )
+        return to_engine(kind, arrow.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get), directory)
 
     report = check_source(make, quick=kind == "spark")
     assert report.engine == ("pyspark" if kind == "spark" else "duckdb")

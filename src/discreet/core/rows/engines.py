@@ -145,6 +145,10 @@ def fetched(connection: Any, expression: Any) -> Any:
     """The result of a query as a pyarrow table."""
     if connection.name == "pyspark":  # ibis goes by way of pandas, where whole numbers with gaps become floats
         return _spark_frame(connection, expression).toArrow()
+    if connection.name == "duckdb":  # ibis would import pandas, which takes longer than a small query
+        connection._run_pre_execute_hooks(expression)
+        found = connection.con.execute(connection.compile(expression)).to_arrow_table()
+        return found.cast(expression.schema().to_pyarrow())
     return connection.to_pyarrow(expression)
 
 

@@ -115,7 +115,8 @@ def _code(column: Any, labels: Categories, name: str) -> Any:
 
     text = _label_text(column, labels, name)
     spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
-    if len(spelled) <= _FEW:  # a table of them takes longer to upload than a small file to count
+    plain = isinstance(labels.labels[0], str) or not column.type().is_string()
+    if plain and len(spelled) <= _FEW:  # cheaper than a table of them, unless each case reads a pattern again
         return ibis.cases(*((text == one, code) for one, code in spelled), else_=ibis.literal(None, type="int64"))
     texts, codes = zip(*spelled, strict=True)
     known = ibis.memtable(pa.table({"label": pa.array(texts, pa.string()), "code": pa.array(codes, pa.int64())}))
