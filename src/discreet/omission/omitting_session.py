@@ -119,7 +119,7 @@ class OmittingSession(_Refusing, Session):
 
     def _snapshot(self) -> Snapshot:
         whole = self.dataset
-        left = open_source(self.step.apply(whole.fetch(whole.table)))
+        left = open_source(self.step.apply(whole.fetch(whole.table)), decimal=whole.decimal)
         return take(left, self.schema, salt=self.ledger.salt.hex())
 
     def __repr__(self) -> str:
