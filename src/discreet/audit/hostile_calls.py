@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import discreet as d
+from discreet.core.protection import Protection
 from discreet.omission.amplification import outlier_suppression, poisson_sampling
 from discreet.omission.outliers import AbsoluteDistance
 
@@ -29,6 +30,7 @@ def _guarantees() -> dict[str, Call]:
         "epsilon_at": (d.GaussianDP(1.0).epsilon_at, {"delta": 0.1}),
         "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
         "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}),
+        "Sensitivity of coordinates": (d.Sensitivity, {"coordinates": (1.0, 2.0)}),
         "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0), "rate": 0.5}),
         "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
     }
@@ -145,7 +147,7 @@ def _functions() -> dict[str, Call]:
         return d.Ledger(":memory:", budget)
 
     return {
-        "Exact": (d.Exact, {"value": 1.0, "sensitivity": d.Sensitivity(l1=1.0), "unit": "row"}),
+        "Exact": (d.Exact, {"value": 1.0, "sensitivity": d.Sensitivity(l1=1.0), "protection": Protection()}),
         "release": (released, {"exact": exact, "mechanism": d.Laplace(1.0), "guarantee": one, "rng": 1}),
         "plan": (d.plan, {"sensitivity": d.Sensitivity(l1=1.0), "mechanism": d.Laplace(1.0)}),
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
