@@ -12,6 +12,7 @@ from typing import Any
 import discreet as d
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
 from discreet.core.errors import DiscreetError
+from discreet.core.protection import ROW
 from discreet.questions.clusters import DPLloyd, KMedian
 
 __all__ = ["hostile_questions"]
@@ -141,11 +142,11 @@ def _comparisons() -> dict[str, Call]:
     }
     shared = {**arm, "neighbours": d.Neighbours.REPLACE_ONE}
     first, second = [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]
-    own = {"method": "direct", "unit": "row", "spread": None, "partition_labels": None}
+    own = {"method": "direct", "unit": ROW, "spread": None, "partition_labels": None}
     return {
         "compare_means": (_paid(d.compare_means), {"treatment": first, "control": second, **own, **shared}),
         "compare_arms": (
-            _paid(d.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": "row", **shared},
+            _paid(d.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": ROW, **shared},
         ),
         "plan_comparison": (
             d.plan_comparison, {"units": (1000, 1000), "spread": 0.1, "power": 0.8, "level": 0.95, **shared},
