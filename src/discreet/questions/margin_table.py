@@ -1,0 +1,252 @@
+"""Margin table: one released table cell by cell, and combinations of cells, with intervals and flags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.display import Facts, number
+from discreet.core.interval import Interval
+from discreet.core.result import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Combination", "MarginTable"]
+
+Array = NDArray[np.float64]
+_CAUTION, _UNRELIABLE = 0.165, 0.333
+"""Standard error over estimate from which a cell is flagged, as statistical offices have it (Statistics Canada)."""
+_SHOWN = 40
+
+
+def _normal_quantile(level: float) -> float:
+    return -float(scipy.special.ndtri((1 - requirements.level(level)) / 2))
+
+
+def fieller(
+    above: Array, below: Array, variances: tuple[float, float, float], z: float
+) -> tuple[Array, Array]:
+    """All ratios r with (a − r·b)² ≤ z²·Var(a − r·b), as an interval; unbounded where b may be 0 (Fieller 1954)."""
+    of_above, of_both, of_below = variances
+    lead = below**2 - z**2 * of_below
+    middle = above * below - z**2 * of_both
+    root = np.sqrt(np.maximum(middle**2 - lead * (above**2 - z**2 * of_above), 0.0))
+    known = (lead > 0) & (below > 0)
+    safe = np.where(known, lead, 1.0)
+    return np.where(known, (middle - root) / safe, -np.inf), np.where(known, (middle + root) / safe, np.inf)
+
+
+@dataclass(frozen=True)
+class Combination(Result):
+    """A sum, difference or share of released cells.
+
+    Attributes
+    ----------
+    estimate, standard_error
+        Of the number in the data; only the noise is uncertain. The standard error of a share is approximate, its
+        interval is not.
+    """
+
+    estimate: float
+    standard_error: float
+    _ratio: tuple[tuple[float, float], tuple[float, float, float]] | None = None
+
+    @classmethod
+    def ratio(cls, parts: tuple[float, float], variances: tuple[float, float, float]) -> Combination:
+        """The first number over the second, from their variances and covariance."""
+        above, below = parts
+        estimate = above / below if below > 0 else math.nan
+        of_above, of_both, of_below = variances
+        square = of_above - 2 * estimate * of_both + estimate**2 * of_below
+        error = math.sqrt(max(square, 0.0)) / below if below > 0 else math.inf
+        return cls(estimate, error, (parts, variances))
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the number in the data, from the known law of the noise."""
+        z = _normal_quantile(level)
+        if self._ratio is None:
+            reach = z * self.standard_error
+            return Interval(self.estimate - reach, self.estimate + reach, level)
+        (above, below), variances = self._ratio
+        low, high = fieller(np.asarray(above), np.asarray(below), variances, z)
+        return Interval(float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0)), level)
+
+    def heading(self) -> str:
+        return "Combination of cells"
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("estimate", number(self.estimate)),
+            ("standard error", number(self.standard_error)),
+            ("95 % interval", str(self.confidence_interval())),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Estimate, standard error and 95 % interval as JSON-ready data."""
+        interval = self.confidence_interval().to_dict()
+        return {"estimate": self.estimate, "standard_error": self.standard_error, "confidence_interval": interval}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginTable(Result):
+    """One released table.
+
+    Attributes
+    ----------
+    columns, labels
+        The columns it is by, and the labels along each of them.
+    estimate, standard_error
+        Counts as measured, without bias, and the exact standard error of the noise, the same in every cell.
+    presented
+        Whole, non-negative counts; those of all tables of a release add up. None where they were not computed.
+    total
+        The number of rows, known or estimated, at least 1.
+    rows_per_unit
+        At most this many rows are one unit's. Units are independent; the rows of one of them need not be.
+    sums, sum_error, summed
+        Where a number was summed: its sums in steps from the middle of the bounds, and its public description.
+    """
+
+    columns: tuple[str, ...]
+    labels: tuple[tuple[Hashable, ...], ...]
+    estimate: Array
+    standard_error: float
+    presented: NDArray[np.int64] | None
+    total: float
+    rows_per_unit: int = 1
+    sums: Array | None = None
+    sum_error: float = 0.0
+    summed: tuple[str, int, int, str] | None = None
+
+    @property
+    def published(self) -> Array:
+        """What to print: presented counts, or measured ones without negative values."""
+        return np.maximum(self.estimate, 0.0) if self.presented is None else self.presented.astype(float)
+
+    def confidence_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Intervals for the true counts in the data: only the noise is uncertain.
+
+        From the measurement, cut at 0, and widened to the presented count where that lies outside. Widening can only
+        raise the probability of covering the truth. Simultaneous intervals use Šidák's inequality, which holds for
+        normal errors whatever their correlation.
+        """
+        checked = requirements.level(level)
+        each = checked ** (1 / self.estimate.size) if simultaneous else checked
+        reach = _normal_quantile(each) * self.standard_error
+        ends = (np.maximum(self.estimate - reach, 0.0), np.maximum(self.estimate + reach, 0.0))
+        return Interval(*self._around_presented(*ends), checked)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the expected counts of a sample of this size: sampling and noise are uncertain.
+
+        All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population.
+        """
+        z2, spread = _normal_quantile(level) ** 2, float(self.rows_per_unit)
+        lead, middle = 1 + z2 * spread / self.total, 2 * self.estimate + z2 * spread
+        root = np.sqrt(np.maximum(middle**2 - 4 * lead * (self.estimate**2 - z2 * self.standard_error**2), 0.0))
+        ends = (np.clip((middle - root) / (2 * lead), 0.0, None), np.clip((middle + root) / (2 * lead), 0.0, None))
+        return Interval(*self._around_presented(*ends), level)
+
+    def _around_presented(self, low: Array, high: Array) -> tuple[Array, Array]:
+        if self.presented is None:
+            return low, high
+        return np.minimum(low, self.presented), np.maximum(high, self.presented)
+
+    def flags(self) -> NDArray[Any]:
+        """How reliable each cell is, by its standard error over its count.
+
+        "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
+        """
+        variation = self.standard_error / np.maximum(self.published, 1e-9)
+        return np.where(variation > _UNRELIABLE, "unreliable", np.where(variation > _CAUTION, "caution", ""))
+
+    def means(self) -> Array:
+        """Mean of the summed number in every cell, inside its bounds; the middle where there are hardly any rows."""
+        low, high, _, middle, step = self._number()
+        ratio = np.asarray(self.sums) / np.maximum(self.estimate, 1.0)
+        return np.clip((middle + ratio) * step, low, high)
+
+    def mean_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the means in the data, which account for the noise of sum and count (Fieller)."""
+        low, high, sums, middle, step = self._number()
+        variances = (self.sum_error**2, 0.0, self.standard_error**2)
+        ends = fieller(sums, self.estimate, variances, _normal_quantile(level))
+        return Interval(*(np.clip((middle + end) * step, low, high) for end in ends), level)
+
+    def _number(self) -> tuple[float, float, Array, int, float]:
+        """Bounds, sums, middle and grid step of the number that was summed."""
+        summed = requirements.instance("summed", self.summed, tuple, 'tables released with mean_of="income"')
+        _, lowest, highest, step = summed
+        grid = float(Fraction(step))
+        return lowest * grid, highest * grid, np.asarray(self.sums), (lowest + highest) // 2, grid
+
+    def rows(self, level: float = 0.95, *, minimum: int = 0) -> list[dict[str, Any]]:
+        """Tidy rows, one per cell, ready for any frame.
+
+        Parameters
+        ----------
+        level
+            Of the intervals.
+        minimum
+            Counts below this public number are left out (None) and flagged "small": a rule of published numbers alone.
+        """
+        noise, population, flags = self.confidence_interval(level), self.population_interval(level), self.flags()
+        parts = [self.published, self.estimate, noise.low, noise.high, population.low, population.high]
+        columns = [np.ravel(np.asarray(part)).tolist() for part in parts]
+        means = self._mean_columns(level)
+        rows = []
+        for place, (cell, flag) in enumerate(zip(product(*self.labels), np.ravel(flags).tolist(), strict=True)):
+            count, measured, *ends = (column[place] for column in columns)
+            small = count < minimum
+            rows.append(
+                dict(zip(self.columns, cell, strict=True))
+                | {"count": None if small else int(count) if self.presented is not None else count}
+                | {"measured": measured, "standard_error": self.standard_error}
+                | dict(zip(("noise_low", "noise_high", "population_low", "population_high"), ends, strict=True))
+                | {name: values[place] for name, values in means.items()}
+                | {"flag": "small" if small else flag}
+            )
+        return rows
+
+    def _mean_columns(self, level: float) -> dict[str, list[float]]:
+        if self.summed is None:
+            return {}
+        interval = self.mean_interval(level)
+        parts = {"": self.means(), "_low": interval.low, "_high": interval.high}
+        return {f"mean_{self.summed[0]}{end}": np.ravel(np.asarray(part)).tolist() for end, part in parts.items()}
+
+    def to_arrow(self, level: float = 0.95, *, minimum: int = 0) -> pa.Table:
+        """The tidy rows as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows(level, minimum=minimum))
+
+    def heading(self) -> str:
+        return f"Counts by {', '.join(self.columns)}" if self.columns else "Total"
+
+    def facts(self) -> Facts:
+        """One line per cell, for up to 40 cells."""
+        interval = self.confidence_interval()
+        parts = (np.ravel(np.asarray(part)).tolist() for part in (self.published, interval.low, interval.high))
+        names = [", ".join(map(str, cell)) or "total" for cell in product(*self.labels)]
+        lines = [
+            (name, f"{number(value)}  ({number(low)} to {number(high)})")
+            for name, value, low, high in zip(names, *parts, strict=True)
+        ]
+        hidden = len(lines) - _SHOWN
+        return [*lines[:_SHOWN], ("…", f"{hidden} more cells")] if hidden > 0 else lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns and tidy rows as JSON-ready data."""
+        return {"columns": list(self.columns), "rows": self.rows()}

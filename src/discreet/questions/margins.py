@@ -1,0 +1,525 @@
+"""Many tables from one release: margins of one table that add up, each with its exact standard error.
+
+Public: ``session.tables([["region"], ["region", "age"]], guarantee)``. The noise is on the components of the margins
+(`MarginsGaussian`), so every wanted table, and everything below it, follows from one release. Proof:
+``docs/proofs/margins.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.columns import one_of
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours, Protection
+from discreet.core.release import Exact, Release
+from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.statistic import Statistic
+from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
+from discreet.inference.departures import shrunken_goodness, shrunken_independence
+from discreet.inference.monte_carlo import MonteCarlo
+from discreet.mechanisms.tables.clipping import onto_simplex
+from discreet.mechanisms.tables.components import Axes, below, cell_covariance, margin_of, shape_of
+from discreet.mechanisms.tables.margin_scales import Accuracy
+from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
+from discreet.questions.margin_table import Combination, MarginTable
+from discreet.questions.question import Question
+from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
+
+__all__ = ["Margins", "MarginsRelease", "all_margins", "tables_question"]
+
+Array = NDArray[np.float64]
+Weights = Literal["tables", "cells"] | Sequence[float]
+Cell = Mapping[str, Any]
+"""A cell of a table: a label for each of its columns."""
+_SIMULATED_CELLS = 4_000_000
+
+
+def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[str]]:
+    """Every table over some of the columns, from the total up to ``up_to`` columns.
+
+    Examples
+    --------
+    >>> all_margins(["region", "age", "sex"], up_to=1)
+    [[], ['region'], ['age'], ['sex']]
+    """
+    most = len(columns) if up_to is None else min(up_to, len(columns))
+    return [list(table) for size in range(most + 1) for table in combinations(columns, size)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margins(Statistic):
+    """Margins of one table of counts, and of sums of a number over the same cells.
+
+    Its value is a vector: the margins along the columns of every component, one after another.
+
+    Parameters
+    ----------
+    columns
+        Public labels of every column, in order.
+    tables
+        Wanted tables, each as the names of its columns; the empty one is the total.
+    total
+        The number of rows where it is public.
+    summed
+        Where sums are released too: the column, and the smallest and largest step and the step of its grid.
+
+    Examples
+    --------
+    >>> margins = Margins(columns={"sex": ["f", "m"], "age": ["young", "old"]}, tables=[["sex"], ["sex", "age"]])
+    >>> margins.exact(np.array([[3, 1], [2, 2]]))
+    Exact(value=‹private›, sensitivity=ℓ₁ = 4, ℓ₂ = 2, protects against adding or removing one row)
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    tables: Sequence[Sequence[str]]
+    total: int | None = None
+    summed: tuple[str, int, int, str] | None = None
+    name: ClassVar[str] = "margins"
+
+    def __post_init__(self) -> None:
+        given: Any = dict(self.columns)
+        columns = {name: tuple(labels) for name, labels in given.items()}
+        tables = tuple(_distinct(table, columns) for table in self.tables)
+        if not tables or len(set(map(frozenset, tables))) != len(tables):
+            raise InvalidParameter(
+                "tables", [list(table) for table in tables], "must be different tables, at least one",
+                'Pass [["region"], ["region", "age"]].',
+            )  # fmt: skip
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "tables", tables)
+        if self.summed is not None:
+            object.__setattr__(self, "summed", tuple(self.summed))
+
+    @classmethod
+    def release_type(cls) -> type[MarginsRelease]:
+        """Releases of margins have tables, sums of cells and tests."""
+        return MarginsRelease
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of labels of every column."""
+        return tuple(len(labels) for labels in self.columns.values())
+
+    @property
+    def reaches(self) -> tuple[int, ...]:
+        """How far one row moves a count, and a sum in steps from its middle."""
+        if self.summed is None:
+            return (1,)
+        return 1, max(self.summed[2] - self.middle, self.middle - self.summed[1])
+
+    @property
+    def middle(self) -> int:
+        """The step that sums count from: the middle of the bounds halves what a row can move."""
+        return 0 if self.summed is None else (self.summed[1] + self.summed[2]) // 2
+
+    def axes(self, table: Sequence[str]) -> Axes:
+        """Positions of the columns of a table."""
+        return tuple(sorted(list(self.columns).index(name) for name in table))
+
+    def workload(self, weights: Weights = "tables", accuracy: Accuracy = "sum") -> Workload:
+        """What is wanted, for the mechanism.
+
+        ``weights`` weigh the mean squared error of a cell of each table: all alike for ``"tables"``, by the number of
+        cells for ``"cells"``, or as given.
+        """
+        tables = tuple(map(self.axes, self.tables))
+        if isinstance(weights, str):
+            one_of("weights", weights, ("tables", "cells"), 'Pass "tables", or one weight per table.')
+            by_cell = weights == "cells"
+            weighed = [float(math.prod(shape_of(self.sizes, axes))) if by_cell else 1.0 for axes in tables]
+        else:
+            weighed = [requirements.positive("weights", weight) for weight in weights]
+        return Workload(
+            sizes=self.sizes,
+            tables=tables,
+            weights=tuple(weighed),
+            accuracy=accuracy,
+            total_public=self.total is not None,
+            reaches=self.reaches,
+        )
+
+    @cached_property
+    def layout(self) -> tuple[tuple[int, Axes], ...]:
+        """Layer and axes of every component, in the order of the vector."""
+        return self.workload().layout()
+
+    def sensitivity(self, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rows_per_unit: int = 1) -> Sensitivity:
+        """A row moves one cell of every margin; a unit has at most ``rows_per_unit`` of them."""
+        rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
+        reaches = [self.reaches[layer] for layer, _ in self.layout]
+        if neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(l1=float(rows * sum(reaches)), l2=root_up(Fraction(rows**2 * sum(r * r for r in reaches))))
+        # Counts leave one cell and come to another; a sum may change its sign in one cell, which is more.
+        square = sum((4 if layer else 2) * self.reaches[layer] ** 2 for layer, _ in self.layout)
+        return Sensitivity(l1=float(2 * rows * sum(reaches)), l2=root_up(Fraction(rows**2 * square)))
+
+    def stacked(self, counts: Any, sums: Any = None) -> NDArray[Any]:
+        """The vector of margins from the table of all columns, and from its sums in steps of the grid."""
+        joint = [np.asarray(counts).reshape(self.sizes)]
+        if self.summed is not None:
+            joint.append(np.asarray(sums).reshape(self.sizes) - self.middle * joint[0])
+        return np.concatenate([_margin(joint[layer], axes).ravel() for layer, axes in self.layout])
+
+    def exact(
+        self,
+        counts: Any,
+        sums: Any = None,
+        *,
+        protection: Protection | None = None,
+        rows_per_unit: int = 1,
+    ) -> Exact:
+        """The exact, still private margins of the table of all columns."""
+        who = protection or Protection()
+        public = {} if self.total is None else {"n": self.total}
+        sensitivity = self.sensitivity(who.neighbours, rows_per_unit=rows_per_unit)
+        return Exact(self.stacked(counts, sums), sensitivity, who, self, public)
+
+    def parameters(self) -> dict[str, Any]:
+        """The public description as JSON-ready data."""
+        return {
+            "columns": [[name, list(labels)] for name, labels in self.columns.items()],
+            "tables": [list(table) for table in self.tables],
+            "total": self.total,
+            "summed": None if self.summed is None else list(self.summed),
+        }
+
+
+def tables_question(
+    schema: Schema,
+    tables: Sequence[str | Sequence[str]],
+    guarantee: Guarantee,
+    *,
+    weights: Weights = "tables",
+    accuracy: Accuracy = "sum",
+    mean_of: str | None = None,
+    contribution: Contribution | None = None,
+) -> Question:
+    """Several tables at once, from public facts alone.
+
+    Examples
+    --------
+    >>> from discreet import Categories, GaussianDP, Schema
+    >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
+    >>> question = tables_question(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0))
+    >>> round(question.expected_error(), 3)
+    2.866
+    """
+    if isinstance(tables, str) or not isinstance(tables, Sequence):
+        raise WrongType("tables", tables, "must be a list of tables", 'Pass [["region"], ["region", "age"]].')
+    wanted = [[table] if isinstance(table, str) else list(table) for table in tables]
+    used = [name for name in schema.columns if any(name in table for table in wanted)]
+    unknown = [name for table in wanted for name in table if name not in used]
+    columns = {name: tuple(schema.categories(name).labels) for name in (*used, *unknown)}
+    for name, labels in columns.items():
+        if len(labels) < 2:
+            raise InvalidParameter("tables", name, "has only one label", f"Leave {name!r} out of the tables.")
+    read = [*columns, *([] if mean_of is None else [mean_of])]
+    every_row = all(schema.column(name).keeps_every_row for name in read)
+    size = schema.size if schema.unit.column is None and every_row else None
+    statistic = Margins(columns=columns, tables=wanted, total=size, summed=_summed(schema, mean_of))
+    rows = schema.contribution(contribution).most_rows(schema.cells(tuple(columns)))
+    sensitivity = statistic.sensitivity(schema.neighbours, rows_per_unit=rows)
+    mechanism = MarginsGaussian.calibrate(
+        guarantee,
+        sensitivity,
+        workload=statistic.workload(weights, accuracy),
+        replaced=schema.neighbours is Neighbours.REPLACE_ONE,
+    )
+    return Question(
+        guarantee=guarantee,
+        statistic=statistic,
+        sensitivity=sensitivity,
+        mechanism=mechanism,
+        by=tuple(columns),
+        columns=() if mean_of is None else (mean_of,),
+        products=() if mean_of is None else ((mean_of,),),
+        contribution=contribution,
+        public={} if size is None else {"n": size},
+        value=lambda counts, sums: statistic.stacked(counts, None if mean_of is None else sums[(mean_of,)]),
+        read="rows of a cell",
+        bound=mechanism.expected_error,
+    )
+
+
+def _summed(schema: Schema, column: str | None) -> tuple[str, int, int, str] | None:
+    if column is None:
+        return None
+    bounds = schema.bounds(column)
+    return column, bounds.lowest, bounds.highest, str(bounds.step)
+
+
+def _distinct(table: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
+    names = (table,) if isinstance(table, str) else tuple(table)
+    for name in names:
+        if name not in columns:
+            raise InvalidParameter("tables", name, f"must be one of {list(columns)}", "Check the spelling.")
+    if len(set(names)) != len(names):
+        raise InvalidParameter("tables", list(names), "must not repeat a column", "Name each column once.")
+    return names
+
+
+def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
+    return np.asarray(joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in axes)))
+
+
+@dataclass(frozen=True)
+class MarginsRelease(Release):
+    """Released margins: tables that add up, with the exact law of their noise. All below is post-processing."""
+
+    @property
+    def margins(self) -> Margins:
+        """The public description of the tables."""
+        return requirements.instance("statistic", self.statistic, Margins, "a release of Margins")
+
+    @property
+    def noise(self) -> MarginsGaussian:
+        """The mechanism that made it."""
+        return requirements.instance("mechanism", self.mechanism, MarginsGaussian, "MarginsGaussian")
+
+    @cached_property
+    def _components(self) -> tuple[dict[Axes, Array], ...]:
+        """Measured components of counts, and of sums; a public total is one of them."""
+        found: tuple[dict[Axes, Array], ...] = tuple({} for _ in self.margins.reaches)
+        if self.margins.total is not None:
+            found[0][()] = np.array(float(self.margins.total))
+        for one, block in self.noise.blocks(self.value):
+            found[one.layer][one.axes] = block
+        return found
+
+    @property
+    def total(self) -> float:
+        """The number of rows: exact where it is public, otherwise with noise."""
+        return float(self._components[0][()])
+
+    @property
+    def rows_per_unit(self) -> int:
+        """At most this many rows are one unit's."""
+        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        each = sum(self.margins.reaches[layer] for layer, _ in self.margins.layout) * sides
+        return max(1, round(self.sensitivity.require_l1() / each))
+
+    def _asked(self, columns: Sequence[str]) -> Axes:
+        axes = self.margins.axes(_distinct(columns, self.margins.columns))
+        if not any(set(axes) <= set(self.margins.axes(table)) for table in self.margins.tables):
+            raise InvalidParameter(
+                "columns", list(columns), "is neither a released table nor a margin of one",
+                f"Ask for columns of one of: {'; '.join(', '.join(table) or 'total' for table in self.margins.tables)}.",
+            )  # fmt: skip
+        return axes
+
+    def table(self, *columns: str) -> MarginTable:
+        """A released table, or any margin of one, cell by cell: estimates, standard errors, intervals, flags."""
+        axes = self._asked(columns)
+        names = [list(self.margins.columns)[axis] for axis in axes]
+        order = [names.index(name) for name in columns]
+
+        def placed(values: NDArray[Any]) -> NDArray[Any]:
+            return np.transpose(values, order) if columns else values
+
+        sums = None
+        if self.margins.summed is not None:
+            sums = placed(margin_of(self._components[1], self.margins.sizes, axes))
+        return MarginTable(
+            columns=tuple(columns),
+            labels=tuple(tuple(self.margins.columns[name]) for name in columns),
+            estimate=placed(margin_of(self._components[0], self.margins.sizes, axes)),
+            standard_error=self.noise.standard_error(axes),
+            presented=None if self.presented is None else placed(_margin(self.presented, axes)),
+            total=max(self.total, 1.0),
+            rows_per_unit=self.rows_per_unit,
+            sums=sums,
+            sum_error=0.0 if sums is None else self.noise.standard_error(axes, 1),
+            summed=self.margins.summed,
+        )
+
+    margin = table
+
+    def tables(self) -> list[MarginTable]:
+        """Every wanted table."""
+        return [self.table(*columns) for columns in self.margins.tables]
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """All wanted tables as tidy rows: one per cell, with the table it belongs to."""
+        return [
+            {"table": " × ".join(one.columns) or "total", **row} for one in self.tables() for row in one.rows(level)
+        ]
+
+    @cached_property
+    def presented(self) -> NDArray[np.int64] | None:
+        """The table of all columns in whole numbers whose margins are presented; None where it is too large.
+
+        It serves its margins: nothing was measured of cells beyond the wanted tables.
+        """
+        sizes = self.margins.sizes
+        if math.prod(sizes) > MOST_PRESENTED:
+            return None
+        variances = dict(self.noise.variances())
+        variances.setdefault((), 0.0)
+        near = nearest_table(self._components[0], variances, sizes)
+        tables = [self.margins.axes(table) for table in self.margins.tables]
+        return whole_table(near, max(round(self.total), 0), tables)
+
+    def combine(self, cells: Sequence[tuple[Cell, float]]) -> Combination:
+        """A weighted sum of any cells of any released tables, with its exact standard error.
+
+        Parameters
+        ----------
+        cells
+            Pairs of a cell, as a label for each of its columns, and its weight. The empty cell is the total.
+
+        Examples
+        --------
+        >>> margins = Margins(columns={"sex": ["f", "m"], "age": ["young", "old"]}, tables=[["sex", "age"]])
+        >>> from discreet import GaussianDP, release
+        >>> exact = margins.exact(np.array([[30, 10], [20, 20]]))
+        >>> noise = MarginsGaussian.calibrate(GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+        >>> noisy = release(exact, noise, rng=1)
+        >>> women = noisy.combine([({"sex": "f", "age": "young"}, 1.0), ({"sex": "f", "age": "old"}, 1.0)])
+        >>> round(women.estimate - float(noisy.table("sex").estimate[0]), 9)
+        0.0
+        """
+        placed = [(self._place(cell), requirements.finite("weight", weight)) for cell, weight in cells]
+        estimate = sum(weight * self._at(place) for place, weight in placed)
+        return Combination(float(estimate), math.sqrt(max(self._covariance(placed, placed), 0.0)))
+
+    def share(self, part: Cell, of: Cell | None = None) -> Combination:
+        """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller)."""
+        above, below_ = [(self._place(part), 1.0)], [(self._place(of or {}), 1.0)]
+        return Combination.ratio(
+            (self._at(above[0][0]), self._at(below_[0][0])),
+            (
+                self._covariance(above, above),
+                self._covariance(above, below_),
+                self._covariance(below_, below_),
+            ),
+        )
+
+    def _place(self, cell: Cell) -> dict[int, int]:
+        self._asked(tuple(cell))
+        names = list(self.margins.columns)
+        place = {}
+        for name, label in cell.items():
+            labels = list(self.margins.columns[name])
+            if label not in labels:
+                raise InvalidParameter(name, label, f"must be one of {labels}", "Check the spelling.")
+            place[names.index(name)] = labels.index(label)
+        return place
+
+    def _at(self, place: Mapping[int, int]) -> float:
+        axes = tuple(sorted(place))
+        table = margin_of(self._components[0], self.margins.sizes, axes)
+        return float(table[tuple(place[axis] for axis in axes)])
+
+    def _covariance(
+        self, one: Sequence[tuple[dict[int, int], float]], other: Sequence[tuple[dict[int, int], float]]
+    ) -> float:
+        variances = self.noise.variances()
+        return sum(
+            first * second * cell_covariance(variances, self.margins.sizes, cell, another)
+            for cell, first in one
+            for another, second in other
+        )
+
+    def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether two columns are independent, from their released table.
+
+        The null distribution is simulated: tables with the fitted margins, measured with the noise of this release.
+        """
+        axes = self._asked((one, other))
+        observed = margin_of(self._components[0], self.margins.sizes, axes)
+        shares = [_possible_shares(observed.sum(axis=axis)) for axis in (1, 0)]
+        expected = np.outer(*shares)
+        df = (observed.shape[0] - 1) * (observed.shape[1] - 1)
+        return self._tested("independence", axes, expected, df, shrunken_independence, null)
+
+    def goodness_of_fit(
+        self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
+    ) -> ChiSquareResult:
+        """Test whether the labels of a column have given shares."""
+        axes = self._asked((column,))
+        expected = cell_probabilities(probabilities, self.margins.sizes[axes[0]])
+
+        def departure(cells: Array, n: float | None, noise: float) -> Array:
+            return shrunken_goodness(cells, expected, n, noise)
+
+        return self._tested("goodness of fit", axes, expected, expected.size - 1, departure, null)
+
+    def _tested(
+        self, test: str, axes: Axes, expected: Array, df: int, departure: Any, null: MonteCarlo | None
+    ) -> ChiSquareResult:
+        if self.rows_per_unit > 1:
+            raise InvalidParameter(
+                "release", f"at most {self.rows_per_unit} rows of each {self.unit}",
+                "a test needs independent rows, so at most one of each unit",
+                "Release the tables with contribution=Contribution(total=1).",
+            )  # fmt: skip
+        chosen = null or MonteCarlo()
+        rng, n = chosen.generator(), self.margins.total
+        noise, rows = self.noise.standard_error(axes) ** 2, max(round(self.total), 1)
+        observed = float(departure(margin_of(self._components[0], self.margins.sizes, axes), n, noise))
+        found = []
+        for size in _chunks(chosen.n_resamples, expected.size):
+            tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
+            found.append(np.asarray(departure(tables + self._simulated_noise(axes, size, rng), n, noise)))
+        simulated = np.concatenate(found)
+        return ChiSquareResult(
+            test, "shrunken", observed, chosen.pvalue(observed, simulated), df, simulated, (float(rows),)
+        )
+
+    def _simulated_noise(self, axes: Axes, size: int, rng: np.random.Generator) -> Array:
+        """Noise of a margin, ``size`` times: centred normal noise of each component, spread over the other axes."""
+        sizes, found = self.margins.sizes, np.zeros((size, *shape_of(self.margins.sizes, axes)))
+        for part, variance in self.noise.variances().items():
+            if not set(part) <= set(axes):
+                continue
+            others = math.prod(sizes[axis] for axis in axes if axis not in part)
+            noise = rng.normal(0.0, math.sqrt(variance) / others, size=(size, *shape_of(sizes, part)))
+            for axis in range(1, noise.ndim):
+                noise -= noise.mean(axis=axis, keepdims=True)
+            found += noise.reshape(size, *(sizes[axis] if axis in part else 1 for axis in axes))
+        return found
+
+    def heading(self) -> str:
+        return f"Release of {len(self.margins.tables)} tables that add up"
+
+    def facts(self) -> Facts:
+        """What to show: one line per table, and how it was protected."""
+        lines = [
+            (" × ".join(table) or "total", f"{_cells(self, table)}, standard error {number(self._error(table))}")
+            for table in self.margins.tables
+        ]
+        common = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval", "mechanism")]
+        return [*lines, ("mechanism", self.mechanism.name), *common]
+
+    def _error(self, table: Sequence[str]) -> float:
+        return self.noise.standard_error(self.margins.axes(table))
+
+
+def _cells(release: MarginsRelease, table: Sequence[str]) -> str:
+    cells = math.prod(shape_of(release.margins.sizes, release.margins.axes(table)))
+    return "1 cell" if cells == 1 else f"{cells} cells"
+
+
+def _possible_shares(counts: Array) -> Array:
+    total = max(float(counts.sum()), 1.0)
+    projected = onto_simplex(counts, total)
+    return np.asarray(projected / projected.sum())
+
+
+def _chunks(resamples: int, cells: int) -> list[int]:
+    most = max(_SIMULATED_CELLS // cells, 1)
+    return [min(most, resamples - start) for start in range(0, resamples, most)]

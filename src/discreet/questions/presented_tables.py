@@ -1,0 +1,122 @@
+"""Presented tables: whole, non-negative and consistent values near noisy margins.
+
+All of them are margins of one table of whole numbers, so they add up by construction. That table is found in two steps,
+both post-processing: the nearest table without negative cells, then whole numbers near it. Small margins are kept more
+strictly than large ones: plain least squares would let thousands of cut cells push the total up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import NDArray
+
+from discreet.mechanisms.tables.components import Axes, below, margin_of
+
+__all__ = ["MOST_PRESENTED", "nearest_table", "whole_table"]
+
+Array = NDArray[np.float64]
+MOST_PRESENTED = 2**20
+"""Cells of the table of all columns up to which presented values are computed."""
+_STRICTER = 50.0
+"""How many times more strictly a margin is kept than those with one more column."""
+_ROUNDS = 300
+_STILL = 1e-3
+"""Changes of a cell below this end the search: whole numbers follow anyway."""
+_RELAXED = 1.6
+"""Over-relaxation (Boyd et al. 2011, section 3.4.3)."""
+_BATCHES = 128
+
+
+def nearest_table(
+    components: Mapping[Axes, Array],
+    variances: Mapping[Axes, float],
+    sizes: Sequence[int],
+    possible: NDArray[np.bool_] | None = None,
+) -> Array:
+    """The table without negative cells whose components are nearest to noisy ones.
+
+    Least squares, each component weighed by its precision, by the alternating direction method of multipliers. A cosine
+    transform along every axis diagonalises the distance: the coefficients that vary along exactly the axes A belong to
+    the component A, where a table of length 1 has a component of squared length ∏d over the other axes.
+
+    Parameters
+    ----------
+    components, variances
+        Noisy components and the variance of their noise; a component that is known has variance 0.
+    sizes
+        Number of labels along every axis.
+    possible
+        False for cells that cannot have rows.
+    """
+    axes = tuple(range(len(sizes)))
+    target = margin_of(components, sizes, axes)
+    weight = _weights(variances, sizes)
+    # Between the weights of the most detailed components, which decide most cells, and the stricter ones.
+    step = 4 * float(np.median(weight[weight > 0]))
+    pulled = weight * scipy.fft.dctn(target, norm="ortho")
+    table, dual = np.maximum(target, 0.0), np.zeros_like(target)
+    for _ in range(_ROUNDS):
+        coefficients = (pulled + step * scipy.fft.dctn(table - dual, norm="ortho")) / (weight + step)
+        near = scipy.fft.idctn(coefficients, norm="ortho")
+        ahead = _RELAXED * near + (1 - _RELAXED) * table
+        last, table = table, np.maximum(ahead + dual, 0.0)
+        if possible is not None:
+            table = np.where(possible, table, 0.0)
+        dual = dual + ahead - table
+        if max(np.abs(table - last).max(), np.abs(table - near).max()) < _STILL:
+            break
+    return table
+
+
+def _weights(variances: Mapping[Axes, float], sizes: Sequence[int]) -> Array:
+    """Precision of every cosine coefficient; 0 where nothing was measured."""
+    known = [variance for variance in variances.values() if variance > 0]
+    least = min(known, default=1.0) * 1e-3  # stands for "known": a thousand times more precise than any measurement
+    most, weight = max(map(len, variances)), np.zeros(tuple(sizes))
+    for axes, variance in variances.items():
+        place = tuple(slice(1, None) if axis in axes else slice(0, 1) for axis in range(len(sizes)))
+        others = math.prod(size for axis, size in enumerate(sizes) if axis not in axes)
+        weight[place] = others / max(variance, least) * _STRICTER ** (most - len(axes))
+    return weight
+
+
+def whole_table(
+    table: Array, total: int, tables: Sequence[Axes], possible: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """Whole numbers near a table, with a given total, whose margins stay near those of the table.
+
+    Cells are cut to whole numbers; what is missing goes, a few units at a time, where the margins miss most. Where too
+    much is there, which a public total can demand, units leave in the same way.
+    """
+    kept = np.floor(table + 1e-9)
+    margins = [axes for axes in below(tables) if axes]
+    allowed = np.ones(table.shape, dtype=bool) if possible is None else possible
+    if not allowed.any():
+        return kept.astype(np.int64)
+    score, missing = _missed(table - kept, margins), int(total - kept.sum())
+    while missing:
+        sign = 1 if missing > 0 else -1
+        open_cells = allowed if sign > 0 else allowed & (kept > 0)
+        some = min(max(abs(missing) // _BATCHES, 1), int(open_cells.sum()))
+        ranked = np.where(open_cells, sign * score, -np.inf).ravel()
+        for cell in np.argpartition(ranked, -some)[-some:].tolist():
+            place = np.unravel_index(cell, table.shape)
+            kept[place] += sign
+            score[place] -= 2 * sign
+            for axes in margins:
+                score[tuple(place[axis] if axis in axes else slice(None) for axis in range(table.ndim))] -= sign
+        missing -= sign * some
+    return kept.astype(np.int64)
+
+
+def _missed(left: Array, margins: Sequence[Axes]) -> Array:
+    """How much a unit in each cell would bring the margins, and the cell, nearer."""
+    score = 2 * left
+    for axes in margins:
+        others = tuple(axis for axis in range(left.ndim) if axis not in axes)
+        score = score + left.sum(axis=others, keepdims=True)
+    return np.asarray(score)
