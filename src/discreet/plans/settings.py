@@ -36,6 +36,16 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "column": (_text, 'the name of one column, such as "age"'),
     "columns": _NAMES,
     "by": _NAMES,
+    "tables": (
+        lambda value: isinstance(value, list) and bool(value) and all(one == [] or _NAMES[0](one) for one in value),
+        'a list of tables, each a list of columns: [["region"], ["region", "age"]]',
+    ),
+    "weights": (
+        lambda value: value in ("tables", "cells") or _numbers(value),
+        '"tables", "cells", or a list with a number for each table',
+    ),
+    "accuracy": (lambda value: value in ("sum", "largest"), '"sum" or "largest"'),
+    "mean_of": (_text, 'the name of a column with bounds, such as "income"'),
     "label": (lambda value: isinstance(value, str | int | float), 'one of the categories, such as "yes"'),
     "probabilities": (lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5"),
     "edges": (_numbers, "a list of numbers, such as [0, 10, 20]"),

@@ -11,7 +11,9 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.questions import Expected, Question, Questions, Selection
+from discreet.questions.margins import Weights, tables_question
 from discreet.questions.tested import groups_of, repeatable
 
 if TYPE_CHECKING:
@@ -217,6 +219,29 @@ class Asking(ABC):
         """Counts by the labels of one or more columns."""
         chosen = Selection(contribution=contribution)
         return self._answer(self._questions.table(_names(columns), guarantee, chosen), request)
+
+    def tables(
+        self,
+        tables: Sequence[str | Sequence[str]],
+        guarantee: Guarantee,
+        *,
+        weights: Weights = "tables",
+        accuracy: Accuracy = "sum",
+        mean_of: str | None = None,
+        contribution: Contribution | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """Several tables in one release: they add up, and so do all of their margins.
+
+        ``weights`` weigh the mean squared error of each table (``"tables"``: all alike; ``"cells"``: by size).
+        ``accuracy`` says whether the weighted ``"sum"`` or the ``"largest"`` of these errors is made least. With
+        ``mean_of``, half of the budget measures the mean of a number in every cell.
+        """
+        question = tables_question(
+            self.schema, tables, guarantee, weights=weights, accuracy=accuracy, mean_of=mean_of,
+            contribution=contribution,
+        )  # fmt: skip
+        return self._answer(question, request)
 
     def mode(
         self,

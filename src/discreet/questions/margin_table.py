@@ -33,9 +33,7 @@ def _normal_quantile(level: float) -> float:
     return -float(scipy.special.ndtri((1 - requirements.level(level)) / 2))
 
 
-def fieller(
-    above: Array, below: Array, variances: tuple[float, float, float], z: float
-) -> tuple[Array, Array]:
+def fieller(above: Array, below: Array, variances: tuple[float, float, float], z: float) -> tuple[Array, Array]:
     """All ratios r with (a − r·b)² ≤ z²·Var(a − r·b), as an interval; unbounded where b may be 0 (Fieller 1954)."""
     of_above, of_both, of_below = variances
     lead = below**2 - z**2 * of_below
@@ -181,8 +179,9 @@ class MarginTable(Result):
         """Intervals for the means in the data, which account for the noise of sum and count (Fieller)."""
         low, high, sums, middle, step = self._number()
         variances = (self.sum_error**2, 0.0, self.standard_error**2)
-        ends = fieller(sums, self.estimate, variances, _normal_quantile(level))
-        return Interval(*(np.clip((middle + end) * step, low, high) for end in ends), level)
+        ends = np.array(fieller(sums, self.estimate, variances, _normal_quantile(level)))
+        lower, upper = np.clip((middle + ends) * step, low, high)
+        return Interval(lower, upper, level)
 
     def _number(self) -> tuple[float, float, Array, int, float]:
         """Bounds, sums, middle and grid step of the number that was summed."""

@@ -22,9 +22,9 @@ from discreet.core import requirements
 from discreet.core.columns import one_of
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.release import Exact, Release
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
@@ -32,12 +32,13 @@ from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
 from discreet.inference.departures import shrunken_goodness, shrunken_independence
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.tables.clipping import onto_simplex
-from discreet.mechanisms.tables.components import Axes, below, cell_covariance, margin_of, shape_of
+from discreet.mechanisms.tables.components import Axes, cell_covariance, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
 from discreet.questions.margin_table import Combination, MarginTable
-from discreet.questions.question import Question
 from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
+from discreet.questions.question import Question
+from discreet.releases import Release
 
 __all__ = ["Margins", "MarginsRelease", "all_margins", "tables_question"]
 
@@ -162,7 +163,8 @@ class Margins(Statistic):
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
         reaches = [self.reaches[layer] for layer, _ in self.layout]
         if neighbours is Neighbours.ADD_REMOVE:
-            return Sensitivity(l1=float(rows * sum(reaches)), l2=root_up(Fraction(rows**2 * sum(r * r for r in reaches))))
+            square = sum(reach**2 for reach in reaches)
+            return Sensitivity(l1=float(rows * sum(reaches)), l2=root_up(Fraction(rows**2 * square)))
         # Counts leave one cell and come to another; a sum may change its sign in one cell, which is more.
         square = sum((4 if layer else 2) * self.reaches[layer] ** 2 for layer, _ in self.layout)
         return Sensitivity(l1=float(2 * rows * sum(reaches)), l2=root_up(Fraction(rows**2 * square)))
@@ -283,12 +285,14 @@ class MarginsRelease(Release):
     @property
     def margins(self) -> Margins:
         """The public description of the tables."""
-        return requirements.instance("statistic", self.statistic, Margins, "a release of Margins")
+        statistic: Margins = requirements.instance("statistic", self.statistic, Margins, "a release of Margins")
+        return statistic
 
     @property
     def noise(self) -> MarginsGaussian:
         """The mechanism that made it."""
-        return requirements.instance("mechanism", self.mechanism, MarginsGaussian, "MarginsGaussian")
+        mechanism: MarginsGaussian = requirements.instance("mechanism", self.mechanism, MarginsGaussian, "such noise")
+        return mechanism
 
     @cached_property
     def _components(self) -> tuple[dict[Axes, Array], ...]:
@@ -315,9 +319,10 @@ class MarginsRelease(Release):
     def _asked(self, columns: Sequence[str]) -> Axes:
         axes = self.margins.axes(_distinct(columns, self.margins.columns))
         if not any(set(axes) <= set(self.margins.axes(table)) for table in self.margins.tables):
+            released = "; ".join(", ".join(table) or "total" for table in self.margins.tables)
             raise InvalidParameter(
                 "columns", list(columns), "is neither a released table nor a margin of one",
-                f"Ask for columns of one of: {'; '.join(', '.join(table) or 'total' for table in self.margins.tables)}.",
+                f"Ask for columns of one of: {released}.",
             )  # fmt: skip
         return axes
 
@@ -398,6 +403,8 @@ class MarginsRelease(Release):
 
     def share(self, part: Cell, of: Cell | None = None) -> Combination:
         """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller)."""
+        if not (of or {}).items() <= part.items():
+            raise InvalidParameter("part", dict(part), f"must be part of {dict(of or {})}", "Give it the same labels.")
         above, below_ = [(self._place(part), 1.0)], [(self._place(of or {}), 1.0)]
         return Combination.ratio(
             (self._at(above[0][0]), self._at(below_[0][0])),

@@ -56,7 +56,7 @@ def centred(margin: Array) -> Array:
 def scaled_centred(margin: NDArray[Any]) -> NDArray[Any]:
     """The component times the number of cells: d·x − Σx along every axis, in whole numbers."""
     # |d·x − Σx| ≤ d·Σ|x| along every axis in turn; beyond 64 bits Python's own integers take over.
-    largest = math.prod(margin.shape) * int(np.abs(margin).sum())
+    largest = math.prod(margin.shape) * int(np.sum(np.abs(margin)))
     part = margin.astype(np.int64 if largest < 2**62 else object)
     for axis, size in enumerate(margin.shape):
         part = part * size - part.sum(axis=axis, keepdims=True)

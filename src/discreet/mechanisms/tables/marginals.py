@@ -34,7 +34,7 @@ from discreet.mechanisms.tables.components import (
 from discreet.mechanisms.tables.margin_scales import Accuracy, component_variances, variance_shares
 
 if TYPE_CHECKING:
-    from discreet.core.release import Exact
+    from discreet.core.exact import Exact
 
 __all__ = ["Component", "MarginsGaussian", "Workload"]
 
@@ -150,6 +150,7 @@ class MarginsGaussian(Mechanism):
     replaced: bool = False
     reaches: tuple[int, ...] = (1,)
     name: ClassVar[str] = "margins_gaussian"
+    own_kind: ClassVar[type[Guarantee]] = GaussianDP
 
     def __post_init__(self) -> None:
         sizes = tuple(requirements.positive_integer("sizes", size, at_least=2) for size in self.sizes)
@@ -196,12 +197,10 @@ class MarginsGaussian(Mechanism):
 
     def _stretched(self, factor: float, sensitivity: Sensitivity, guarantee: Guarantee) -> Self:
         """The same shape with more noise: the products are rounded, so a few last bits decide."""
-        for bits in range(50, 20, -2):
-            wide = factor * (1 + 2.0**-bits)
+        for steps in (0, *(2**power for power in range(24))):
+            wide = factor * (1 + steps * 2.0**-52)
             components = tuple(Component(one.layer, one.axes, one.scale * wide) for one in self.components)
-            found = type(self)(
-                sizes=self.sizes, components=components, replaced=self.replaced, reaches=self.reaches
-            )
+            found = type(self)(sizes=self.sizes, components=components, replaced=self.replaced, reaches=self.reaches)
             if found.profile(sensitivity).within(guarantee):
                 return found
         raise InvalidParameter("guarantee", guarantee, "is out of reach of floating-point scales", "Ask for less.")
@@ -223,7 +222,7 @@ class MarginsGaussian(Mechanism):
             )
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
-        """The exact privacy curve; ``sensitivity`` is that of the stacked margins, of which a row moves one cell each."""
+        """The exact privacy curve; ``sensitivity`` is that of the stacked margins: a row moves one cell of each."""
         return GaussianProfile(Fraction(self._mu(sensitivity)))
 
     def _mu(self, sensitivity: Sensitivity) -> float:
@@ -248,31 +247,23 @@ class MarginsGaussian(Mechanism):
         """An upper bound on ‖T(e_x − e_y)‖², over all rows x and y; exact up to 2⁻³⁰ for a few axes."""
         used = sorted({axis for one in self.components for axis in one.axes})
         if len(used) > _MOST_PATTERNS:
-            # A product of factors −1/(d − 1) is least, and most negative, with a single one of them.
-            worst = [
-                Fraction(0) if not one.axes and one.layer == 0
-                else 1 + max((Fraction(1, self.sizes[axis] - 1) for axis in one.axes), default=Fraction(1))
-                for one in self.components
-            ]  # fmt: skip
-            if len(self.reaches) > 1:
-                worst = [Fraction(2) if one.layer else bound for one, bound in zip(self.components, worst, strict=True)]
+            # A product of factors −1/(d − 1) is most negative with a single one of them.
+            worst = [Fraction(2) if one.layer else self._most_apart(one.axes) for one in self.components]
             return 2 * sum((cost * bound for cost, bound in zip(costs, worst, strict=True)), Fraction(0))
         patterns = np.arange(2 ** len(used))
         factors = {
             axis: np.where(patterns >> place & 1, -1.0 / (self.sizes[axis] - 1), 1.0) for place, axis in enumerate(used)
         }
-        found = np.zeros(patterns.size)
+        # The two values of a sum have the same sign or opposite ones: a column for each.
+        signs, found = np.array([1.0, -1.0]), np.zeros((patterns.size, 2))
         for one, cost in zip(self.components, costs, strict=True):
-            alike = math.prod((factors[axis] for axis in one.axes), start=np.ones(patterns.size))
-            # Values of a sum may have opposite signs, whatever the rows have in common.
-            found += float(cost) * (1 - alike if one.layer == 0 else 1 + np.abs(alike))
+            alike = math.prod((factors[axis] for axis in one.axes), start=np.ones(patterns.size))[:, None]
+            found += float(cost) * (1 - alike * (signs if one.layer else 1.0))
         return 2 * Fraction(float(found.max())) * _SLACK
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
-        """μ, or the tightest guarantee of the kind asked for."""
-        return self.profile(sensitivity).guarantee(kind or GaussianDP, delta=delta)
+    def _most_apart(self, axes: Axes) -> Fraction:
+        """The largest 1 − ∏(−1/(d − 1)) over any of the axes; the total never changes."""
+        return 1 + max((Fraction(1, self.sizes[axis] - 1) for axis in axes), default=Fraction(-1))
 
     def blocks(self, vector: Any) -> Iterator[tuple[Component, NDArray[Any]]]:
         """The parts of a stacked vector, each in the shape of its margin."""
@@ -350,5 +341,3 @@ def _dyadic_above(ratio: Fraction) -> Fraction:
     shift = 96 - (ratio.numerator.bit_length() - ratio.denominator.bit_length())
     scaled = ratio * Fraction(2) ** shift
     return Fraction(math.ceil(scaled)) / Fraction(2) ** shift
-
-

@@ -1,0 +1,537 @@
+"""Many margins from one release: costs and variances by brute force, optimal scales, answers that add up."""
+
+import math
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.optimize import minimize
+
+import discreet as d
+from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion
+from discreet.core.protection import Fact, Protection
+from discreet.mechanisms.tables.components import below, cell_covariance, margin_of, scaled_centred, shape_of
+from discreet.mechanisms.tables.margin_scales import component_variances, variance_shares
+from discreet.mechanisms.tables.marginals import Component, MarginsGaussian, Workload
+from discreet.questions.margins import Margins, all_margins, tables_question
+from discreet.questions.presented_tables import nearest_table, whole_table
+from discreet.releases import Release
+
+DOMAINS = [
+    ((2, 3), ((0, 1),)),
+    ((2, 2, 3), ((), (0, 1), (2,))),
+    ((3, 4, 2), ((0, 1), (1, 2), (0, 2))),
+    ((2, 5, 3, 2), ((0, 1, 2), (3,), (1, 3))),
+]
+
+
+def centring(sizes: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
+    """The component as a matrix on the whole table, by Kronecker products: what the code never builds."""
+    parts = [np.eye(n) - 1 / n if axis in axes else np.ones((1, n)) for axis, n in enumerate(sizes)]
+    matrix = np.ones((1, 1))
+    for part in parts:
+        matrix = np.kron(matrix, part)
+    return matrix
+
+
+ONE = d.GaussianDP(1.0)
+
+
+def calibrated(sizes, tables, guarantee=ONE, **options):
+    workload = Workload(sizes=sizes, tables=tables, weights=(1.0,) * len(tables), **options)
+    rows = float(sum(workload.reaches[layer] for layer, _ in workload.layout()))
+    sensitivity = d.Sensitivity(l1=rows, l2=rows)
+    return MarginsGaussian.calibrate(guarantee, sensitivity, workload=workload), sensitivity
+
+
+def uneven(sizes, tables, seed, **options):
+    """A mechanism with scales that follow no rule, so that no formula holds by symmetry."""
+    rng = np.random.default_rng(seed)
+    cells = {axes: math.prod(shape_of(sizes, axes)) for axes in below(tables)}
+    parts = tuple(Component(0, axes, float(rng.uniform(1, 9)) * n) for axes, n in cells.items())
+    return MarginsGaussian(sizes=sizes, components=parts, **options)
+
+
+@pytest.mark.parametrize(("sizes", "tables"), DOMAINS)
+def test_every_row_costs_the_same_to_add_or_remove(sizes, tables):
+    mechanism = uneven(sizes, tables, 1)
+    matrices = {one.axes: centring(sizes, one.axes) for one in mechanism.components}
+    variances = mechanism.variances()
+    cells = math.prod(sizes)
+    for row in range(cells):
+        cost = sum(np.sum(matrix[:, row] ** 2) / variances[axes] for axes, matrix in matrices.items())
+        assert math.sqrt(cost) == pytest.approx(mechanism.guarantee(d.Sensitivity(l1=len(matrices))).mu, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("sizes", "tables"), DOMAINS)
+def test_the_worst_replacement_is_found(sizes, tables, seed):
+    mechanism = uneven(sizes, tables, seed, replaced=True)
+    variances = mechanism.variances()
+    stacked = np.vstack([centring(sizes, axes) / math.sqrt(v) for axes, v in variances.items()])
+    pairs = [np.sum((stacked[:, x] - stacked[:, y]) ** 2) for x, y in combinations(range(stacked.shape[1]), 2)]
+    worst = max(*pairs, np.max(np.sum(stacked**2, axis=0)))
+    one_row = d.Sensitivity(l1=2.0 * len(variances))
+    assert mechanism.guarantee(one_row).mu == pytest.approx(math.sqrt(worst), rel=1e-8)
+    assert mechanism.guarantee(one_row).mu >= math.sqrt(worst) * (1 - 1e-15)
+
+
+def test_the_worst_replacement_with_sums():
+    sizes, reach = (2, 3), 5
+    axes = below([(0, 1)])
+    rng = np.random.default_rng(3)
+    parts = tuple(
+        Component(layer, a, float(rng.uniform(1, 9)) * math.prod(shape_of(sizes, a))) for layer in (0, 1) for a in axes
+    )
+    mechanism = MarginsGaussian(sizes=sizes, components=parts, replaced=True, reaches=(1, reach))
+    layers = [np.vstack([centring(sizes, a) / math.sqrt(v) for a, v in mechanism.variances(k).items()]) for k in (0, 1)]
+    worst = 0.0
+    for x, y in product(range(6), repeat=2):
+        counts = np.sum((layers[0][:, x] - layers[0][:, y]) ** 2)
+        for a, b in product((-reach, reach), repeat=2):
+            worst = max(worst, counts + np.sum((a * layers[1][:, x] - b * layers[1][:, y]) ** 2))
+    one_row = d.Sensitivity(l1=2.0 * len(axes) * (1 + reach))
+    assert mechanism.guarantee(one_row).mu == pytest.approx(math.sqrt(worst), rel=1e-8)
+
+
+def test_the_bound_for_many_axes_is_above_the_exact_cost(monkeypatch):
+    import discreet.mechanisms.tables.marginals as module
+
+    exact = [uneven(*domain, 7, replaced=True)._squared_cost for domain in DOMAINS]
+    monkeypatch.setattr(module, "_MOST_PATTERNS", 0)
+    bounds = [uneven(*domain, 7, replaced=True)._squared_cost for domain in DOMAINS]
+    assert all(bound >= cost for bound, cost in zip(bounds, exact, strict=True))
+    assert all(bound <= 2 * cost for bound, cost in zip(bounds, exact, strict=True))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_unit_of_several_rows_costs_so_many_times_more(rows):
+    mechanism, sensitivity = calibrated((2, 3), ((0, 1),))
+    more = d.Sensitivity(l1=rows * sensitivity.require_l1())
+    assert mechanism.guarantee(more).mu == pytest.approx(rows, rel=1e-12)
+
+
+@pytest.mark.parametrize(("sizes", "tables"), DOMAINS)
+def test_variances_and_covariances_are_those_of_the_matrices(sizes, tables):
+    mechanism = uneven(sizes, tables, 2)
+    variances = mechanism.variances()
+    rng = np.random.default_rng(4)
+    cells = []
+    for axes in below(tables):
+        cells += [dict(zip(axes, place, strict=True)) for place in product(*(range(sizes[a]) for a in axes))]
+    chosen = [cells[i] for i in rng.choice(len(cells), size=min(12, len(cells)), replace=False)]
+
+    def functional(cell, axes):
+        """How a cell reads a component: one margin of its centred noise, spread over the other axes."""
+        if not set(axes) <= set(cell):
+            return np.zeros(math.prod(shape_of(sizes, axes)))
+        spread = math.prod(sizes[a] for a in cell if a not in axes)
+        unit = np.zeros(shape_of(sizes, axes))
+        unit[tuple(cell[a] for a in axes)] = 1 / spread
+        matrix = np.ones((1, 1))
+        for a in axes:
+            matrix = np.kron(matrix, np.eye(sizes[a]) - 1 / sizes[a])
+        return matrix @ unit.ravel()
+
+    for one, other in product(chosen, repeat=2):
+        wanted = sum(v * functional(one, a) @ functional(other, a) for a, v in variances.items())
+        assert cell_covariance(variances, sizes, one, other) == pytest.approx(wanted, abs=1e-12)
+    for cell in chosen:
+        error = mechanism.standard_error(tuple(sorted(cell)))
+        assert error**2 == pytest.approx(cell_covariance(variances, sizes, cell, cell), rel=1e-12)
+
+
+@pytest.mark.parametrize(("ways", "optimum"), [(1, 3.0468), (2, 6.3587), (3, 10.5153)])
+def test_the_proven_optimum_of_a_large_domain(ways, optimum):
+    """Root mean squared error over all cells: the values published for the optimal strategy of this domain."""
+    sizes = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
+    tables = tuple(combinations(range(14), ways))
+    cells = [float(math.prod(shape_of(sizes, table))) for table in tables]
+    workload = Workload(sizes=sizes, tables=tables, weights=tuple(cells))
+    sensitivity = d.Sensitivity(l1=float(len(workload.layout())))
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), sensitivity, workload=workload)
+    squares = sum(n * mechanism.standard_error(table) ** 2 for n, table in zip(cells, tables, strict=True))
+    assert math.sqrt(squares / sum(cells)) == pytest.approx(optimum, abs=1e-4)
+    assert mechanism.guarantee(sensitivity).mu == pytest.approx(1.0, rel=1e-15)
+
+
+def test_every_table_of_region_age_and_sex_is_as_accurate_as_the_closed_form_says():
+    sizes = (8, 15, 2)
+    tables = below([(0, 1, 2)])
+    mechanism, _ = calibrated(sizes, tables)
+    errors = [mechanism.standard_error(table) for table in tables]
+    assert min(errors) > 1.88
+    assert max(errors) < 2.29
+    assert math.sqrt(8) > max(errors)  # independent tables at the same guarantee: 2.83 each
+
+
+@pytest.mark.parametrize(("sizes", "tables"), DOMAINS[2:])
+def test_scales_are_optimal_for_the_sum(sizes, tables):
+    weights = np.linspace(1.0, 2.0, len(tables))
+    shares = variance_shares(sizes, tables)
+    found = component_variances(shares, weights, "sum")
+
+    def total(logs):
+        variances = np.exp(logs)
+        variances = variances * np.sum(shares.cost / variances)  # back to a cost of one
+        return float(weights @ (shares.of_tables @ variances))
+
+    searched = minimize(total, np.zeros(len(shares.components)), tol=1e-12)
+    assert float(weights @ (shares.of_tables @ found)) == pytest.approx(searched.fun, rel=1e-6)
+    assert np.sum(shares.cost / found) == pytest.approx(1.0)
+
+
+def test_scales_are_optimal_for_the_largest():
+    sizes, tables = (3, 4, 2), ((0,), (0, 1), (1, 2), ())
+    shares = variance_shares(sizes, tables)
+    found = shares.of_tables @ component_variances(shares, np.ones(4), "largest")
+
+    def sharp(logs, power=400):
+        variances = np.exp(logs)
+        cells = shares.of_tables @ (variances * np.sum(shares.cost / variances))
+        return float(cells.max() + np.log(np.mean(np.exp(power * (cells - cells.max())))) / power)
+
+    starts = np.random.default_rng(1).normal(scale=0.25, size=(4, len(shares.components)))
+    searched = min(minimize(sharp, start, tol=1e-12).fun for start in starts)
+    assert found.max() <= searched * 1.01
+
+
+@pytest.mark.parametrize(
+    "guarantee", [d.GaussianDP(0.3), d.ZeroConcentratedDP(0.5), d.ApproxDP(1.0, 1e-6), d.GaussianDP(7.0)]
+)
+@pytest.mark.parametrize("replaced", [False, True])
+def test_calibration_meets_the_guarantee_and_hardly_more(guarantee, replaced):
+    workload = Workload(sizes=(3, 4, 2), tables=((0, 1), (2,)), weights=(1.0, 2.0), total_public=replaced)
+    sensitivity = d.Sensitivity(l1=float(len(workload.layout()) * (2 if replaced else 1)))
+    mechanism = MarginsGaussian.calibrate(guarantee, sensitivity, workload=workload, replaced=replaced)
+    assert mechanism.profile(sensitivity).within(guarantee)
+    less = tuple(Component(one.layer, one.axes, one.scale * (1 - 1e-6)) for one in mechanism.components)
+    smaller = MarginsGaussian(sizes=(3, 4, 2), components=less, replaced=replaced)
+    assert not smaller.profile(sensitivity).within(guarantee)
+
+
+def test_pure_guarantees_are_refused():
+    with pytest.raises(NoConversion):
+        calibrated((2, 3), ((0, 1),), d.PureDP(1.0))
+
+
+def test_components_in_whole_numbers_are_exact():
+    margin = np.random.default_rng(5).integers(0, 9, size=(3, 4, 2))
+    whole = scaled_centred(margin)
+    exact = np.zeros(margin.shape, dtype=object)
+    for place in np.ndindex(margin.shape):
+        exact[place] = sum(
+            int(margin[other]) * math.prod(n * (a == b) - 1 for n, a, b in zip(margin.shape, place, other, strict=True))
+            for other in np.ndindex(margin.shape)
+        )
+    assert (whole == exact).all()
+    large = scaled_centred(margin.astype(object) * 2**70)
+    assert (large == exact * 2**70).all()
+
+
+COLUMNS = {"a": ["x", "y"], "b": [1, 2, 3], "c": ["p", "q", "r", "s"]}
+
+
+def joint(seed=6, scale=40.0):
+    return np.random.default_rng(seed).poisson(scale * np.random.default_rng(seed + 1).gamma(0.5, size=(2, 3, 4)))
+
+
+def noisy(tables=None, counts=None, rng=8, mu=1.0, **options):
+    margins = Margins(columns=COLUMNS, tables=tables or [["a", "b"], ["b", "c"]])
+    exact = margins.exact(joint() if counts is None else counts)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(mu), exact.sensitivity, workload=margins.workload(**options))
+    return d.release(exact, mechanism, rng=rng)
+
+
+def test_draws_have_the_stated_covariance():
+    margins = Margins(columns=COLUMNS, tables=[["a", "b"], ["c"]])
+    exact = margins.exact(joint())
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+    rng, found = np.random.default_rng(9), []
+    for _ in range(4000):
+        parts = {one.axes: block for one, block in mechanism.blocks(mechanism.measure(exact.value, rng=rng))}
+        found.append(np.concatenate([margin_of(parts, margins.sizes, axes).ravel() for axes in ((0, 1), (2,))]))
+    truth = np.concatenate([joint().sum(axis=2).ravel(), joint().sum(axis=(0, 1))])
+    errors = np.array(found) - truth
+    cells = [{0: i, 1: j} for i in range(2) for j in range(3)] + [{2: k} for k in range(4)]
+    stated = [[cell_covariance(mechanism.variances(), margins.sizes, x, y) for y in cells] for x in cells]
+    # Seeded. A covariance of 4,000 draws is off by about 2.2 % of the variance; 10 % is more than four times that.
+    assert np.abs(np.cov(errors.T) - stated).max() < 0.1 * np.max(stated)
+    assert np.abs(errors.mean(axis=0)).max() < 5 * math.sqrt(np.max(stated) / 4000)
+
+
+def test_exact_draws_have_the_stated_variance():
+    mechanism, _ = calibrated((20, 30), ((0, 1),))
+    truth = np.zeros(mechanism.dimension, dtype=np.int64)
+    parts = {one.axes: block for one, block in mechanism.blocks(mechanism.measure(truth))}
+    # Real entropy. The sum of squares over σ² is χ² with 19·29 degrees of freedom; outside these quantiles: 1e-9.
+    found = float(np.sum(parts[(0, 1)] ** 2)) / mechanism.variances()[(0, 1)]
+    assert 370 < found < 770
+    assert np.abs(parts[(0, 1)].sum(axis=0)).max() < 1e-9
+
+
+def test_margins_of_all_tables_agree():
+    release = noisy()
+    assert np.allclose(release.table("a", "b").estimate.sum(axis=0), release.table("b").estimate)
+    assert np.allclose(release.table("b", "c").estimate.sum(axis=1), release.table("b").estimate)
+    assert np.allclose(release.table("c", "b").estimate, release.table("b", "c").estimate.T)
+    assert release.table().estimate == pytest.approx(release.total)
+    with pytest.raises(InvalidParameter, match="neither a released table"):
+        release.table("a", "c")
+
+
+def test_presented_tables_are_whole_and_add_up():
+    release = noisy(tables=all_margins(["a", "b", "c"]), counts=joint(scale=2.0), mu=0.5)
+    tables = {frozenset(one.columns): one for one in release.tables()}
+    for names, one in tables.items():
+        assert one.presented.dtype.kind == "i"
+        assert (one.presented >= 0).all()
+        assert np.all(one.confidence_interval().contains(one.presented))
+        assert np.all(one.population_interval().contains(one.presented))
+        for name in names:
+            axis = one.columns.index(name)
+            assert (one.presented.sum(axis=axis) == tables[names - {name}].presented).all()
+
+
+def test_cells_that_cannot_have_rows_stay_empty():
+    rng = np.random.default_rng(2)
+    possible = rng.random((3, 4)) < 0.7
+    counts = np.where(possible, rng.integers(0, 30, (3, 4)), 0)
+    margins = Margins(columns={"b": [1, 2, 3], "c": list("pqrs")}, tables=[["b", "c"]])
+    exact = margins.exact(counts)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+    parts = {one.axes: block for one, block in mechanism.blocks(mechanism.measure(exact.value, rng=3))}
+    near = nearest_table(parts, mechanism.variances(), (3, 4), possible)
+    whole = whole_table(near, 100, [(0, 1)], possible)
+    assert (whole[~possible] == 0).all()
+    assert (whole >= 0).all()
+    assert whole.sum() == 100
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_intervals_cover_the_truth_in_95_of_100_cells(scale):
+    margins = Margins(columns=COLUMNS, tables=all_margins(["a", "b", "c"]))
+    counts = joint(scale=scale)
+    exact = margins.exact(counts)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+    inside = []
+    for seed in range(150):
+        release = d.release(exact, mechanism, rng=seed)
+        for one in release.tables():
+            axes = tuple(margins.axes(one.columns))
+            truth = counts.sum(axis=tuple(axis for axis in range(3) if axis not in axes))
+            inside += np.ravel(one.confidence_interval().contains(truth)).tolist()
+    # Seeded: 150 releases of 60 cells, which depend on each other within a release.
+    assert 0.935 < np.mean(inside) < 0.995
+
+
+def test_combinations_of_cells_have_exact_errors():
+    release = noisy(tables=all_margins(["a", "b", "c"]))
+    whole = release.combine([({"a": "x", "b": label}, 1.0) for label in (1, 2, 3)])
+    alone = release.combine([({"a": "x"}, 1.0)])
+    assert whole.estimate == pytest.approx(alone.estimate)
+    assert whole.standard_error == pytest.approx(alone.standard_error) == release.table("a").standard_error
+    nothing = release.combine([({"a": "x"}, 1.0), ({"a": "y"}, 1.0), ({}, -1.0)])
+    assert nothing.estimate == pytest.approx(0.0, abs=1e-9)
+    assert nothing.standard_error == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(InvalidParameter, match="must be one of"):
+        release.combine([({"a": "z"}, 1.0)])
+
+
+def test_shares_have_fieller_intervals():
+    counts = joint()
+    margins = Margins(columns=COLUMNS, tables=[["a", "b"]])
+    exact = margins.exact(counts)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.3), exact.sensitivity, workload=margins.workload())
+    truth = counts.sum(axis=2)[0, 1] / counts.sum(axis=(0, 2))[1]
+    hits = [
+        d.release(exact, mechanism, rng=seed).share({"a": "x", "b": 2}, {"b": 2}).confidence_interval().contains(truth)
+        for seed in range(1000)
+    ]
+    assert 0.93 < np.mean(hits) < 0.97  # seeded; Monte-Carlo error 0.7 %
+    with pytest.raises(InvalidParameter, match="part of"):
+        noisy().share({"a": "x"}, {"b": 2})
+
+
+def test_means_by_cell():
+    rng = np.random.default_rng(1)
+    counts = rng.integers(50, 200, size=(2, 3, 4))
+    steps = rng.integers(0, 100, size=counts.sum())
+    place = np.repeat(np.arange(24), counts.ravel())
+    sums = np.bincount(place, weights=steps, minlength=24).astype(np.int64).reshape(counts.shape)
+    margins = Margins(columns=COLUMNS, tables=[["a", "b"], ["c"]], summed=("income", 0, 100, "1/2"))
+    exact = margins.exact(counts, sums)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+    assert mechanism.guarantee(exact.sensitivity).mu == pytest.approx(1.0, rel=1e-15)
+    truth = sums.sum(axis=2) / counts.sum(axis=2) / 2
+    inside = []
+    for seed in range(300):
+        table = d.release(exact, mechanism, rng=seed).table("a", "b")
+        inside.append(table.mean_interval().contains(truth))
+        assert np.abs(table.means() - truth).max() < 5
+    assert 0.93 < np.mean(inside) < 0.97  # seeded, 1,800 cells
+
+
+def test_tables_are_tested_with_the_right_null():
+    rng = np.random.default_rng(4)
+    margins = Margins(columns={"a": ["x", "y"], "b": [1, 2, 3]}, tables=[["a", "b"]])
+    small = 0
+    for seed in range(300):
+        counts = rng.multinomial(400, np.outer([0.4, 0.6], [0.2, 0.3, 0.5]).ravel()).reshape(2, 3)
+        exact = margins.exact(counts)
+        mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.5), exact.sensitivity, workload=margins.workload())
+        null = d.MonteCarlo(n_resamples=199, rng=seed)
+        result = d.release(exact, mechanism, rng=seed).independence("a", "b", null=null)
+        small += result.pvalue <= 0.05
+    assert 4 <= small <= 30  # seeded; 15 expected, standard deviation 3.8
+    far = margins.exact(np.array([[200, 50, 10], [20, 100, 220]]))
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.5), far.sensitivity, workload=margins.workload())
+    release = d.release(far, mechanism, rng=1)
+    assert release.independence("b", "a", null=d.MonteCarlo(rng=1)).pvalue < 0.01
+    assert release.goodness_of_fit("b", [0.8, 0.1, 0.1], null=d.MonteCarlo(rng=1)).pvalue < 0.01
+
+
+def test_a_release_is_read_back():
+    release = noisy()
+    again = Release.from_json(release.to_json())
+    assert type(again) is type(release)
+    assert (again.table("b").estimate == release.table("b").estimate).all()
+    assert (again.presented == release.presented).all()
+    assert again.rows() == release.rows()
+
+
+def test_another_value_is_refused():
+    mechanism, sensitivity = calibrated((2, 3), ((0, 1),))
+    with pytest.raises(InvalidParameter, match="margins of one table"):
+        d.release(d.Exact(np.zeros(mechanism.dimension), sensitivity), mechanism, rng=1)
+    margins = Margins(columns={"a": ["x", "y"], "b": [1, 2, 3]}, tables=[["a", "b"]])
+    replaced = Protection(neighbours=d.Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidParameter, match="not those of the mechanism"):
+        d.release(margins.exact(np.zeros((2, 3), dtype=int), protection=replaced), mechanism, rng=1)
+
+
+def test_the_door_refuses_too_little_noise():
+    margins = Margins(columns=COLUMNS, tables=[["a", "b"]])
+    exact = margins.exact(joint())
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.1), exact.sensitivity, workload=margins.workload())
+    ledger = d.Ledger(":memory:", budget=d.GaussianDP(2.0))
+    with pytest.raises(InvalidParameter, match="is more than"):
+        d.release(exact, mechanism, ledger=ledger, guarantee=d.GaussianDP(1.0))
+    assert ledger.remaining() == d.GaussianDP(2.0)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("neighbours", list(d.Neighbours))
+@pytest.mark.parametrize("total", [None, 3])
+def test_the_declared_sensitivity_holds_for_every_neighbour(neighbours, rows, total):
+    """All data sets of few rows on a small domain: how the stacked margins change."""
+    total = total if neighbours is d.Neighbours.REPLACE_ONE else None
+    columns, summed = {"a": ["x", "y"], "b": [1, 2]}, ("v", -1, 3, "1")
+    margins = Margins(columns=columns, tables=[["a", "b"]], total=total, summed=summed)
+    declared = margins.sensitivity(neighbours, rows_per_unit=rows)
+    kinds = [(cell, value) for cell in range(4) for value in (-1, 3)]
+    units = [unit for size in range(rows + 1) for unit in product(kinds, repeat=size)]
+    if total is not None:
+        units = [unit for unit in units if len(unit) == rows]
+
+    def stacked(unit):
+        counts, sums = np.zeros(4, dtype=int), np.zeros(4, dtype=int)
+        for cell, value in unit:
+            counts[cell] += 1
+            sums[cell] += value
+        return margins.stacked(counts, sums)
+
+    vectors = [stacked(unit) for unit in units]
+    others = vectors if neighbours is d.Neighbours.REPLACE_ONE else [stacked(())]
+    changes = np.array([one - other for one in vectors for other in others])
+    assert np.abs(changes).sum(axis=1).max() <= declared.require_l1()
+    assert np.sqrt((changes**2).sum(axis=1).max()) <= declared.require_l2() * (1 + 1e-12)
+
+
+def people(n=3000):
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "region": rng.choice(["N", "S", "W"], n),
+            "sex": rng.choice(["f", "m"], n),
+            "income": rng.gamma(2.0, 20.0, n),
+            "person": rng.integers(0, n // 2, n),
+        }
+    )
+
+
+SCHEMA = d.Schema(
+    columns={
+        "region": d.Categories(["N", "S", "W"]),
+        "sex": d.Categories(["f", "m"]),
+        "income": d.Bounds(0, 200, grid=1),
+    }
+)
+
+
+def test_a_session_answers_with_tables():
+    session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
+    planned = session.plan.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
+    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", request="tables")
+    truth = people().group_by("region").aggregate([("income", "mean"), ("income", "count")]).to_pylist()
+    table = release.table("region")
+    for one in truth:
+        place = ["N", "S", "W"].index(one["region"])
+        # Real entropy: 8 standard errors, 1e-15 each.
+        assert abs(table.estimate[place] - one["income_count"]) < 8 * table.standard_error
+        assert abs(table.means()[place] - one["income_mean"]) < 3
+    assert planned.expected_error > 0
+    assert planned.guarantee.mu == pytest.approx(1.0, rel=1e-15)
+    again = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", request="tables")
+    assert (np.asarray(again.value) == np.asarray(release.value)).all()
+    assert session.ledger.remaining().mu == pytest.approx(math.sqrt(3))
+
+
+def test_a_session_limits_the_rows_of_a_unit():
+    unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
+    schema = d.Schema(columns=SCHEMA.columns, unit=unit)
+    session = d.Session(people(), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
+    release = session.tables([["region"]], d.GaussianDP(1.0))
+    assert release.rows_per_unit == 2
+    one = tables_question(SCHEMA, [["region"]], d.GaussianDP(1.0)).mechanism.standard_error((0,))
+    assert release.table("region").standard_error == pytest.approx(2 * one)
+    with pytest.raises(InvalidParameter, match="independent rows"):
+        release.goodness_of_fit("region", [1 / 3] * 3)
+
+
+def test_a_public_total_is_free():
+    columns = {
+        "region": d.Categories(["N", "S", "W"], nulls="=N", unknown="=N"),
+        "sex": d.Categories(["f", "m"], nulls="=f", unknown="=f"),
+    }
+    schema = d.Schema(columns=columns, neighbours=d.Neighbours.REPLACE_ONE, size=3000)
+    session = d.Session(people(), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
+    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
+    assert release.total == 3000
+    assert release.table("sex").estimate.sum() == pytest.approx(3000)
+    assert release.presented.sum() == 3000
+    assert Fact.TOTAL in release.protection.public
+
+
+@pytest.mark.parametrize(
+    ("tables", "match"),
+    [
+        ([], "at least one"),
+        ("region", "list of tables"),
+        ([["region", "region"]], "must not repeat"),
+        ([["region"], ["region"]], "different tables"),
+        ([["nowhere"]], "not declared"),
+        ([["income"]], "is a number"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(tables, match):
+    with pytest.raises(DiscreetError, match=match):
+        tables_question(SCHEMA, tables, d.GaussianDP(1.0))
+
+
+def test_costs_are_exact_fractions():
+    mechanism = MarginsGaussian(sizes=(2, 3), components=(Component(0, (), 2.0), Component(0, (0, 1), 12.0)))
+    # 1/4 for the total; ∏d(d − 1)/s² = 2·6/144 for the interaction.
+    assert float(mechanism._squared_cost) == pytest.approx(float(Fraction(1, 4) + Fraction(12, 144)), rel=1e-15)
