@@ -24,12 +24,16 @@ SCHEMA = Schema(
 )
 
 
+NOT_PURE = ("groups", "tables")
+"""What needs a δ, or normal noise."""
+
+
 def guarantee(name):
-    return ApproxDP(1.0, 1e-7) if name == "groups" else PureDP(1.0)
+    return ApproxDP(1.0, 1e-7) if name in NOT_PURE else PureDP(1.0)
 
 
 def budget(name):
-    return ApproxDP(2.0, 2e-7) if name == "groups" else PureDP(2.0)
+    return ApproxDP(2.0, 2e-7) if name in NOT_PURE else PureDP(2.0)
 
 
 ASKED = {
@@ -42,6 +46,7 @@ ASKED = {
     "quantile": {"column": "age", "probabilities": [0.25, 0.5], "by": ["arm"]},
     "histogram": {"column": "age", "edges": [10, 30, 90]},
     "table": {"columns": ["arm", "band"]},
+    "tables": {"tables": [["arm"], ["arm", "band"]]},
     "mode": {"column": "band"},
     "goodness_of_fit": {"column": "band", "probabilities": [0.5, 0.5], "expected_rows": 400},
     "homogeneity": {"column": "band", "by": "arm", "expected_rows": 400},
@@ -133,7 +138,7 @@ MEDIANS = {"ask": "clusters", "columns": ["spend", "age"], "n_clusters": 2, "uni
 
 
 def plan_of(asked, folder):
-    asked = {name: settings for name, settings in asked.items() if name != "groups"}  # its budget has a δ
+    asked = {name: settings for name, settings in asked.items() if name not in NOT_PURE}
     releases = [{"name": name, "ask": name, **settings} for name, settings in asked.items()]
     releases.append({"name": "medians", **MEDIANS})
     lines = [line for one in releases for line in ("[[release]]", *(f"{k} = {toml(v)}" for k, v in one.items()), "")]
@@ -145,7 +150,7 @@ def plan_of(asked, folder):
 def test_a_plan_file_asks_everything(tmp_path):
     path = plan_of(ASKED, tmp_path)
     planned = Job(path).plan()
-    asked = [name for name in ASKED if name != "groups"]
+    asked = [name for name in ASKED if name not in NOT_PURE]
     assert [name for name, _ in planned.releases] == [*asked, "medians"]
     text = str(planned)
     assert max(map(len, text.splitlines())) <= 80

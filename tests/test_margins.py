@@ -6,15 +6,17 @@ from itertools import combinations, product
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.optimize import minimize
 
 import discreet as d
-from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion
+from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, PlanFileError
 from discreet.core.protection import Fact, Protection
 from discreet.mechanisms.tables.components import below, cell_covariance, margin_of, scaled_centred, shape_of
 from discreet.mechanisms.tables.margin_scales import component_variances, variance_shares
 from discreet.mechanisms.tables.marginals import Component, MarginsGaussian, Workload
+from discreet.plans.job import Job
 from discreet.questions.margins import Margins, all_margins, tables_question
 from discreet.questions.presented_tables import nearest_table, whole_table
 from discreet.releases import Release
@@ -535,3 +537,47 @@ def test_costs_are_exact_fractions():
     mechanism = MarginsGaussian(sizes=(2, 3), components=(Component(0, (), 2.0), Component(0, (0, 1), 12.0)))
     # 1/4 for the total; ∏d(d − 1)/s² = 2·6/144 for the interaction.
     assert float(mechanism._squared_cost) == pytest.approx(float(Fraction(1, 4) + Fraction(12, 144)), rel=1e-15)
+
+
+PLAN = """\
+[source]
+path = "people.parquet"
+
+[budget]
+mu = 1.0
+
+[schema.columns.region]
+categories = ["N", "S", "W"]
+
+[schema.columns.sex]
+categories = ["f", "m"]
+
+[schema.columns.income]
+low = 0
+high = 200
+grid = 1
+
+[[release]]
+ask = "tables"
+name = "population"
+tables = [[], ["region"], ["region", "sex"]]
+weights = [1, 2, 1]
+accuracy = "largest"
+mean_of = "income"
+"""
+
+
+def test_a_plan_file_asks_for_tables(tmp_path):
+    pq.write_table(people(), tmp_path / "people.parquet")
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    assert dict(Job(path).plan().releases)["population"].expected_error > 0
+    result = Job(path).run()
+    assert (result.drawn, result.reused) == (1, 0)
+    assert "N · f" in result.markdown.read_text()
+    path.write_text(PLAN.replace('["region", "sex"]', '["region", "person"]'))
+    with pytest.raises(PlanFileError, match="not declared"):
+        Job(path).plan()
+    path.write_text(PLAN.replace('"largest"', '"best"'))
+    with pytest.raises(PlanFileError, match="accuracy"):
+        Job(path).plan()

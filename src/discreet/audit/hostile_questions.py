@@ -84,9 +84,19 @@ def _session() -> dict[str, Call]:
         "method": "best",
         "request": None,
     }
+    tables: dict[str, Any] = {
+        "tables": [["arm"], ["arm", "half"]],
+        "guarantee": SOME,
+        "weights": "tables",
+        "accuracy": "sum",
+        "mean_of": None,
+        "contribution": None,
+        "request": None,
+    }
     return {
         **calls,
         "Session.groups": (_paid(_groups, SOME), listed),
+        "Session.tables": (_paid(_question("tables"), SOME), tables),
         "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),
     }
 

@@ -71,6 +71,7 @@ def session_pipelines() -> Iterator[Pipeline]:
         yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield from _clusters(rows)
     yield from _groups(rows, people)
+    yield from _margins(rows, people)
     yield from _replaced()
     yield from _currencies(people)
     yield from _omitting()
@@ -128,6 +129,24 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
             yield replace(asked, covers=("Session.groups", rule))
+
+
+def _margins(rows: World, people: World) -> Iterator[Pipeline]:
+    """Several tables at once, and means by cell; the number of rows is public where one is replaced."""
+    spent, one = GaussianDP(1.0), Neighbours.REPLACE_ONE
+
+    def tables(session: Session, spent: Guarantee, mean_of: str | None = None) -> Any:
+        return session.tables([["arm"], ["arm", "half"]], spent, mean_of=mean_of, request="r")
+
+    def means(session: Session, spent: Guarantee) -> Any:
+        return tables(session, spent, "y")
+
+    schema = Schema(columns=COLUMNS, neighbours=one, size=3)
+    replaced = row_world(RECORDS, most=3, neighbours=one)
+    for name, ask in (("tables", tables), ("tables with means", means)):
+        yield _asked(f"{name}, one row", ask, ROWS, rows, spent)
+        yield _asked(f"{name}, one person", ask, PEOPLE, people, spent, tight=False, quick=False)
+        yield _asked(f"{name}, a row replaced", ask, schema, replaced, spent, quick=False)
 
 
 def _questions(request: str | None = "r") -> dict[str, Ask]:

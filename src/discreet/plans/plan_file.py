@@ -87,7 +87,8 @@ class PlannedQuestion:
 
     def columns(self) -> tuple[str, ...]:
         """Columns of the data that it reads."""
-        named = [self.arguments.get(key, ()) for key in ("column", "columns", "by")]
+        named = [self.arguments.get(key, ()) for key in ("column", "columns", "by", "mean_of")]
+        named += self.arguments.get("tables", [])
         return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
 
     def put(self, to: Any, **extra: Any) -> Any:

@@ -34,6 +34,7 @@ _MEANING = {
     "quantile": "The value below which this share of rows lies.",
     "histogram": "How many rows fall into each bin.",
     "table": "How many rows fall into each cell.",
+    "tables": "How many rows fall into each cell of several tables, which add up.",
     "goodness_of_fit": "Whether the shares are those expected.",
     "homogeneity": "Whether the groups are alike.",
     "independence": "Whether the two columns are independent.",
@@ -153,7 +154,7 @@ def _counted(question: Mapping[str, Any], schema: Schema) -> str | None:
     own = _own_limits(question, schema)
     most = own.get("total", own.get("rows", 1))
     rows = f"at most {most} row{'s' if most > 1 else ''} of each {unit.name}"
-    tabled = question["ask"] in ("table", "homogeneity", "independence", "goodness_of_fit")
+    tabled = question["ask"] in ("table", "tables", "homogeneity", "independence", "goodness_of_fit")
     if "total" not in own and (tabled or "by" in question):
         part, groups = "cell" if tabled else "group", own.get("groups")
         reached = "" if groups is None else f", in at most {groups} {part}{'s' if groups > 1 else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, cast
@@ -22,6 +22,8 @@ from discreet.inference.quantile_release import QuantileRelease
 from discreet.inference.table_release import TableRelease
 from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.covariance_matrix import pairs
+from discreet.questions.margin_table import MarginTable
+from discreet.questions.margins import MarginsRelease
 from discreet.questions.quantiles import Quantiles
 from discreet.questions.released_groups import ReleasedGroups
 from discreet.releases import Release
@@ -89,6 +91,8 @@ def readings(release: Answered, columns: Sequence[str] = ()) -> list[Reading]:
         ]
     if isinstance(release, TableRelease):
         return _cells(release)
+    if isinstance(release, MarginsRelease):
+        return [reading for table in release.tables() for reading in _margin_cells(table)]
     if isinstance(release, QuantileRelease):
         return _quantiles(release)
     if isinstance(release, MeanInPartsRelease):
@@ -142,6 +146,15 @@ def _cells(release: TableRelease) -> list[Reading]:
         Reading(label, float(value), Interval(float(a), float(b), noise.level))
         for label, value, a, b in zip(labels, estimates, low, high, strict=True)
     ]
+
+
+def _margin_cells(table: MarginTable) -> Iterator[Reading]:
+    level = 0.95
+    for row in table.rows(level):
+        label = " · ".join(str(row[name]) for name in table.columns) or "total"
+        noise = Interval(row["noise_low"], row["noise_high"], level)
+        population = Interval(row["population_low"], row["population_high"], level)
+        yield Reading(label, float(row["count"]), noise, population)
 
 
 def _quantiles(release: QuantileRelease) -> list[Reading]:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.columns import one_of
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
@@ -57,8 +56,9 @@ def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[s
     >>> all_margins(["region", "age", "sex"], up_to=1)
     [[], ['region'], ['age'], ['sex']]
     """
-    most = len(columns) if up_to is None else min(up_to, len(columns))
-    return [list(table) for size in range(most + 1) for table in combinations(columns, size)]
+    names = requirements.listed("columns", columns, '["region", "age"]')
+    most = len(names) if up_to is None else requirements.positive_integer("up_to", up_to, at_least=0)
+    return [list(table) for size in range(min(most, len(names)) + 1) for table in combinations(names, size)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +139,11 @@ class Margins(Statistic):
         """
         tables = tuple(map(self.axes, self.tables))
         if isinstance(weights, str):
-            one_of("weights", weights, ("tables", "cells"), 'Pass "tables", or one weight per table.')
-            by_cell = weights == "cells"
+            by_cell = requirements.one_of("weights", weights, ("tables", "cells")) == "cells"
             weighed = [float(math.prod(shape_of(self.sizes, axes))) if by_cell else 1.0 for axes in tables]
         else:
-            weighed = [requirements.positive("weights", weight) for weight in weights]
+            given = requirements.listed("weights", weights, "weights=[1, 2]")
+            weighed = [requirements.positive("weights", weight) for weight in given]
         return Workload(
             sizes=self.sizes,
             tables=tables,
@@ -220,9 +220,7 @@ def tables_question(
     >>> round(question.expected_error(), 3)
     2.866
     """
-    if isinstance(tables, str) or not isinstance(tables, Sequence):
-        raise WrongType("tables", tables, "must be a list of tables", 'Pass [["region"], ["region", "age"]].')
-    wanted = [[table] if isinstance(table, str) else list(table) for table in tables]
+    wanted = _lists_of_names(tables)
     used = [name for name in schema.columns if any(name in table for table in wanted)]
     unknown = [name for table in wanted for name in table if name not in used]
     columns = {name: tuple(schema.categories(name).labels) for name in (*used, *unknown)}
@@ -255,6 +253,14 @@ def tables_question(
         read="rows of a cell",
         bound=mechanism.expected_error,
     )
+
+
+def _lists_of_names(tables: Any) -> list[list[str]]:
+    listed = isinstance(tables, Sequence) and not isinstance(tables, str)
+    wanted: list[Any] = [[table] if isinstance(table, str) else table for table in tables] if listed else [None]
+    if not all(isinstance(one, Sequence) and all(isinstance(name, str) for name in one) for one in wanted):
+        raise WrongType("tables", tables, "must be a list of tables", 'Pass [["region"], ["region", "age"]].')
+    return [list(one) for one in wanted]
 
 
 def _summed(schema: Schema, column: str | None) -> tuple[str, int, int, str] | None:

@@ -96,8 +96,7 @@ class Workload:
             raise InvalidParameter("sizes", self.sizes, "must be two labels or more", "Leave other axes out.")
         if len(self.weights) != len(self.tables) or not all(weight > 0 for weight in self.weights):
             raise InvalidParameter("weights", self.weights, "must be positive, one for each table", "Pass [1, 2].")
-        if self.accuracy not in ("sum", "largest"):
-            raise InvalidParameter("accuracy", self.accuracy, "must be 'sum' or 'largest'", 'Pass "sum".')
+        requirements.one_of("accuracy", self.accuracy, ("sum", "largest"))
 
     @property
     def cells(self) -> int:
