@@ -94,7 +94,7 @@ def random_csv(draw):
 def test_files_are_read_as_the_slow_reference_reads_them(piece, tmp_path, monkeypatch):
     monkeypatch.setattr(csv_file, "_PIECE", piece)  # records that straddle pieces must not matter
     draw, path, seen = random.Random(piece), tmp_path / "rows.csv", Counter()
-    for _ in range(800):
+    for _ in range(300):
         text = random_csv(draw)
         source = written(path, text)
         try:
@@ -106,7 +106,7 @@ def test_files_are_read_as_the_slow_reference_reads_them(piece, tmp_path, monkey
         else:
             assert rows_of(source) == expected, text
             seen["well formed"] += 1
-    assert min(seen.values()) > 200
+    assert min(seen.values()) > 75
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_row_of_a_file_is_read_by_itself(tmp_path):
     whole = readings(written(tmp_path / "whole.csv", csv_of(rows).encode(encoding)), USES, encoding=encoding)
     assert whole == half + rest
     assert whole.total() == 16_000
-    for row in rows[:40]:  # and one row at a time
+    for row in rows[:6]:  # and one row at a time
         alone = readings(written(tmp_path / "row.csv", csv_of([row])), USES)
         assert readings(written(tmp_path / "more.csv", csv_of([*rows[:200], row])), USES) == alone + readings(
             written(tmp_path / "less.csv", csv_of(rows[:200])), USES
@@ -321,7 +321,7 @@ def test_a_value_of_a_frame_is_read_by_itself():
     parts = [readings(object_frame([values[i::4] for values in columns]), USES) for i in range(4)]
     assert whole == sum(parts, Counter())
     assert whole.total() == 6_000
-    for position in range(60):  # a frame of one row, whose columns pandas may store as numbers
+    for position in range(12):  # a frame of one row, whose columns pandas may store as numbers
         values = [column[position] for column in columns]
         frame = pd.DataFrame({name: stored_alone(value) for name, value in zip(USES.columns, values, strict=True)})
         expected = readings(object_frame([[value] for value in values]), USES)
