@@ -138,11 +138,12 @@ def _choose(
         else:
             pairs = keep_groups(snapshot, rows.select(UNIT, CELL).distinct(), CELL, groups)
             rows = stored(snapshot.dataset, rows.semi_join(pairs, [UNIT, CELL]))
-        pairs = rows.select(UNIT, CELL).distinct()
-        _check(snapshot, pairs, (UNIT,), groups)
+    held = rows.group_by(list(scope)).aggregate(held=rows.count())
+    if groups is not None:
+        held = stored(snapshot.dataset, held)
+        _check(snapshot, held, (UNIT,), groups)
     if most is None:
         return rows
-    held = rows.group_by(list(scope)).aggregate(held=rows.count())
     parts = ["r", *(held[name] for name in reversed(scope))]
     over = held.filter(held.held > most).mutate(start=digits(snapshot, _START_DIGITS, *parts) % held.held)
     over = stored(snapshot.dataset, over)
