@@ -13,9 +13,8 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
 from discreet.inference.coordinates import measured_coordinate
-from discreet.inference.correlation import CorrelationLaw
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
-from discreet.inference.sampling import GammaVariance, NormalCovariance
+from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.questions.covariance_matrix import as_matrix, pairs
 from discreet.releases import Release
 
@@ -87,36 +86,35 @@ class CovarianceMatrixRelease(Release):
         return NoiseAware().interval(law, value, checked)
 
     def _covariance_model(self, j: int, k: int) -> NormalCovariance:
+        """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
         statistic = self._of()
         largest = float(np.asarray(statistic.domain()[1])[self._index(j, k)])
-        product = self.debiased_variance(j) * self.debiased_variance(k)
+        spreads = [float(self.population_interval(0.99, j=column).high) for column in (j, k)]
+        widths = [high - low for low, high in (statistic.bounds[column] for column in (j, k))]
+        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
         return NormalCovariance(
             n=statistic.require_n(None),
-            variances=max(product, 1e-12 * largest**2),
+            mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
             largest=largest,
-            reach=largest,
+            reach=min(math.sqrt(math.prod(spreads)), largest),
         )
 
-    def correlation_interval(self, level: float = 0.95, *, j: int, k: int, draws: int = 2000) -> Interval:
-        """Interval for the population's correlation of two columns, by simulation (`CorrelationLaw`).
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns, for any population on the bounds.
 
-        Samples are normal; the debiased variances stand for the population's.
+        The two variances and the covariance hold together at ``level`` (Bonferroni); the interval is the range of the
+        correlation over them.
         """
-        statistic = self._of()
-        index = self._index(j, k)
         if j == k:
             raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        measured = np.asarray(self.measured, dtype=float)
-        least = 1e-9 * np.asarray(statistic.domain()[1])
-        first, second = (max(self.debiased_variance(column), float(least[column])) for column in (j, k))
-        law = CorrelationLaw(
-            mechanism=self.mechanism,
-            measured=measured,
-            columns=(j, k),
-            dimension=statistic.dimension,
-            variances=(first, second),
-            n=statistic.require_n(None),
-            draws=draws,
-        )
-        product = measured[j] * measured[k]
-        return law.interval(float(measured[index]) / math.sqrt(product) if product > 0 else 0.0, level)
+        each = (2 + requirements.level(level)) / 3
+        first, second = (self.population_interval(each, j=column) for column in (j, k))
+        both = self.population_interval(each, j=j, k=k)
+        least, most = (math.sqrt(float(x) * float(y)) for x, y in zip(first, second, strict=True))
+        return Interval(_quotient(float(both.low), least, most), _quotient(float(both.high), most, least), level)
+
+
+def _quotient(covariance: float, below: float, above: float) -> float:
+    """covariance / spread within ±1: over ``below`` where the covariance is negative, else over ``above``."""
+    spread = below if covariance < 0 else above
+    return float(np.clip(covariance / spread, -1.0, 1.0)) if spread > 0 else float(np.sign(covariance))

@@ -15,8 +15,15 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.interval import Interval
 from discreet.inference.multiple_synthesis import DoubleSanitization
-from discreet.inference.population import NoiseAware, ReleaseLaw, confidence_points, debiased
-from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, SamplingModel
+from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
+from discreet.inference.sampling import (
+    BetaMean,
+    Binomial,
+    GammaVariance,
+    NormalCovariance,
+    SamplingModel,
+    largest_fourth,
+)
 from discreet.releases import Release
 
 if TYPE_CHECKING:
@@ -37,7 +44,6 @@ __all__ = [
 Method = NoiseAware | DoubleSanitization
 
 _LEAST_SHARE = 1e-6
-_VARIANCE_POINTS = 12
 
 
 @dataclass(frozen=True)
@@ -118,26 +124,17 @@ class VarianceRelease(MomentRelease):
         return self.statistic  # type: ignore[return-value]
 
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, kurtosis: float | None = None, mean: float | None = None
+        self, *, kurtosis: float | None = None
     ) -> GammaVariance:
         """Gamma law of a sample variance.
 
         Parameters
         ----------
         kurtosis
-            The population's μ₄/σ⁴, where it is known.
-        mean
-            Where the population's mean is about, if known: variances of skewed populations vary more. Within one part
-            in n of a bound it counts as that far from it.
+            The population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
         """
         low, high = self._of().bounds
-        place = 0.5 if mean is None else min(max((mean - low) / (high - low), 1 / self.n), 1 - 1 / self.n)
-        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis, position=place)
-
-    def plausible(self, count: int = _VARIANCE_POINTS, *, mean: float | None = None) -> tuple[float, ...]:
-        """Equally likely values of the population's variance, from the release's confidence distribution."""
-        law = ReleaseLaw(model=self.sampling_model(mean=mean), mechanism=self.mechanism)
-        return tuple(confidence_points(law, self._number(), count).tolist())
+        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis)
 
 
 @dataclass(frozen=True)
@@ -189,29 +186,23 @@ class MeanRelease(MomentRelease):
         return self.statistic  # type: ignore[return-value]
 
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, variance: float | Sequence[float] | VarianceRelease | None = None
+        self, *, variance: float | VarianceRelease | None = None
     ) -> BetaMean:
         """Beta law of a mean in bounds.
 
         Parameters
         ----------
         variance
-            The population's variance, if public; several equally likely values of it; or a private release of the
-            variance, whose own uncertainty is then part of the interval. Without it the largest possible variance
-            (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the bounds and wide for most.
+            The population's variance, if public, or a private release of it, whose upper end at 98 % is used. Without
+            it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the
+            bounds and wide for most.
         """
         low, high = bounds = self._of().bounds
-        if variance is None:
+        largest = (self.debiased - low) * (high - self.debiased)
+        if variance is None or largest <= 0:
             return BetaMean(n=self.n, bounds=bounds)
-        centre = self.debiased
-        if isinstance(variance, VarianceRelease):
-            values: Sequence[float] = variance.plausible(mean=centre)
-        else:
-            given = variance if isinstance(variance, Sequence) else [variance]
-            values = [requirements.non_negative("variance", one) for one in given]
-        largest = (centre - low) * (high - centre)
-        shares = [min(1.0, max(value / largest, _LEAST_SHARE)) if largest > 0 else 1.0 for value in values]
-        return BetaMean(n=self.n, bounds=bounds, dispersion=tuple(shares))
+        spread = _largest_variance(variance, 0.98)
+        return BetaMean(n=self.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, _LEAST_SHARE)))
 
 
 @dataclass(frozen=True)
@@ -229,18 +220,23 @@ class CovarianceRelease(MomentRelease):
         Parameters
         ----------
         variances
-            The two population variances, public or as private releases (their debiased values are used). Without
-            them the largest possible ones are assumed.
+            The two population variances, public or as private releases, whose upper ends at 99 % are used. Without
+            them the largest possible fourth moments are assumed.
         """
-        largest = math.prod((high - low) ** 2 / 4 for low, high in self._of().bounds)
-        if variances is None:
-            return NormalCovariance(n=self.n, variances=largest, largest=self.domain[1])
-        if len(variances) != 2:
-            raise InvalidParameter("variances", len(variances), "must be two", "Pass one a column.")
-        product = max(min(largest, math.prod(_variance(one) for one in variances)), largest * _LEAST_SHARE)
-        known = all(not isinstance(one, VarianceRelease) for one in variances)
-        reach = None if known else math.sqrt(largest)
-        return NormalCovariance(n=self.n, variances=product, largest=self.domain[1], reach=reach)
+        widths = [high - low for low, high in self._of().bounds]
+        if variances is not None and len(variances) != 2:
+            raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
+        spreads = [width**2 / 4 for width in widths]
+        fourths = [width**4 / 12 for width in widths]
+        for place, given in enumerate(variances or ()):
+            spreads[place] = min(_largest_variance(given, 0.99), spreads[place])
+            fourths[place] = largest_fourth(spreads[place], widths[place])
+        return NormalCovariance(
+            n=self.n,
+            mixed=math.sqrt(math.prod(fourths)),
+            largest=self.domain[1],
+            reach=min(math.sqrt(math.prod(spreads)), self.domain[1]),
+        )
 
 
 @dataclass(frozen=True)
@@ -253,5 +249,8 @@ class PooledCovarianceRelease(CovarianceRelease):
         return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]
 
 
-def _variance(value: float | VarianceRelease) -> float:
-    return value.debiased if isinstance(value, VarianceRelease) else requirements.positive("variances", value)
+def _largest_variance(value: float | VarianceRelease, level: float) -> float:
+    """A known variance, or the largest one that a release leaves possible."""
+    if isinstance(value, VarianceRelease):
+        return float(VarianceRelease.population_interval(value, level).high)
+    return requirements.non_negative("variance", value)

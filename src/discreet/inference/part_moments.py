@@ -25,6 +25,7 @@ from discreet.core.interval import Interval
 __all__ = ["PartMoments", "moment_weights", "variance_moves"]
 
 Array = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
 
 _GRID = 64
 _ROUNDS = 4
@@ -164,7 +165,7 @@ class PartMoments:
 
     # ---- mean ---------------------------------------------------------------------------------------------------
 
-    def accepts_mean(self, theta: Any, level: float = 0.95) -> Array:
+    def accepts_mean(self, theta: Any, level: float = 0.95) -> Booleans:
         """Whether the interval for the population's mean of u holds ``theta``."""
         point = np.asarray(theta, dtype=float)
         weights = moment_weights(self.degree, 1, point)
@@ -194,7 +195,7 @@ class PartMoments:
 
     # ---- variance -----------------------------------------------------------------------------------------------
 
-    def accepts_variance(self, variance: Any, level: float = 0.95) -> Array:
+    def accepts_variance(self, variance: Any, level: float = 0.95) -> Booleans:
         """Whether the interval for the population's variance of u holds ``variance``."""
         value = np.asarray(variance, dtype=float)
         total = (self.parts * (self._squares_around[1] - value[..., None])).sum(axis=-1)
@@ -246,7 +247,7 @@ class PartMoments:
         return _hull(lambda value: self.accepts_variance(value, checked), self.variance, (0.0, 0.25), checked)
 
 
-def _within(most: Array, least: Array, variance: Array, third: Array, fourth: Array, level: float) -> Array:
+def _within(most: Array, least: Array, variance: Array, third: Array, fourth: Array, level: float) -> Booleans:
     """Whether a total of mean zero lies within its quantiles, by Cornish and Fisher, on the safe side.
 
     Heavier tails widen both sides; a third cumulant widens the longer one and leaves the other as it is.
@@ -259,13 +260,13 @@ def _within(most: Array, least: Array, variance: Array, third: Array, fourth: Ar
     return np.asarray((least <= above * spread) & (most >= -below * spread))
 
 
-def _hull(accepts: Callable[[Any], Array], centre: Array, ends: tuple[float, float], level: float) -> Interval:
+def _hull(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float], level: float) -> Interval:
     """The smallest interval that holds all accepted points: from the farthest of a grid, then by bisection."""
     found = [_farthest(accepts, centre, np.full(np.shape(centre), end)) for end in ends]
     return Interval(found[0], found[1], level)
 
 
-def _farthest(accepts: Callable[[Any], Array], centre: Array, end: Array) -> Array:
+def _farthest(accepts: Callable[[Any], Booleans], centre: Array, end: Array) -> Array:
     """The accepted point farthest from the centre towards an end, rounded outwards; finer steps near the centre."""
     inside, outside = np.zeros(np.shape(centre)), np.ones(np.shape(centre))
     steps = np.linspace(0.0, 1.0, _GRID + 1)

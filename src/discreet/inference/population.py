@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NoiseAware",
     "ReleaseLaw",
-    "confidence_points",
     "debiased",
     "last_that_holds",
     "settled_shares",
@@ -185,17 +184,3 @@ def debiased(mechanism: Mechanism, value: float, bounds: tuple[float, float]) ->
     first = low if math.isfinite(low) else clamped
     last = high if math.isfinite(high) else clamped
     return last_that_holds(lambda truth: mean(truth) <= number, first, last)
-
-
-def confidence_points(law: ReleaseLaw, value: ArrayLike, count: int, *, grid: int = 48) -> Array:
-    """Equally likely parameters: quantiles of the confidence distribution θ ↦ P_θ(R ≥ value).
-
-    Used where a parameter is a nuisance: averaging over these points carries its uncertainty along, as Student's
-    t does for an unknown variance. For many values at once, one row a value.
-    """
-    low, high = law.model.range
-    thetas = low + (high - low) * np.linspace(0.0, 1.0, grid) ** 2
-    reached = np.maximum.accumulate([law.at(float(theta)).tails(value)[1] for theta in thetas])
-    wanted = (np.arange(count) + 0.5) / count
-    points = np.array([np.interp(wanted, column, thetas) for column in reached.T])
-    return points[0] if np.ndim(value) == 0 else points

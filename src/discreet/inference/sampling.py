@@ -18,7 +18,7 @@ from scipy import special
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 
-__all__ = ["BetaMean", "Binomial", "GammaVariance", "NormalCovariance", "SamplingModel"]
+__all__ = ["BetaMean", "Binomial", "GammaVariance", "NormalCovariance", "SamplingModel", "largest_fourth"]
 
 Array = NDArray[np.float64]
 
@@ -124,19 +124,16 @@ class BetaMean(SamplingModel):
         Population variance as a share of its largest possible value (μ − c₀)(c₁ − μ), in (0, 1]. 1 is the worst
         case (all rows at the two bounds) and needs no knowledge of the population. Given as a *share*, the
         variance shrinks as μ nears a bound, so that intervals behave there as Wilson's does for a proportion.
-        Several values are equally likely ones, where the variance is itself only known with an error.
     """
 
     n: int
     bounds: tuple[float, float] = (0.0, 1.0)
-    dispersion: tuple[float, ...] = (1.0,)
+    dispersion: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _rows(self.n, 1))
-        shares = tuple(requirements.probability("dispersion", x, below_one=False) for x in self.dispersion)
-        if len(shares) == 0 or min(shares) == 0:
-            raise InvalidParameter("dispersion", shares, "must be positive", "Use (1.0,) where nothing is known.")
-        object.__setattr__(self, "dispersion", shares)
+        if requirements.probability("dispersion", self.dispersion, below_one=False) == 0:
+            raise InvalidParameter("dispersion", self.dispersion, "must be positive", "Use 1 where nothing is known.")
 
     @property
     def range(self) -> tuple[float, float]:
@@ -146,7 +143,7 @@ class BetaMean(SamplingModel):
     def variance(self, parameter: float) -> float:
         """Share × (μ − c₀)(c₁ − μ)/n."""
         low, high = self.bounds
-        return sum(self.dispersion) / len(self.dispersion) * (parameter - low) * (high - parameter) / self.n
+        return self.dispersion * (parameter - low) * (high - parameter) / self.n
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
         """Cells of the beta law, or of several of them."""
@@ -154,24 +151,36 @@ class BetaMean(SamplingModel):
         position = (parameter - low) / (high - low)
         if not 0 < position < 1:
             return np.array([parameter]), np.array([1.0])
-        cells = _CELLS if len(self.dispersion) == 1 else _CELLS // 3
-        parts = [self._cells(position, self.n / share - 1, cells) for share in self.dispersion]
-        values = np.concatenate([middle for middle, _ in parts])
-        weights = np.concatenate([weight for _, weight in parts]) / len(parts)
+        values, weights = self._cells(position, self.n / self.dispersion - 1)
         return np.asarray(low + (high - low) * values), weights
 
     @staticmethod
-    def _cells(position: float, concentration: float, cells: int) -> tuple[Array, Array]:
+    def _cells(position: float, concentration: float) -> tuple[Array, Array]:
         if concentration <= 0:  # one row, at the bounds: nothing is known but its mean
             return np.array([0.0, 1.0]), np.array([1 - position, position])
         spread = math.sqrt(position * (1 - position) / (concentration + 1))
-        edges = _edges(position, spread, cells, 0.0, 1.0)
+        edges = _edges(position, spread, _CELLS, 0.0, 1.0)
         return _middles(edges, special.betainc(position * concentration, (1 - position) * concentration, edges))
+
+
+def largest_fourth(variance: float, width: float) -> float:
+    """Largest fourth central moment of a population on an interval, given its variance: at most width⁴/12.
+
+    Deviations reach at most D, where the mean lies as near an end as the variance V allows, so μ₄ ≤ V·D².
+
+    Examples
+    --------
+    >>> largest_fourth(0.25, 1.0), round(largest_fourth(1e-9, 1.0) / 1e-9, 6)
+    (0.0625, 1.0)
+    """
+    room = max(width**2 - 4 * variance, 0.0)
+    reach = (width + math.sqrt(room)) / 2
+    return min(variance * reach**2, width**4 / 12)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GammaVariance(SamplingModel):
-    """A sample variance of n independent rows: a gamma law, exact (χ²) for normal data.
+    """A sample variance of n independent rows: a gamma law with the mean and the variance of a sample variance.
 
     Parameters
     ----------
@@ -182,23 +191,18 @@ class GammaVariance(SamplingModel):
     width
         Width of the bounds of a row.
     kurtosis
-        μ₄/σ⁴ of the population, where it is known. By default that of the beta law on the bounds with the same
-        variance: in the middle 3 where the variance is small against the bounds (normal data), 1.8 for uniform
-        data, 1 where all rows are at the bounds; more where the mean is near a bound.
-    position
-        Where the population's mean lies between the bounds, in (0, 1), if something is known about it.
+        μ₄/σ⁴ of the population, where it is known: 3 for normal data. By default the worst that the bounds allow for
+        the variance, so that the interval holds for any population; release a variance in parts
+        (`Session.variance`) for one that measures it.
     """
 
     n: int
     width: float
     largest: float
     kurtosis: float | None = None
-    position: float = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _rows(self.n, 2))
-        requirements.probability("position", self.position)
-        requirements.positive("position", self.position)
         if self.kurtosis is not None and requirements.positive("kurtosis", self.kurtosis) < 1:
             raise InvalidParameter("kurtosis", self.kurtosis, "cannot be below 1", "Pass μ₄/σ⁴, 3 for normal data.")
 
@@ -207,17 +211,13 @@ class GammaVariance(SamplingModel):
         """Zero to a quarter of the squared width, the largest population variance."""
         return 0.0, self.width**2 / 4
 
-    def _kurtosis(self, parameter: float) -> float:
-        if self.kurtosis is not None:
-            return self.kurtosis
-        room = self.position * (1 - self.position)
-        share = min(1.0, parameter / (room * self.width**2))
-        lean = (1 - 2 * self.position) ** 2 / room
-        return 3 + 6 * share * (lean - 1 - share) / ((1 + share) * (1 + 2 * share))
-
     def variance(self, parameter: float) -> float:
-        """σ⁴(2/(n − 1) + (κ − 3)/n)."""
-        return parameter**2 * max(2 / (self.n - 1) + (self._kurtosis(parameter) - 3) / self.n, 1e-12)
+        """(μ₄ − σ⁴(n − 3)/(n − 1))/n."""
+        known = None if self.kurtosis is None else self.kurtosis * parameter**2
+        fourth = largest_fourth(parameter, self.width) if known is None else known
+        # Noise may ask for variances whose worst case no gamma law reaches; a little is always left.
+        left = parameter**2 * 1e-12
+        return max((fourth - parameter**2 * (self.n - 3) / (self.n - 1)) / self.n, left)
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
         """Cells of the gamma law, inside the domain."""
@@ -233,25 +233,24 @@ class GammaVariance(SamplingModel):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalCovariance(SamplingModel):
-    """A sample covariance of n independent rows: normal, with the variance it has for normal data.
+    """A sample covariance of n independent rows: normal, with the largest variance that is possible.
 
     Parameters
     ----------
     n
         Number of rows.
-    variances
-        Product of the two population variances, or an upper bound of it.
+    mixed
+        Upper bound of E[(x − μ)²(y − ν)²]; by Cauchy and Schwarz the root of the product of two `largest_fourth`.
     largest
         Upper end of the statistic's domain.
     reach
-        Largest absolute covariance; by default the root of ``variances``. Where those are only estimates, say so by
-        giving ``largest``.
+        Largest absolute covariance of the population.
     """
 
     n: int
-    variances: float
+    mixed: float
     largest: float
-    reach: float | None = None
+    reach: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", _rows(self.n, 2))
@@ -259,12 +258,11 @@ class NormalCovariance(SamplingModel):
     @property
     def range(self) -> tuple[float, float]:
         """± the largest absolute covariance."""
-        end = min(math.sqrt(self.variances), self.largest) if self.reach is None else self.reach
-        return -end, end
+        return -self.reach, self.reach
 
     def variance(self, parameter: float) -> float:
-        """(σ₁²σ₂² + σ₁₂²)/(n − 1)."""
-        return (self.variances + parameter**2) / (self.n - 1)
+        """(E[(x − μ)²(y − ν)²] − σ₁₂²)/(n − 1), which exceeds what a sample covariance has."""
+        return max(self.mixed - parameter**2, 1e-12 * self.mixed) / (self.n - 1)
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
         """Normal points, inside the domain."""
