@@ -17,6 +17,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
@@ -288,6 +290,30 @@ class BoundedCovariance(Mechanism):
         below = np.where((below <= -reach) | (ends == 0), -far, below)
         above = np.where((above >= reach) | (ends == 0), far, above)
         return np.concatenate([first[0], below]), np.concatenate([first[1], above])
+
+    def coordinate(self, measured: Array, index: int) -> tuple[float, Mechanism]:
+        """One measured entry, and what protected it: a variance in its public domain, a covariance in what is left."""
+        bounds = self.variance_bounds[index] if index < self.dimension else self._left(measured, index)
+        part, change = self._parts()[index], Sensitivity(l1=self.changes[index])
+        if self.inflated:
+            return float(measured[index]), BoundaryInflatedLaplace.calibrate(part, change, bounds=bounds)
+        width = bounds[1] - bounds[0]
+        if index >= self.dimension and self.changes[index] > width:  # no change is larger than the domain
+            change = Sensitivity(l1=width)
+        published = "liu2019" if self.as_published else None
+        inner = BoundedLaplace.calibrate(part, change, bounds=bounds, as_published=published)
+        return float(measured[index]), inner
+
+    def _left(self, measured: Array, index: int) -> tuple[float, float]:
+        """The range that the released variances leave a covariance."""
+        place = index - self.dimension
+        j, k = (int(side[place]) for side in self._pairs)
+        reach = math.sqrt(max(float(measured[j] * measured[k]), 0.0))
+        if reach == 0:
+            raise InvalidParameter(
+                "value", 0.0, "a released variance of 0 leaves the covariance no range", "Release with bounded noise."
+            )
+        return -reach, reach
 
     def expected_error(self, level: float = 0.95) -> Array:
         """How far from the truth each measured entry stays with probability ``level``, at the worst truth.

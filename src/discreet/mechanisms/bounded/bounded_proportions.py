@@ -237,6 +237,15 @@ class BoundedProportions(Mechanism):
         index = self.left_out % self.categories
         return np.insert(low, index, rest[0], axis=-1), np.insert(high, index, rest[1], axis=-1)
 
+    def coordinate(self, measured: Array, index: int) -> tuple[float, Mechanism]:
+        """A measured proportion, and what protected it: a leaf of the tree, or one of those that are not left out."""
+        if self.method != "all_but_one":
+            return float(measured[index - self.categories]), self._inner
+        left_out = self.left_out % self.categories
+        if index == left_out:
+            raise InvalidParameter("category", index, "was not measured: it takes the rest", "Use method='rescale'.")
+        return float(measured[index - (index > left_out)]), self._inner
+
     def expected_error(self, level: float = 0.95) -> Any:
         """How far from the truth a measured number stays with probability ``level``, at the worst truth."""
         return self._inner.expected_error(level)
