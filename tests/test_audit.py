@@ -28,7 +28,9 @@ REPLAYS = {case.name: case for case in replay_cases()}
 
 
 def test_a_short_run_finds_nothing():
-    """At 99.999 % each, a false alarm in one of fifty audits by draws comes once in two thousand runs."""
+    """On reproducible noise: with fresh noise, one of fifty audits at 99.999 % each would raise a false alarm once in
+    two thousand runs.
+    """
     report = run_audit()
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]

@@ -10,6 +10,7 @@ import pytest
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
 from discreet.mechanisms.laplace import LaplaceLaw
 
+pytestmark = pytest.mark.false_failure(3e-12, "640,000 fair bits seven standard errors off; equal draws are far rarer")
 WORKERS = 1000
 FORKS = 300
 
@@ -54,7 +55,7 @@ def test_words_are_fresh_and_fair(count):
     assert not np.array_equal(first, second)
     if count == 10_000:
         ones = int(np.unpackbits(first.view(np.uint8)).sum())
-        assert abs(ones - 32 * count) < 5 * np.sqrt(16 * count)  # five standard errors of 640,000 fair bits
+        assert abs(ones - 32 * count) < 7 * np.sqrt(16 * count)  # seven standard errors of 640,000 fair bits
 
 
 def test_numpy_seeds_do_not_reach_exact_draws():

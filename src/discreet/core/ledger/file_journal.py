@@ -27,6 +27,7 @@ else:
 __all__ = ["FileJournal"]
 
 _HEADER = b"discreet ledger 2\n"
+_BLOCK = 1000
 _REASONS = {
     errno.ENOSPC: "the disk is full. Free some space and try again.",
     errno.EDQUOT: "the disk quota is used up. Free some space and try again.",
@@ -98,7 +99,7 @@ class FileJournal(Journal):
             return True
         begin = self._bytes(0, len(_HEADER))
         if _HEADER.startswith(begin):  # a header that is cut short is a creation that was
-            return self.entry(1) is None
+            return b"\n" not in self._bytes(len(_HEADER), 1 << 20)
         found = "a ledger of another version" if begin.startswith((b"discreet", b"SQLite")) else "another kind of file"
         raise LedgerMismatch(f"{self.where} is {found}. Choose another path; the file was not changed.")
 
@@ -106,21 +107,21 @@ class FileJournal(Journal):
         if after == 0:  # from scratch: nothing that was seen before is taken for granted
             self._ends = [len(_HEADER)]
         self._scan()
-        for seq in range(after + 1, len(self._ends)):
-            yield self._parsed(seq)
+        for start in range(after, len(self._ends) - 1, _BLOCK):
+            yield from self._parsed(start, min(start + _BLOCK, len(self._ends) - 1))
 
     def entry(self, seq: int) -> Entry | None:
         if seq >= len(self._ends):
             self._scan()
-        return self._parsed(seq) if 0 < seq < len(self._ends) else None
+        return self._parsed(seq - 1, seq)[0] if 0 < seq < len(self._ends) else None
 
-    def _parsed(self, seq: int) -> Entry:
-        line = self._bytes(self._ends[seq - 1], self._ends[seq])
-        digest, _, rest = line.removesuffix(b"\n").decode("ascii", "replace").partition(" ")
-        kind, _, body = rest.partition(" ")
-        if not line.endswith(b"\n"):
-            raise LedgerCorrupted(f"{self.where}, entry {seq}: it is cut short. Restore the ledger from a copy.")
-        return Entry(seq, kind, body, digest)
+    def _parsed(self, after: int, last: int) -> list[Entry]:
+        """The entries behind a position, up to another."""
+        lines = self._bytes(self._ends[after], self._ends[last]).decode("ascii", "replace").split("\n")
+        if len(lines) != last - after + 1 or lines[-1]:  # the bytes were lines when they were found
+            raise LedgerCorrupted(f"{self.where}, entry {last}: it is not the one seen before. Restore the ledger.")
+        split = ([*line.split(" ", 2), "", ""] for line in lines[:-1])
+        return [Entry(seq, kind, body, digest) for seq, (digest, kind, body, *_) in enumerate(split, after + 1)]
 
     def _bytes(self, start: int, end: int) -> bytes:
         """The bytes from one place to another, or to the end of the file."""

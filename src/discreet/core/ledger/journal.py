@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
@@ -33,9 +32,9 @@ class Entry:
     body: str
     hash: str
 
-    @cached_property
+    @property
     def content(self) -> Any:
-        """The body, parsed once."""
+        """The body, parsed."""
         return json.loads(self.body)
 
 

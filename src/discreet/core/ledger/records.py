@@ -111,7 +111,8 @@ class Spend(_Record):
     @staticmethod
     def read(entry: Entry, balance: Balance) -> Spend:
         """The spend that an entry records."""
-        content, parts, one = entry.content, entry.content["parts"], entry.content["guarantee"]
+        content = entry.content
+        parts, one = content["parts"], content["guarantee"]
         rounded_up = balance.accounting.at_least
         same = ("created", "release_id", "request", "question", "mechanism", "sensitivity", "partition")
         return Spend(

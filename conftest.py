@@ -1,0 +1,44 @@
+"""Noise in tests: reproducible, unless a test says that it needs the real thing and how often that fails it.
+
+Every other test draws from a generator that is seeded with the test's own name, so a failure repeats. Tests marked
+``@pytest.mark.false_failure(rate, why)`` get entropy from the operating system; ``tests/test_false_failures.py`` adds
+up their rates. Processes that a test forks or starts draw real noise; such tests compare no noisy value, or look only
+for noise that comes twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from discreet.core.noise.entropy import SystemEntropy, Words
+
+
+def rate(item: pytest.Item) -> float | None:
+    """The stated rate at which a test fails although nothing is wrong; None for a test on reproducible noise."""
+    marker = item.get_closest_marker("false_failure")
+    return None if marker is None else float(marker.args[0])
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if rate(item) is not None:
+        yield
+        return
+    seed = int.from_bytes(hashlib.sha256(item.nodeid.encode()).digest()[:16])
+    generator, owner, real = np.random.Generator(np.random.Philox(key=seed)), os.getpid(), SystemEntropy.words
+
+    def words(system: SystemEntropy, count: int) -> Words:
+        if os.getpid() != owner:  # forked: a copy of the generator would draw what its parent draws
+            return real(system, count)
+        return generator.integers(0, 2**64, count, dtype=np.uint64)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SystemEntropy, "words", words)
+        # A ledger's salt decides which rows a unit keeps.
+        patch.setattr("secrets.token_hex", lambda size: generator.bytes(size).hex())
+        yield
