@@ -26,6 +26,7 @@ def rate(item: pytest.Item) -> float | None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Seed the noise of a test and of its fixtures."""
     if rate(item) is not None:
         yield
         return
