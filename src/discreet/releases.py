@@ -13,7 +13,7 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.display import Facts, number
 from discreet.core.door import Allowance, Claim, Passed, Rng, Step, charged_guarantee, check_simulation, pass_through
-from discreet.core.errors import InvalidParameter, NotCertified
+from discreet.core.errors import InvalidParameter, NoPopulationInterval, NotCertified
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
@@ -82,6 +82,21 @@ class Release(Result):
         checked = requirements.level(level)
         low, high = self.mechanism.confidence_interval(self.measured, checked)
         return Interval(low, high, checked)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population that the data is a sample of: noise and sampling together.
+
+        Raises
+        ------
+        NoPopulationInterval
+            Where the release does not hold enough for one; the message says what to ask instead.
+        """
+        raise NoPopulationInterval(
+            "release",
+            self.statistic.title if self.statistic else "a value",
+            "describes the rows that were counted, not the population they come from",
+            "Ask for a mean, a proportion, a variance or a table.",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""

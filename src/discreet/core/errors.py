@@ -70,6 +70,10 @@ class InsufficientBudget(DiscreetError):
         )
 
 
+class NoPopulationInterval(InvalidParameter):
+    """A release does not hold enough for an interval for the population; the text says what to ask instead."""
+
+
 class LedgerError(DiscreetError):
     """The ledger cannot be used as asked."""
 

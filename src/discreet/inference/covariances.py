@@ -73,10 +73,15 @@ class CovarianceMatrixRelease(Release):
         return debiased(mechanism, value, (0.0, self._variance_model(j).largest))
 
     def population_interval(
-        self, level: float = 0.95, *, j: int, k: int | None = None, kurtosis: float | None = None
+        self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None
     ) -> Interval:
-        """Interval for the population's variance of column j, or its covariance with column k."""
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries."""
         checked = requirements.level(level)
+        if j is None:
+            dimension = self._of().dimension
+            found = np.array([tuple(self.population_interval(level, j=a, k=b)) for a, b in pairs(dimension)])
+            low, high = (as_matrix(ends, dimension) for ends in found.T)
+            return Interval(low, high, checked)
         other = j if k is None else k
         value, mechanism = self._coordinate(self._index(j, other))
         if j == other:

@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from discreet.core.display import Facts, number
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.interval import Interval
 from discreet.questions.grouped import Grouped
 from discreet.releases import Release
 
@@ -46,6 +47,13 @@ class GroupedRelease(Release):
     def items(self) -> list[tuple[Any, Release]]:
         """Labels with their releases."""
         return [(label, self[label]) for label in self.labels()]
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Refused: every group has its own."""
+        label = self.labels()[0]
+        raise NoPopulationInterval(
+            "release", self.heading(), "has one interval per group", f"Use release[{label!r}].population_interval()."
+        )
 
     def facts(self) -> Facts:
         """What to show: one line a group."""

@@ -92,6 +92,10 @@ class MeanComparison(Result):
         half = float(self.contrast.half_width(1 - (1 - checked) / self.simultaneous))
         return Interval(self.estimate - half, self.estimate + half, checked)
 
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """The same interval: a comparison is about the populations behind the arms."""
+        return self.confidence_interval(level)
+
     def lift(self, level: float = 0.95) -> tuple[float, Interval]:
         """Relative difference, treatment/control − 1, with Fieller's interval.
 

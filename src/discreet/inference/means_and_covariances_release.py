@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
+from discreet.inference.noise_sum import combined_error
+from discreet.inference.sampling import largest_fourth
 from discreet.questions.covariance_matrix import as_matrix, pairs
 from discreet.questions.means_and_covariances import MeansAndCovariances
 from discreet.releases import Release
@@ -92,6 +96,23 @@ class MeansAndCovariancesRelease(Release):
         least = 0.0 if j == k else -1.0
         return max(float(min(own)) - max(crosses), least), min(float(max(own)) - min(crosses), 1.0)
 
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the entries of the population's covariance matrix, for any population on the bounds.
+
+        The noise and the sampling error each get half of 1 − level. No fourth moments were measured, so they are the
+        worst that the bounds and the variances allow.
+        """
+        share = (1 + requirements.level(level)) / 2
+        data = self.confidence_interval(share)
+        score = float(ndtri((1 + share) / 2))
+        fewest = max(self.count - combined_error(self.mechanism, [1.0], share), 2.0)
+        widths = 2 * self._halves()
+        fourths = [_fourth(float(v), w, score, fewest) for v, w in zip(np.diag(data.high), widths, strict=True)]
+        reach = score * np.sqrt(np.sqrt(np.outer(fourths, fourths)) / fewest)
+        largest = np.outer(widths, widths) / 4
+        least = np.where(np.eye(len(widths), dtype=bool), 0.0, -largest)
+        return Interval(np.maximum(data.low - reach, least), np.minimum(data.high + reach, largest), level)
+
     def facts(self) -> Facts:
         """What to show."""
         hidden = ("value", "95 % interval")
@@ -101,3 +122,11 @@ class MeansAndCovariancesRelease(Release):
             ("rows", number(self.count)),
             *(fact for fact in super().facts() if fact[0] not in hidden),
         ]
+
+
+def _fourth(variance: float, width: float, score: float, rows: float) -> float:
+    """Largest fourth moment of a population whose variance is at most the data's plus the sampling error it allows."""
+    largest = width**2 / 4
+    for _ in range(20):  # falls from the largest variance to the one that explains itself
+        largest = min(variance + score * math.sqrt(largest_fourth(largest, width) / rows), largest)
+    return largest_fourth(largest, width)

@@ -7,6 +7,7 @@ this law does not reject (as Fieller's does for normal noise), so its coverage i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,12 +15,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
-from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, half_cell
+from discreet.inference.noise_sum import NoiseSum, combined_error, excess_kurtosis, half_cell
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.releases import Release
 
@@ -108,6 +110,18 @@ class NoisyAverageRelease(Release):
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
         return ratio_interval(self._totals(), self.mechanism, *self._place(), level, self._weights)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's mean, for any population on the bounds.
+
+        The noise and the sampling error each get half of 1 − level; the latter is the worst that the bounds allow.
+        """
+        share = (1 + requirements.level(level)) / 2
+        data = self.confidence_interval(share)
+        low, high = self._place()[0]
+        fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
+        reach = float(ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
+        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
 
     def facts(self) -> Facts:
         """What to show."""

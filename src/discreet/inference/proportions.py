@@ -40,10 +40,14 @@ class ProportionVectorRelease(Release):
         """The nearest vector of proportions: not negative, with sum 1 (post-processing)."""
         return onto_simplex(np.asarray(self.value, dtype=float), 1.0)
 
-    def population_interval(self, level: float = 0.95, *, category: Any) -> Interval:
-        """Interval for the population's share of a category: binomial sampling and the noise together."""
+    def population_interval(self, level: float = 0.95, *, category: Any = None) -> Interval:
+        """Interval for the population's share of a category, or of each: binomial sampling and the noise together."""
         checked = requirements.level(level)
         categories = self._of().categories
+        if category is None:
+            ends = [tuple(self.population_interval(level, category=one)) for one in categories]
+            low, high = np.array(ends, dtype=float).T
+            return Interval(low, high, checked)
         if category not in categories:
             raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check the spelling.")
         value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
 from discreet.questions.quantiles import Quantiles
@@ -35,6 +35,17 @@ class QuantileRelease(Release):
         parts = self._parts()
         middle = parts[:, parts.shape[1] // 2]
         return middle if isinstance(self._quantiles.probabilities, tuple) else float(middle[0])
+
+    def population_interval(self, level: float | None = None) -> Interval:
+        """Interval for the population's quantiles, where one was asked for with a public number of rows."""
+        if self._quantiles.rows_at_least is None:
+            raise NoPopulationInterval(
+                "release",
+                "quantiles",
+                "must be asked for the population, because an interval costs privacy of its own",
+                "Ask with interval=0.95 and rows_at_least=…, a public lower bound of the number of rows.",
+            )
+        return self.confidence_interval(level)
 
     def confidence_interval(self, level: float | None = None) -> Interval:
         """The interval that was published, of the level it was planned for.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
 from discreet.questions.tables import ContingencyTable
 from discreet.releases import Release
 
@@ -68,6 +69,10 @@ class TableRelease(Release):
         from discreet.inference.table_intervals import proportions
 
         return proportions(self, self._axes(columns or self.table.axes))
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the population's share of every cell: sampling and noise together."""
+        return self.proportions().confidence_interval(level)
 
     def odds_ratio(self) -> OddsRatio:
         """Odds ratio of a 2 × 2 table."""
