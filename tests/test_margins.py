@@ -581,3 +581,29 @@ def test_a_plan_file_asks_for_tables(tmp_path):
     path.write_text(PLAN.replace('"largest"', '"best"'))
     with pytest.raises(PlanFileError, match="accuracy"):
         Job(path).plan()
+
+
+def test_more_columns_than_one_table_can_hold():
+    rng = np.random.default_rng(3)
+    names = [f"q{i}" for i in range(8)]
+    data = {name: rng.integers(0, 10, 2000) for name in names}
+    codes = pa.array([None, *data["q0"][1:].tolist()])  # a row without one answer is in no table
+    schema = d.Schema(columns={name: d.Categories(list(range(10))) for name in names})
+    session = d.Session(pa.table({**data, "q0": codes}), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
+    question = tables_question(schema, all_margins(names, 2), d.GaussianDP(1.0))
+    assert all(any(set(pair) <= set(block) for block in question.blocks) for pair in combinations(names, 2))
+    assert len(question.blocks) < 20
+    truth = np.zeros((10, 10), dtype=int)
+    np.add.at(truth, (data["q2"][1:], data["q5"][1:]), 1)
+    parts = dict(zip(question.statistic.layout, question.mechanism.blocks(session.exact(question).value), strict=True))
+    assert (parts[0, (2, 5)][1].astype(int) == truth).all()
+    assert int(parts[0, ()][1]) == 1999
+    release = session.tables(all_margins(names, 2), d.GaussianDP(1.0))
+    assert release.presented is None
+    table = release.table("q2", "q5")
+    # Real entropy: 100 cells beyond 8 standard errors, 1e-13.
+    assert np.abs(table.estimate - truth).max() < 8 * table.standard_error
+    assert (table.published >= 0).all()
+    unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
+    with pytest.raises(InvalidParameter, match="too many to limit"):
+        tables_question(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), d.GaussianDP(1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,11 @@ class Session(Asking):
         )
         if question.from_histograms is not None:
             value = question.from_histograms(histograms(self._snapshot(), selected))
+        elif question.from_blocks is not None:
+            snapshot, of_same_rows = self._snapshot(), replace(selected, whole=question.by)
+            value = question.from_blocks(
+                {by: totals(snapshot, replace(of_same_rows, by=by), question.products) for by in question.blocks}
+            )
         elif question.value is not None:
             found = totals(self._snapshot(), selected, question.products)
             value = question.value(found.counts, found.sums)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.columns import MOST_CELLS
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
@@ -46,6 +47,8 @@ Weights = Literal["tables", "cells"] | Sequence[float]
 Cell = Mapping[str, Any]
 """A cell of a table: a label for each of its columns."""
 _SIMULATED_CELLS = 4_000_000
+_BLOCK_CELLS = 2**14
+"""Tables that are counted together may have so many cells."""
 
 
 def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[str]]:
@@ -171,10 +174,23 @@ class Margins(Statistic):
 
     def stacked(self, counts: Any, sums: Any = None) -> NDArray[Any]:
         """The vector of margins from the table of all columns, and from its sums in steps of the grid."""
-        joint = [np.asarray(counts).reshape(self.sizes)]
-        if self.summed is not None:
-            joint.append(np.asarray(sums).reshape(self.sizes) - self.middle * joint[0])
-        return np.concatenate([_margin(joint[layer], axes).ravel() for layer, axes in self.layout])
+        return self.stacked_from({tuple(self.columns): (counts, sums)})
+
+    def stacked_from(self, blocks: Mapping[tuple[str, ...], tuple[Any, Any]]) -> NDArray[Any]:
+        """The same from tables of some columns each, of which every wanted table is a margin."""
+        found: dict[Axes, list[NDArray[Any]]] = {}
+        for names, (counts, sums) in blocks.items():
+            axes = self.axes(names)
+            layers = [np.asarray(counts).reshape(shape_of(self.sizes, axes))]
+            if self.summed is not None:
+                layers.append(np.asarray(sums).reshape(layers[0].shape) - self.middle * layers[0])
+            found[axes] = layers
+        parts = []
+        for layer, axes in self.layout:
+            block = next(one for one in found if set(axes) <= set(one))
+            places = tuple(block.index(axis) for axis in axes)
+            parts.append(np.ravel(_margin(found[block][layer], places)))
+        return np.concatenate(parts)
 
     def exact(
         self,
@@ -231,7 +247,14 @@ def tables_question(
     every_row = all(schema.column(name).keeps_every_row for name in read)
     size = schema.size if schema.unit.column is None and every_row else None
     statistic = Margins(columns=columns, tables=wanted, total=size, summed=_summed(schema, mean_of))
-    rows = schema.contribution(contribution).most_rows(schema.cells(tuple(columns)))
+    cells = math.prod(statistic.sizes)
+    if cells > MOST_CELLS and schema.unit.column is not None:
+        raise InvalidParameter(
+            "tables", f"{cells:,} combinations of labels",
+            f"are too many to limit what one {schema.unit.name} contributes: at most {MOST_CELLS:,}",
+            "Ask for tables of fewer columns at a time, or merge labels.",
+        )  # fmt: skip
+    rows = schema.contribution(contribution).most_rows(cells)
     sensitivity = statistic.sensitivity(schema.neighbours, rows_per_unit=rows)
     mechanism = MarginsGaussian.calibrate(
         guarantee,
@@ -249,10 +272,33 @@ def tables_question(
         products=() if mean_of is None else ((mean_of,),),
         contribution=contribution,
         public={} if size is None else {"n": size},
-        value=lambda counts, sums: statistic.stacked(counts, None if mean_of is None else sums[(mean_of,)]),
+        blocks=(tuple(columns),) if cells <= MOST_CELLS else _blocks(columns, statistic.tables),
+        from_blocks=lambda found: statistic.stacked_from(
+            {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
+        ),
         read="rows of a cell",
         bound=mechanism.expected_error,
     )
+
+
+def _blocks(columns: Mapping[str, Any], tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Sets of columns that hold all tables: few, so that rows are passed few times, and of few cells each."""
+    left = {frozenset(table) for table in tables}
+    blocks = []
+    while left:
+        widest: frozenset[str] = max(left, key=lambda table: (len(table), sorted(table)))
+        block = set(widest)
+        while True:
+            cells = math.prod(len(columns[name]) for name in block)
+            room = [name for name in columns if name not in block and cells * len(columns[name]) <= _BLOCK_CELLS]
+            gains = {name: sum(table <= block | {name} and name in table for table in left) for name in room}
+            best = max(room, key=lambda name: gains[name], default=None)
+            if best is None or gains[best] == 0:
+                break
+            block.add(best)
+        left = {table for table in left if not table <= block}
+        blocks.append(tuple(name for name in columns if name in block))
+    return tuple(blocks)
 
 
 def _lists_of_names(tables: Any) -> list[list[str]]:

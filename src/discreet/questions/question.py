@@ -87,7 +87,8 @@ class Question:
     by, columns, contribution, unit_sum, products
         What has to be added up.
     value
-        From totals to the exact value; ``from_histograms`` instead where the whole distribution is needed.
+        From totals to the exact value; ``from_histograms`` instead where the whole distribution is needed, and
+        ``from_blocks`` where totals by several sets of columns are, all of the same rows.
     read
         What people read from the release: the error of a plan is its error.
     weights
@@ -108,6 +109,8 @@ class Question:
     public: Mapping[str, Any]
     value: Counted | None = None
     from_histograms: Callable[[Histograms], Any] | None = None
+    blocks: tuple[tuple[str, ...], ...] = ()
+    from_blocks: Callable[[Mapping[tuple[str, ...], Any]], Any] | None = None
     read: str
     weights: tuple[float, ...] | None = (1.0,)
     bound: Callable[[float], float] | None = None

@@ -48,12 +48,16 @@ class Selected:
     unit_sum
         Where given, each unit counts once per cell, with the sum of its single numeric column clipped to these
         bounds (on the column's grid), instead of once per row.
+    whole
+        Columns of labels that a row must have, though they make no cells: totals by different columns are then of the
+        same rows.
     """
 
     by: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+    whole: tuple[str, ...] = ()
 
 
 def digits(snapshot: Snapshot, count: int, *parts: Any) -> Any:
@@ -94,7 +98,7 @@ def _evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
 def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     """The rows that count: unit, cell, and the grid steps of all numeric columns."""
     schema = snapshot.schema
-    snapshot.dataset.require(*selected.by, *selected.columns)
+    snapshot.dataset.require(*selected.by, *selected.columns, *selected.whole)
     cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
     rows = _taking_part(snapshot, selected)
     if selected.unit_sum is not None:
@@ -104,7 +108,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
     most = None if selected.unit_sum is not None else limits.most_rows_in_a_group()
     scope = (UNIT,) if limits.rows is None else (UNIT, CELL)
-    choice = (selected.by, snapshot.gaps.intersection(selected.columns), groups, most, scope)
+    choice = (selected.by, snapshot.gaps.intersection((*selected.columns, *selected.whole)), groups, most, scope)
     with snapshot.lock:
         if choice not in snapshot.kept:
             if len(snapshot.kept) == _MOST_KEPT:
@@ -122,7 +126,7 @@ def _taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
     for name in selected.by:
         cell = cell.cast("int32") * snapshot.schema.categories(name).cells + table[snapshot.names[name]]
     cell = cell.cast("int16" if snapshot.schema.cells(selected.by) < 2**15 else "int32")  # short keys group faster
-    gaps = snapshot.gaps.intersection((*selected.by, *selected.columns))
+    gaps = snapshot.gaps.intersection((*selected.by, *selected.columns, *selected.whole))
     whole = [table[snapshot.names[name]].notnull() for name in sorted(gaps)]
     rows = table.mutate(**{CELL: cell})
     return rows.filter(whole) if whole else rows
