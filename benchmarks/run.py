@@ -25,6 +25,7 @@ SCRIPTS = (
     "session_requests",
     "bounded",
     "tables",
+    "margins",
     "omission",
     "rows",
     "ab_tests",

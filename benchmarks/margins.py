@@ -1,0 +1,168 @@
+"""Many margins from one release: errors beside the proven optimum and beside separate tables, coverage, and times.
+
+All data is made here. Errors of the optimum are those published for the domain (Xiao et al., NeurIPS 2023). Separate
+tables share a budget evenly, each with Gaussian noise of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from discreet import Categories, GaussianDP, Schema, Sensitivity, Session, all_margins, release
+from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
+from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
+from discreet.questions.margins import Margins, MarginsRelease, tables_question
+
+Counts = NDArray[np.int64]
+ONE = GaussianDP(1.0)
+DOMAIN = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
+OPTIMUM = {1: 3.0468, 2: 6.3587, 3: 10.5153}
+SURVEY = (2, 13, 3, 10, 7)
+"""Sizes of sex, education, tenure, age band and marital status in a census sample."""
+
+
+def rmse(errors: Sequence[NDArray[np.float64]]) -> float:
+    """Root mean square over all cells of all arrays."""
+    return math.sqrt(sum(float(np.sum(one**2)) for one in errors) / sum(one.size for one in errors))
+
+
+def optimum() -> Iterator[tuple[str, float, float]]:
+    """Stated and measured error a cell, and the proven optimum."""
+    for ways, best in OPTIMUM.items():
+        tables = tuple(combinations(range(len(DOMAIN)), ways))
+        cells = [math.prod(shape_of(DOMAIN, table)) for table in tables]
+        workload = Workload(sizes=DOMAIN, tables=tables, weights=tuple(map(float, cells)))
+        start = time.perf_counter()
+        one_row = Sensitivity(l1=float(len(workload.layout())))
+        mechanism = MarginsGaussian.calibrate(ONE, one_row, workload=workload)
+        yield f"{ways}-way: seconds to plan", time.perf_counter() - start, 2.0
+        stated = [n * mechanism.standard_error(table) ** 2 for n, table in zip(cells, tables, strict=True)]
+        yield f"{ways}-way: stated RMSE a cell", math.sqrt(sum(stated) / sum(cells)), best
+        if ways < 3:
+            yield f"{ways}-way: measured RMSE a cell", _drawn(mechanism, tables), best
+
+
+def _drawn(mechanism: MarginsGaussian, tables: Sequence[Axes]) -> float:
+    """Exact draws around an empty table."""
+    noisy = mechanism.measure(np.zeros(mechanism.dimension, dtype=np.int64))
+    parts = {one.axes: block for one, block in mechanism.blocks(noisy)}
+    return rmse([margin_of(parts, mechanism.sizes, table) for table in tables])
+
+
+def survey(rows: int, seed: int = 1) -> Counts:
+    """A sparse table of five columns that depend on each other: a mixture of eight kinds of people."""
+    rng = np.random.default_rng(seed)
+    joint = np.zeros(SURVEY)
+    for weight in rng.dirichlet(np.full(8, 2.0)):
+        kind = np.ones(())
+        for size in SURVEY:
+            kind = np.multiply.outer(kind, rng.dirichlet(np.full(size, 0.35)))
+        joint += weight * kind
+    return rng.multinomial(rows, joint.ravel() / joint.sum()).reshape(SURVEY)
+
+
+def margin(counts: Counts, axes: Axes) -> Counts:
+    """The margin of a table."""
+    return np.asarray(counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes)))
+
+
+def presented(rows: int, repeats: int) -> dict[str, float]:
+    """26 margins up to three ways: errors measured and presented, coverage, and seconds to present."""
+    counts = survey(rows)
+    names = [f"c{position}" for position in range(len(SURVEY))]
+    columns = {name: list(range(size)) for name, size in zip(names, SURVEY, strict=True)}
+    margins = Margins(columns=columns, tables=all_margins(names, 3))
+    exact = margins.exact(counts)
+    noise = MarginsGaussian.calibrate(ONE, exact.sensitivity, workload=margins.workload("cells"))
+    errors: dict[str, list[NDArray[np.float64]]] = {"measured": [], "presented": [], "presented, 3-way": []}
+    inside: list[bool] = []
+    zeros: list[bool] = []
+    seconds: list[float] = []
+    for seed in range(repeats):
+        answer = release(exact, noise, rng=seed)
+        if not isinstance(answer, MarginsRelease):
+            raise TypeError("a release of margins was expected")
+        start = time.perf_counter()
+        answer.presented  # noqa: B018  (computed when first read)
+        seconds.append(time.perf_counter() - start)
+        for table in answer.tables():
+            truth = margin(counts, margins.axes(table.columns))
+            errors["measured"].append(table.estimate - truth)
+            errors["presented"].append(table.published - truth)
+            if len(table.columns) == 3:
+                errors["presented, 3-way"].append(table.published - truth)
+            hit = np.ravel(np.asarray(table.confidence_interval().contains(truth)))
+            inside += hit.tolist()
+            zeros += hit[np.ravel(truth) == 0].tolist()
+    return {
+        **{f"RMSE {name}": rmse(found) for name, found in errors.items()},
+        "coverage": float(np.mean(inside)),
+        "coverage of zeros": float(np.mean(zeros)),
+        "seconds to present": min(seconds),
+    }
+
+
+def office() -> dict[str, float]:
+    """8 regions × 15 ages × 2 sexes with all margins, every table alike: stated and measured RMSE a cell."""
+    sizes, tables = (8, 15, 2), tuple(axes for ways in range(4) for axes in combinations(range(3), ways))
+    workload = Workload(sizes=sizes, tables=tables, weights=(1.0,) * len(tables))
+    mechanism = MarginsGaussian.calibrate(ONE, Sensitivity(l1=float(len(tables))), workload=workload)
+    draws: dict[Axes, list[NDArray[np.float64]]] = {table: [] for table in tables}
+    for _ in range(400):
+        noisy = mechanism.measure(np.zeros(mechanism.dimension, dtype=np.int64))
+        parts = {one.axes: block for one, block in mechanism.blocks(noisy)}
+        for table in tables:
+            draws[table].append(margin_of(parts, sizes, table))
+    names = ("region", "age", "sex")
+    return {
+        f"{' × '.join(names[axis] for axis in table) or 'total'}, {kind}": value
+        for table in tables
+        for kind, value in (("stated", mechanism.standard_error(table)), ("measured", rmse(draws[table])))
+    }
+
+
+def many_columns(columns: int = 30, labels: int = 10, rows: int = 100_000) -> dict[str, float]:
+    """All margins up to two ways of many columns, from an Arrow table to the released tables."""
+    rng = np.random.default_rng(0)
+    names = [f"q{position}" for position in range(columns)]
+    data = pa.table({name: rng.integers(0, labels, rows) for name in names})
+    schema = Schema(columns={name: Categories(list(range(labels))) for name in names})
+    wanted = all_margins(names, 2)
+    start = time.perf_counter()
+    tables_question(schema, wanted, ONE)
+    planned = time.perf_counter() - start
+    session = Session(data, schema, ledger=":memory:", budget=ONE)
+    start = time.perf_counter()
+    found = session.tables(wanted, ONE).tables()
+    return {
+        "tables": float(len(found)),
+        "seconds to plan": planned,
+        "seconds to read, count and release": time.perf_counter() - start,
+        "peak memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def main() -> None:
+    """Print every figure, and keep them."""
+    figures: dict[str, object] = {"30 columns × 10 labels, up to two ways": many_columns()}
+    figures["optimum"] = {name: {"found": found, "target": target} for name, found, target in optimum()}
+    figures["region × age × sex, μ = 1; separate tables: 2.83 each"] = office()
+    for rows, repeats in ((500, 20), (5_000, 20), (27_000, 20), (100_000, 20)):
+        figures[f"26 margins of five columns, {rows:,} rows, μ = 1"] = presented(rows, repeats)
+    text = json.dumps(figures, indent=1, ensure_ascii=False)
+    (Path(__file__).parent / "results" / "margins.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
