@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["CramersV", "OddsRatio", "cramers_v", "odds_ratio"]
 
 Array = NDArray[np.float64]
+_STRENGTHS = 33
+"""Strengths of association that are simulated, finer near 0."""
 
 
 @dataclass(frozen=True)
@@ -101,20 +103,24 @@ class CramersV(Result):
     """Cramér's V of a two-way table, with what noise adds to it taken away."""
 
     estimate: float
-    _draws: Array = field(repr=False)
+    _strengths: Array = field(repr=False)
+    _below: Array = field(repr=False)
+    _above: Array = field(repr=False)
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Basic bootstrap interval: simulated tables around the estimate, through the same noise."""
+        """The strengths whose simulated releases do not make the released table extreme: a test, inverted.
+
+        An interval from 0 to 1 says that noise or sampling error hide the association altogether.
+        """
         checked = requirements.level(level)
         tail = (1 - checked) / 2
-        low, high = np.quantile(self._draws, [tail, 1 - tail])
-        ends = 2 * self.estimate - high, 2 * self.estimate - low
-        return Interval(float(np.clip(ends[0], 0, 1)), float(np.clip(ends[1], 0, 1)), checked)
-
-    @property
-    def standard_error(self) -> float:
-        """Standard deviation of the simulated estimates."""
-        return float(self._draws.std())
+        held = np.flatnonzero((self._below >= tail) & (self._above >= tail))
+        if held.size == 0:  # between two strengths of the grid
+            held = np.array([np.argmax(np.minimum(self._below, self._above))])
+        first, last = int(held[0]), int(held[-1])
+        low = 0.0 if first == 0 else float(self._strengths[first - 1])
+        high = 1.0 if last == self._strengths.size - 1 else float(self._strengths[last + 1])
+        return Interval(min(low, self.estimate), max(high, self.estimate), checked)
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate and 95 % interval as JSON-ready data."""
@@ -129,17 +135,57 @@ class CramersV(Result):
 
 
 def cramers_v(release: Release, null: MonteCarlo | None = None) -> CramersV:
-    """Cramér's V of a released two-way table."""
+    """Cramér's V of a released two-way table.
+
+    Tables of every strength are simulated through the same noise: those between independence, with the measured
+    margins, and the farthest table in the direction of the measured departure that has no negative cell.
+    """
     table = _two_way(release)
-    method = null or MonteCarlo(n_resamples=1999)
+    method = null or MonteCarlo(n_resamples=499)
     rng = method.generator()
-    counts = rng.multinomial(table.rows, table.shares(), size=method.n_resamples)
-    draws = _association(table.remeasured(counts, rng), table)
-    return CramersV(float(_association(table.cells, table)), draws)
+    independent, departure = _family(table)
+    most = float(np.min(independent[departure < 0] / -departure[departure < 0]))
+    observed = _squared(table.cells, table)
+    tails, strengths = [], []
+    for share in np.linspace(0.0, 1.0, _STRENGTHS) ** 2:
+        shares = np.maximum(independent + share * most * departure, 0.0)
+        counts = rng.multinomial(table.rows, shares / shares.sum(), size=method.n_resamples)
+        drawn = _squared(table.remeasured(counts, rng), table)
+        tails.append([method.pvalue(-float(observed), -drawn), method.pvalue(float(observed), drawn)])
+        strengths.append(_strength(shares.reshape(table.shape)))
+    below, above = np.array(tails).T
+    estimate = float(np.sqrt(np.clip(observed, 0.0, 1.0)))
+    return CramersV(estimate, np.array(strengths), below, above)
 
 
-def _association(cells: Array, table: MeasuredTable) -> Array:
-    """V from measurements (last axis): Σ(x − E)²/E without the part that noise and sampling add on average."""
+def _family(table: MeasuredTable) -> tuple[Array, Array]:
+    """Shares under independence with the measured margins, and the measured departure from them."""
+    square = table.shares().reshape(table.shape)
+    by_row, by_column = (np.maximum(square.sum(axis=axis), 1e-9) for axis in (1, 0))
+    independent = np.outer(by_row / by_row.sum(), by_column / by_column.sum())
+    departure = square - independent
+    if np.max(np.abs(departure)) < 1e-9:  # nothing was measured: any direction that keeps the margins
+        slopes = [share * (place - share @ place) for share, place in _places(by_row, by_column)]
+        departure = np.outer(*slopes)
+    return independent.ravel(), departure.ravel()
+
+
+def _places(*margins: Array) -> list[tuple[Array, Array]]:
+    return [(margin / margin.sum(), np.arange(margin.size, dtype=float)) for margin in margins]
+
+
+def _strength(shares: Array) -> float:
+    """Cramér's V of a population."""
+    expected = np.outer(shares.sum(axis=1), shares.sum(axis=0)) / shares.sum()
+    squared = ((shares - expected) ** 2 / np.maximum(expected, 1e-300)).sum() / shares.sum()
+    return math.sqrt(min(float(squared) / (min(shares.shape) - 1), 1.0))
+
+
+def _squared(cells: Array, table: MeasuredTable) -> Array:
+    """V² from measurements (last axis): Σ(x − E)²/E without what noise and sampling add on average.
+
+    It is negative where they added less; simulated and released values are compared as they are.
+    """
     rows, columns = table.shape
     square = cells.reshape(*cells.shape[:-1], rows, columns)
     size = np.maximum(square.sum(axis=(-2, -1)), 1.0)[..., None, None]
@@ -150,8 +196,7 @@ def _association(cells: Array, table: MeasuredTable) -> Array:
     free_rows, free_columns = 1 - by_row / size, 1 - by_column / size
     share = (rows - 1) * (columns - 1) / (rows * columns)
     added = np.clip(free_rows * free_columns, 0.0, 1.0) + table.variance * share / expected
-    squared = (excess - added).sum(axis=(-2, -1)) / size[..., 0, 0] / (min(rows, columns) - 1)
-    return np.asarray(np.sqrt(np.clip(squared, 0.0, 1.0)))
+    return np.asarray((excess - added).sum(axis=(-2, -1)) / size[..., 0, 0] / (min(rows, columns) - 1))
 
 
 def _two_way(release: Release) -> MeasuredTable:
