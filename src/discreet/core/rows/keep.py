@@ -122,7 +122,7 @@ def _taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
     import ibis
 
     table = snapshot.table
-    cell: Any = ibis.literal(0, type="int16")
+    cell: Any = ibis.literal(0)  # untyped, so that the cast below reaches the engine
     for name in selected.by:
         cell = cell.cast("int32") * snapshot.schema.categories(name).cells + table[snapshot.names[name]]
     cell = cell.cast("int16" if snapshot.schema.cells(selected.by) < 2**15 else "int32")  # short keys group faster
