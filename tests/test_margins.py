@@ -607,3 +607,50 @@ def test_more_columns_than_one_table_can_hold():
     unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
     with pytest.raises(InvalidParameter, match="too many to limit"):
         tables_question(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), d.GaussianDP(1.0))
+
+
+def test_districts_lie_within_regions():
+    regions = {"north": ["n1", "n2"], "south": ["s1", "s2", "s3"]}
+    districts = [label for labels in regions.values() for label in labels]
+    columns = {"region": list(regions), "district": districts}
+    counts = np.array([[30, 0, 0, 0, 0], [0, 0, 40, 1, 0]])
+    counts[0, 1] = 3
+    margins = Margins(
+        columns=columns,
+        tables=all_margins(["region", "district"]),
+        impossible=d.hierarchy("district", "region", regions),
+    )
+    exact = margins.exact(counts)
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.4), exact.sensitivity, workload=margins.workload())
+    for seed in range(20):
+        release = d.release(exact, mechanism, rng=seed)
+        by_district, by_region = release.table("district").presented, release.table("region").presented
+        assert by_district[:2].sum() == by_region[0]
+        assert by_district[2:].sum() == by_region[1]
+        both = release.table("region", "district")
+        assert (both.presented[~both.possible] == 0).all()
+        assert (np.asarray(both.confidence_interval().high)[~both.possible] == 0).all()
+    again = Release.from_json(release.to_json())
+    assert (again.table("region", "district").possible == both.possible).all()
+
+
+def test_a_declared_total_is_kept():
+    session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
+    release = session.tables([["region"], ["sex"]], d.GaussianDP(1.0), public_total=3000)
+    assert release.total == 3000
+    assert release.table("sex").presented.sum() == 3000
+    assert Fact.TOTAL in release.protection.public
+
+
+@pytest.mark.parametrize(
+    ("impossible", "match"),
+    [
+        ([{}], "at least one column"),
+        ([{"nowhere": 1}], "must be one of"),
+        ([{"region": "X"}], "must be one of"),
+        ([3], "impossible"),
+    ],
+)
+def test_impossible_cells_are_checked(impossible, match):
+    with pytest.raises(DiscreetError, match=match):
+        tables_question(SCHEMA, [["region"]], d.GaussianDP(1.0), impossible=impossible)

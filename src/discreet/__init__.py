@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.covariance_matrix import CorrelationMatrix as CorrelationMatrix
     from discreet.questions.covariance_matrix import CovarianceMatrix as CovarianceMatrix
     from discreet.questions.margins import all_margins as all_margins
+    from discreet.questions.margins import hierarchy as hierarchy
     from discreet.questions.mean import Mean as Mean
     from discreet.questions.mean import Proportion as Proportion
     from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
@@ -119,6 +120,7 @@ _PUBLIC = {
     "JamesSteinGaussian": "mechanisms.tables.james_stein",
     "Clipped": "mechanisms.tables.clipped",
     "all_margins": "questions.margins",
+    "hierarchy": "questions.margins",
     "best_table_mechanism": "questions.table_choice",
     # statistics of bounded columns
     "Count": "questions.count",

@@ -24,7 +24,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
     **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
-    "all_margins": "lists names of columns",
+    **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
     "Session.declaring": "declares public facts; reads no data",
     "Session.dataset": "the data itself, for its owner",
     "Session.exact": "stays private: its repr shows no value",

@@ -161,6 +161,10 @@ def _functions() -> dict[str, Call]:
         "Bins": (d.Bins, {"edges": (0, 1, 2)}),
         "OutlierSuppression": (d.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
         "compose_profiles": (d.compose_profiles, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
+        "hierarchy": (
+            d.hierarchy,
+            {"column": "district", "within": "region", "groups": {"north": ["n1", "n2"], "south": ["s1"]}},
+        ),
         "all_margins": (d.all_margins, {"columns": ("region", "age"), "up_to": 1}),
         "best_table_mechanism": (
             d.best_table_mechanism,

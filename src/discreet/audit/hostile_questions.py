@@ -90,6 +90,8 @@ def _session() -> dict[str, Call]:
         "weights": "tables",
         "accuracy": "sum",
         "mean_of": None,
+        "public_total": None,
+        "impossible": (),
         "contribution": None,
         "request": None,
     }

@@ -45,6 +45,11 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         '"tables", "cells", or a list with a number for each table',
     ),
     "accuracy": (lambda value: value in ("sum", "largest"), '"sum" or "largest"'),
+    "public_total": _WHOLE,
+    "impossible": (
+        lambda value: isinstance(value, list) and all(isinstance(one, dict) and one for one in value),
+        'a list of cells, such as [{ age = "child", status = "married" }]',
+    ),
     "mean_of": (_text, 'the name of a column with bounds, such as "income"'),
     "label": (lambda value: isinstance(value, str | int | float), 'one of the categories, such as "yes"'),
     "probabilities": (lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discreet.core import requirements
@@ -228,6 +228,8 @@ class Asking(ABC):
         weights: Weights = "tables",
         accuracy: Accuracy = "sum",
         mean_of: str | None = None,
+        public_total: int | None = None,
+        impossible: Sequence[Mapping[str, Any]] = (),
         contribution: Contribution | None = None,
         request: str | None = None,
     ) -> Any:
@@ -235,11 +237,12 @@ class Asking(ABC):
 
         ``weights`` weigh the mean squared error of each table (``"tables"``: all alike; ``"cells"``: by size).
         ``accuracy`` says whether the weighted ``"sum"`` or the ``"largest"`` of these errors is made least. With
-        ``mean_of``, half of the budget measures the mean of a number in every cell.
+        ``mean_of``, half of the budget measures the mean of a number in every cell. ``public_total`` is the number of
+        rows where it is known without the data; ``impossible`` lists cells that cannot have rows (see `hierarchy`).
         """
         question = tables_question(
             self.schema, tables, guarantee, weights=weights, accuracy=accuracy, mean_of=mean_of,
-            contribution=contribution,
+            public_total=public_total, impossible=impossible, contribution=contribution,
         )  # fmt: skip
         return self._answer(question, request)
 

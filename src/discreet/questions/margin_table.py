@@ -108,6 +108,8 @@ class MarginTable(Result):
         Counts as measured, without bias, and the exact standard error of the noise, the same in every cell.
     presented
         Whole, non-negative counts; those of all tables of a release add up. None where they were not computed.
+    possible
+        False for cells that were declared to have no rows; their intervals are 0 to 0.
     total
         The number of rows, known or estimated, at least 1.
     rows_per_unit
@@ -121,6 +123,7 @@ class MarginTable(Result):
     estimate: Array
     standard_error: float
     presented: NDArray[np.int64] | None
+    possible: NDArray[np.bool_]
     total: float
     rows_per_unit: int = 1
     sums: Array | None = None
@@ -130,7 +133,8 @@ class MarginTable(Result):
     @property
     def published(self) -> Array:
         """What to print: presented counts, or measured ones without negative values."""
-        return np.maximum(self.estimate, 0.0) if self.presented is None else self.presented.astype(float)
+        measured = np.where(self.possible, np.maximum(self.estimate, 0.0), 0.0)
+        return measured if self.presented is None else self.presented.astype(float)
 
     def confidence_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Intervals for the true counts in the data: only the noise is uncertain.
@@ -157,6 +161,7 @@ class MarginTable(Result):
         return Interval(*self._around_presented(*ends), level)
 
     def _around_presented(self, low: Array, high: Array) -> tuple[Array, Array]:
+        low, high = np.where(self.possible, low, 0.0), np.where(self.possible, high, 0.0)
         if self.presented is None:
             return low, high
         return np.minimum(low, self.presented), np.maximum(high, self.presented)
@@ -167,7 +172,8 @@ class MarginTable(Result):
         "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
         """
         variation = self.standard_error / np.maximum(self.published, 1e-9)
-        return np.where(variation > _UNRELIABLE, "unreliable", np.where(variation > _CAUTION, "caution", ""))
+        flags = np.where(variation > _UNRELIABLE, "unreliable", np.where(variation > _CAUTION, "caution", ""))
+        return np.where(self.possible, flags, "")
 
     def means(self) -> Array:
         """Mean of the summed number in every cell, inside its bounds; the middle where there are hardly any rows."""

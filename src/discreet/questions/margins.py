@@ -40,7 +40,7 @@ from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, w
 from discreet.questions.question import Question
 from discreet.releases import Release
 
-__all__ = ["Margins", "MarginsRelease", "all_margins", "tables_question"]
+__all__ = ["Margins", "MarginsRelease", "all_margins", "hierarchy", "tables_question"]
 
 Array = NDArray[np.float64]
 Weights = Literal["tables", "cells"] | Sequence[float]
@@ -64,6 +64,30 @@ def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[s
     return [list(table) for size in range(min(most, len(names)) + 1) for table in combinations(names, size)]
 
 
+def hierarchy(column: str, within: str, groups: Mapping[Any, Sequence[Any]]) -> list[dict[str, Any]]:
+    """What cannot occur where the labels of one column lie within those of another, such as districts within regions.
+
+    Parameters
+    ----------
+    column, within
+        The finer column, and the one it lies within.
+    groups
+        For each label of ``within``, the labels of ``column`` that belong to it.
+
+    Examples
+    --------
+    >>> hierarchy("district", "region", {"north": ["n1", "n2"], "south": ["s1"]})
+    [{'region': 'north', 'district': ['s1']}, {'region': 'south', 'district': ['n1', 'n2']}]
+    """
+    requirements.instance("groups", groups, Mapping, '{"north": ["n1", "n2"]}')
+    every = [label for labels in groups.values() for label in requirements.listed("groups", labels, '["n1", "n2"]')]
+    if len(set(every)) != len(every):
+        raise InvalidParameter("groups", dict(groups), "must name each label once", "A district has one region.")
+    return [
+        {within: group, column: [label for label in every if label not in labels]} for group, labels in groups.items()
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Margins(Statistic):
     """Margins of one table of counts, and of sums of a number over the same cells.
@@ -80,6 +104,9 @@ class Margins(Statistic):
         The number of rows where it is public.
     summed
         Where sums are released too: the column, and the smallest and largest step and the step of its grid.
+    impossible
+        Cells that cannot have rows, each as a label, or a list of labels, for some of the columns. Presented counts are
+        0 there; what is measured does not change.
 
     Examples
     --------
@@ -92,6 +119,7 @@ class Margins(Statistic):
     tables: Sequence[Sequence[str]]
     total: int | None = None
     summed: tuple[str, int, int, str] | None = None
+    impossible: Sequence[Mapping[str, Any]] = ()
     name: ClassVar[str] = "margins"
 
     def __post_init__(self) -> None:
@@ -107,6 +135,20 @@ class Margins(Statistic):
         object.__setattr__(self, "tables", tables)
         if self.summed is not None:
             object.__setattr__(self, "summed", tuple(self.summed))
+        if self.total is not None:
+            object.__setattr__(self, "total", requirements.positive_integer("total", self.total))
+        given = requirements.listed("impossible", self.impossible, '[{"age": "child", "status": "married"}]')
+        object.__setattr__(self, "impossible", tuple({**_some_labels(cell, columns)} for cell in given))
+
+    def possible(self, axes: Axes) -> NDArray[np.bool_]:
+        """Which cells of a margin can have rows: False only where one declaration covers the whole cell."""
+        names = [list(self.columns)[axis] for axis in axes]
+        found = np.ones(shape_of(self.sizes, axes), dtype=bool)
+        for cell in self.impossible:
+            if set(cell) <= set(names):
+                places = [_positions(self.columns[name], cell.get(name)) for name in names]
+                found[np.ix_(*places)] = False
+        return found
 
     @classmethod
     def release_type(cls) -> type[MarginsRelease]:
@@ -213,6 +255,7 @@ class Margins(Statistic):
             "tables": [list(table) for table in self.tables],
             "total": self.total,
             "summed": None if self.summed is None else list(self.summed),
+            "impossible": [dict(cell) for cell in self.impossible],
         }
 
 
@@ -224,6 +267,8 @@ def tables_question(
     weights: Weights = "tables",
     accuracy: Accuracy = "sum",
     mean_of: str | None = None,
+    public_total: int | None = None,
+    impossible: Sequence[Cell] = (),
     contribution: Contribution | None = None,
 ) -> Question:
     """Several tables at once, from public facts alone.
@@ -245,8 +290,10 @@ def tables_question(
             raise InvalidParameter("tables", name, "has only one label", f"Leave {name!r} out of the tables.")
     read = [*columns, *([] if mean_of is None else [mean_of])]
     every_row = all(schema.column(name).keeps_every_row for name in read)
-    size = schema.size if schema.unit.column is None and every_row else None
-    statistic = Margins(columns=columns, tables=wanted, total=size, summed=_summed(schema, mean_of))
+    size = schema.size if schema.unit.column is None and every_row else public_total
+    statistic = Margins(
+        columns=columns, tables=wanted, total=size, summed=_summed(schema, mean_of), impossible=impossible
+    )
     cells = math.prod(statistic.sizes)
     if cells > MOST_CELLS and schema.unit.column is not None:
         raise InvalidParameter(
@@ -314,6 +361,29 @@ def _summed(schema: Schema, column: str | None) -> tuple[str, int, int, str] | N
         return None
     bounds = schema.bounds(column)
     return column, bounds.lowest, bounds.highest, str(bounds.step)
+
+
+def _some_labels(cell: Any, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """A declaration of impossible cells, once its columns and labels are known."""
+    requirements.instance("impossible", cell, Mapping, '[{"age": "child", "status": "married"}]')
+    if not cell:
+        raise InvalidParameter("impossible", {}, "must name at least one column", "Leave the empty cell out.")
+    for name, labels in cell.items():
+        if name not in columns:
+            raise InvalidParameter("impossible", name, f"must be one of {list(columns)}", "Check the spelling.")
+        _positions(columns[name], labels)
+    return dict(cell)
+
+
+def _positions(labels: Sequence[Any], wanted: Any) -> list[int]:
+    """Places of one label, of several, or of all of them."""
+    if wanted is None:
+        return list(range(len(labels)))
+    several = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    for label in several:
+        if label not in labels:
+            raise InvalidParameter("impossible", label, f"must be one of {list(labels)}", "Check the spelling.")
+    return [labels.index(label) for label in several]
 
 
 def _distinct(table: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
@@ -396,6 +466,7 @@ class MarginsRelease(Release):
             estimate=placed(margin_of(self._components[0], self.margins.sizes, axes)),
             standard_error=self.noise.standard_error(axes),
             presented=None if self.presented is None else placed(_margin(self.presented, axes)),
+            possible=placed(self.margins.possible(axes)),
             total=max(self.total, 1.0),
             rows_per_unit=self.rows_per_unit,
             sums=sums,
@@ -426,9 +497,10 @@ class MarginsRelease(Release):
             return None
         variances = dict(self.noise.variances())
         variances.setdefault((), 0.0)
-        near = nearest_table(self._components[0], variances, sizes)
+        possible = self.margins.possible(tuple(range(len(sizes)))) if self.margins.impossible else None
+        near = nearest_table(self._components[0], variances, sizes, possible)
         tables = [self.margins.axes(table) for table in self.margins.tables]
-        return whole_table(near, max(round(self.total), 0), tables)
+        return whole_table(near, max(round(self.total), 0), tables, possible)
 
     def combine(self, cells: Sequence[tuple[Cell, float]]) -> Combination:
         """A weighted sum of any cells of any released tables, with its exact standard error.
