@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -79,6 +80,8 @@ def hierarchy(column: str, within: str, groups: Mapping[Any, Sequence[Any]]) -> 
     >>> hierarchy("district", "region", {"north": ["n1", "n2"], "south": ["s1"]})
     [{'region': 'north', 'district': ['s1']}, {'region': 'south', 'district': ['n1', 'n2']}]
     """
+    for name, value in (("column", column), ("within", within)):
+        requirements.instance(name, value, str, "the name of a column")
     requirements.instance("groups", groups, Mapping, '{"north": ["n1", "n2"]}')
     every = [label for labels in groups.values() for label in requirements.listed("groups", labels, '["n1", "n2"]')]
     if len(set(every)) != len(every):
@@ -279,7 +282,7 @@ def tables_question(
     >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
     >>> question = tables_question(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0))
     >>> round(question.expected_error(), 3)
-    2.866
+    2.358
     """
     wanted = _lists_of_names(tables)
     used = [name for name in schema.columns if any(name in table for table in wanted)]
@@ -309,6 +312,7 @@ def tables_question(
         workload=statistic.workload(weights, accuracy),
         replaced=schema.neighbours is Neighbours.REPLACE_ONE,
     )
+    errors = [mechanism.standard_error(statistic.axes(table)) for table in statistic.tables]
     return Question(
         guarantee=guarantee,
         statistic=statistic,
@@ -323,8 +327,8 @@ def tables_question(
         from_blocks=lambda found: statistic.stacked_from(
             {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
         ),
-        read="rows of a cell",
-        bound=mechanism.expected_error,
+        read="rows of a cell of the least accurate table",
+        bound=lambda level: NormalDist().inv_cdf((1 + level) / 2) * max(errors),
     )
 
 
