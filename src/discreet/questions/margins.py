@@ -327,7 +327,7 @@ def tables_question(
         from_blocks=lambda found: statistic.stacked_from(
             {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
         ),
-        read="rows of a cell of the least accurate table",
+        read="rows of a cell, worst table",
         bound=lambda level: NormalDist().inv_cdf((1 + level) / 2) * max(errors),
     )
 
