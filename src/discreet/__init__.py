@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.composed import compose_profiles as compose_profiles
     from discreet.mechanisms.composition import compose as compose
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
+    from discreet.mechanisms.geometric import Geometric as Geometric
     from discreet.mechanisms.laplace import Laplace as Laplace
     from discreet.mechanisms.tables.clipped import Clipped as Clipped
     from discreet.mechanisms.tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
@@ -99,6 +100,7 @@ _PUBLIC = {
     "Sensitivity": "core.sensitivity",
     # mechanisms
     "Laplace": "mechanisms.laplace",
+    "Geometric": "mechanisms.geometric",
     "Gaussian": "mechanisms.gaussian",
     "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
     "OptimalSelection": "mechanisms.choices.group_selection",

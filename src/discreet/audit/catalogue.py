@@ -32,6 +32,7 @@ from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
@@ -82,6 +83,9 @@ def _scalars() -> Iterator[Case]:
     third, tenth = Fraction(1, 3), Sensitivity(l1=0.1)
     yield _scalar("Laplace, ε 1", Laplace.calibrate(PureDP(1.0), UNIT), UNIT, (0.0, 1.0))
     yield _scalar("Laplace, ε 3, a mean of thirds", Laplace.calibrate(PureDP(3.0), UNIT), UNIT, (third, third + 1))
+    yield _scalar("geometric, ε 1", Geometric.calibrate(PureDP(1.0), UNIT), UNIT, (0, 1))
+    two = Sensitivity(moves=(2,))
+    yield _scalar("geometric, ε 2, two rows a unit", Geometric.calibrate(PureDP(2.0), two), two, (0, 2))
     yield _scalar("Gaussian, μ 1", Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
     approximate = ApproxDP(1.0, 0.01)
     yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
@@ -93,7 +97,9 @@ def _scalars() -> Iterator[Case]:
     yield _scalar("bounded Laplace on a half-line", half_line, UNIT, (0.0, 1.0))
     inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("boundary-inflated Laplace, ε 1", inflated, tenth, (0.0, 0.1))
-    for name, mechanism in (("Laplace", Laplace(1.0)), ("Gaussian", Gaussian(1.0))):
+    every: tuple[tuple[str, Mechanism], ...]
+    every = (("Laplace", Laplace(1.0)), ("geometric", Geometric(1.0)), ("Gaussian", Gaussian(1.0)))
+    for name, mechanism in every:
         yield Case(
             f"{name}, every distance up to Δ",
             mechanism.guarantee(UNIT),
@@ -127,6 +133,7 @@ def _product(
 
 def _vectors() -> Iterator[Case]:
     yield _product("Laplace, two cells", Laplace.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _product("geometric, two cells", Geometric.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
     mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))

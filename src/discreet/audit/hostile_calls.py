@@ -41,6 +41,7 @@ def _mechanisms() -> dict[str, Call]:
     bounded = d.BoundedLaplace(scale=1.0, bounds=(0, 1))
     calls: dict[str, Call] = {
         "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
+        "Geometric": (d.Geometric, {"scale": 1.0}),
         "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
         "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
@@ -55,10 +56,11 @@ def _mechanisms() -> dict[str, Call]:
         ),
     }
     calls |= _structured()
-    for kind in (d.Laplace, d.Gaussian):
+    for kind in (d.Laplace, d.Geometric, d.Gaussian):
         calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
     drawn: dict[str, tuple[Any, Any]] = {
         "Laplace": (d.Laplace(1.0), 0.0),
+        "Geometric": (d.Geometric(1.0), 0),
         "Gaussian": (d.Gaussian(1.0), 0.0),
         "BoundedLaplace": (bounded, 0.5),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),

@@ -27,6 +27,7 @@ from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
@@ -151,6 +152,7 @@ def _tables() -> Iterator[Pipeline]:
     best = best_table_mechanism(NORMAL, table, neighbours=REPLACE, n=3, integers=True).mechanism
     simplex: dict[str, Any] = {"kind": Gaussian, "clip": "simplex", "rank_deficient": True}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
+        "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
         "Gaussian": (ADD, NORMAL, lambda exact: Gaussian.calibrate(NORMAL, exact.sensitivity)),
         "RankDeficientGaussian": (
             REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),

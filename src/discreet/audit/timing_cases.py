@@ -17,6 +17,7 @@ from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechani
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
@@ -33,6 +34,7 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
     pairs: list[tuple[str, Mechanism, Any, Any]] = [
         ("Laplace: small, large", Laplace(1.0), 0.0, 1e6),
         ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2), Fraction(1, 3)),
+        ("geometric: small, large", Geometric(1.0), 0, 10**6),
         ("Gaussian: small, large", Gaussian(1.0), 0.0, 1e6),
         ("bounded Laplace: edge, middle", bounded, 0.0, 0.5),
         ("boundary-inflated: edge, middle", inflated, 0.0, 0.5),

@@ -27,6 +27,7 @@ __all__ = [
     "PrivacyLoss",
     "curve_loss",
     "gaussian_loss",
+    "geometric_loss",
     "knotted_loss",
     "laplace_loss",
     "loss_knots",
@@ -92,6 +93,17 @@ def laplace_loss(shift: Fraction) -> PrivacyLoss:
         low=-t,
         high=t,
     )
+
+
+def geometric_loss(unit: Fraction, move: int) -> PrivacyLoss:
+    """Loss of two-sided geometric noise of scale 1/``unit`` that moves by m: (m − 2j)·unit for j = 0, …, m."""
+    t = _above(unit)
+    shrink = math.exp(-t)
+    inner = -math.expm1(-t) / (1 + shrink)
+    masses = [1 / (1 + shrink), *(inner * shrink**j for j in range(1, move)), shrink**move / (1 + shrink)]
+    atoms = tuple(((move - 2 * j) * t, mass) for j, mass in enumerate(masses) if mass > 0)
+    mean = sum(loss * mass for loss, mass in atoms)
+    return PrivacyLoss(atoms=atoms, spread=math.sqrt(sum(mass * (loss - mean) ** 2 for loss, mass in atoms)))
 
 
 def gaussian_loss(square: Fraction) -> PrivacyLoss:

@@ -21,7 +21,14 @@ from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.noise.location import Location
 from discreet.core.rounding import ball
 
-__all__ = ["ExponentialFamily", "GaussianFamily", "GumbelFamily", "LaplaceFamily", "TruncatedLaplaceFamily"]
+__all__ = [
+    "ExponentialFamily",
+    "GaussianFamily",
+    "GeometricFamily",
+    "GumbelFamily",
+    "LaplaceFamily",
+    "TruncatedLaplaceFamily",
+]
 
 LOG_BUDGET = 2.0**-44
 NORMAL_BUDGET = 2.0**-40
@@ -101,6 +108,32 @@ class LaplaceFamily:
         """Noise as a ball."""
         sign, magnitude, length = _sign(bits, count)
         return -sign * ball(_element(self.scale, index)) * uniform_ball(magnitude, length).log()
+
+
+@dataclass(frozen=True)
+class GeometricFamily:
+    """±(b·(−ln U) + c − ½) with c = b·ln(2/(1 + e^{−1/b})): rounded to a whole number, two-sided geometric noise.
+
+    The magnitude ⌊b·(−ln U) + c⌋ is at least m ≥ 1 with probability 2e^{−m/b}/(1 + e^{−1/b})
+    (``docs/proofs/geometric.md``, section 1), so one logarithm draws it as fast as Laplace noise. The grid must be 1.
+    """
+
+    scale: Floats
+
+    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+        """Noise before rounding and its error bound."""
+        scale = _part(self.scale, part)
+        noise, error = _exponential_noise(words, scale)
+        # (1 + e^{−1/b})/2 as 1 + expm1(−1/b)/2: for a large b the difference from 1 is what counts. c is at most ½.
+        noise -= scale * np.log1p(np.expm1(-1 / scale) / 2) + 0.5
+        return _with_sign(noise, words), error + 4 * LOG_BUDGET
+
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """Noise before rounding as a ball."""
+        sign, magnitude, length = _sign(bits, count)
+        scale = ball(_element(self.scale, index))
+        drawn = uniform_ball(magnitude, length) * (1 + (-1 / scale).exp()) / 2
+        return sign * (-scale * drawn.log() - arb(1) / 2)
 
 
 @dataclass(frozen=True)
