@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint audit deep demo bench reproduce docs pictures lock clean
+.PHONY: help install test matrix lint audit deep demo bench reproduce docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 test: lint ## Check style, types and imports; run every test and doctest
 	$(BIN)/pytest -n auto -m "not deep and not optimised" $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto -m optimised tests # the privacy tests again, under python -O
+
+matrix: ## Run every test on every Python >= 3.11 found, with locked and newest dependencies, -O, other locales
+	$(PYTHON) tests/matrix.py $(PYTEST_ARGS)
 
 lint: install ## Check style, types and import rules only
 	$(BIN)/ruff check
@@ -63,6 +66,6 @@ lock: ## Resolve the dependencies again and rewrite requirements/lock.txt
 		--no-header --no-annotate --output-file requirements/lock.txt pyproject.toml
 
 clean: ## Remove environments, caches and built files
-	rm -rf .venv .venv-peers .venv-lock docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .venv-peers .venv-lock .venv-matrix docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
