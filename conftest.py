@@ -9,6 +9,7 @@ for noise that comes twice.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -22,6 +23,14 @@ def rate(item: pytest.Item) -> float | None:
     """The stated rate at which a test fails although nothing is wrong; None for a test on reproducible noise."""
     marker = item.get_closest_marker("false_failure")
     return None if marker is None else float(marker.args[0])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests of Spark, in words, where it is not installed."""
+    if importlib.util.find_spec("pyspark") is None:
+        for item in items:
+            if item.get_closest_marker("spark"):
+                item.add_marker(pytest.mark.skip(reason="needs pyspark: pip install 'discreet[spark]'"))
 
 
 @pytest.hookimpl(hookwrapper=True)

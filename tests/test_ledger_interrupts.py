@@ -3,51 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-import discreet.core.ledger as package
+from discreet.audit.interrupts import audit_interrupts, interrupted
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
+from discreet.core.ledger.file_journal import FileJournal
 from tests.test_ledger_faults import spend
 
 ROOT = Path(__file__).parents[1]
-CODE = os.path.dirname(package.__file__)
-
-
-class Interrupt:
-    """Raises KeyboardInterrupt at one instruction of the ledger's code, as a signal may."""
-
-    def __init__(self, at: int | None) -> None:
-        self.at, self.count = at, 0
-
-    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(CODE):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            self.count += 1
-            if self.count == self.at:
-                raise KeyboardInterrupt
-        return self.trace
-
-
-def interrupted(call: Callable[[], object], at: int | None) -> tuple[int, BaseException | None]:
-    """How many instructions a call takes, and the interrupt that hit it; its traceback is kept, as notebooks do."""
-    interrupt = Interrupt(at)
-    sys.settrace(interrupt.trace)
-    try:
-        call()
-    except KeyboardInterrupt as stopped:
-        return interrupt.count, stopped
-    finally:
-        sys.settrace(None)
-    return interrupt.count, None
 
 
 @pytest.mark.parametrize("place", [":memory:", "file"])
@@ -90,6 +58,19 @@ def test_interrupt_while_opening(tmp_path: Path) -> None:
         with Ledger(tmp_path / "ledger", timeout=0.2) as ledger:
             spend(ledger, 0.001)
         del stopped
+
+
+def test_audit_finds_locks_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger that gives its lock back only where nothing goes wrong."""
+
+    def careless(journal: FileJournal, decide: Any) -> Any:
+        entry = journal._written(decide)
+        journal.recover()
+        return entry
+
+    monkeypatch.setattr(FileJournal, "write", careless)
+    monkeypatch.setattr("discreet.core.ledger.ledger.Ledger._look", Ledger._follow)
+    assert not audit_interrupts(20).passed
 
 
 STORM = """

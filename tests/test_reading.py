@@ -39,7 +39,7 @@ OBJECTS = [
     *HOSTILE_TEXTS, 1, 1.0, 1.5, True, False, np.int64(7), np.float32(0.5), np.bool_(True), 10**30, -(2**70), 10**5000,
     2**53 + 1, 1e30, float("inf"), -float("inf"), float("nan"), None, pd.NA, pd.NaT, decimal.Decimal("7.00"), (1, 2),
     decimal.Decimal("1.50"), decimal.Decimal("NaN"), decimal.Decimal("-Infinity"), b"1", b"\xff", "\ud800",
-    [1], {"a": 1}, pd.Timestamp("2020-01-01"), np.datetime64("NaT"), 1j,
+    [1], {"a": 1}, pd.Timestamp("2020-01-01"), np.datetime64("NaT", "ns"), 1j,
 ]  # fmt: skip
 
 

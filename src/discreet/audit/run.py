@@ -18,6 +18,7 @@ from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.hostile import HOSTILE, audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
+from discreet.audit.interrupts import audit_interrupts
 from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline, audit_pipeline
 from discreet.audit.release_pipelines import release_pipelines
@@ -339,6 +340,9 @@ def _randomness(deep: bool) -> Iterator[Line]:
     yield Line(
         "randomness", "release and ledger", "spent, then drawn", found, None, spending.passed, spending.to_dict()
     )
+    stopped = audit_interrupts(400 if deep else 40)
+    found = f"{stopped.interrupts} interrupts"
+    yield Line("randomness", "Ctrl-C in a spend", "goes on counting", found, None, stopped.passed, stopped.to_dict())
 
 
 _SHARES = 4
