@@ -81,20 +81,23 @@ def audit_interrupts(interrupts: int = 40) -> InterruptAudit:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/audit.ledger"
         with Ledger(path, PureDP(1000.0)) as ledger, Ledger(path, timeout=5.0) as other:
-            spend = lambda one=ledger: one.reserve(PureDP(0.001), **_SPEND)  # noqa: E731
-            total, _ = interrupted(spend, None)
+            total, _ = interrupted(lambda: _spend(ledger), None)
             reserved += 1
             try:
                 for place in range(interrupts):
-                    stopped = interrupted(spend, 1 + place * total // interrupts)[1]
+                    stopped = interrupted(lambda: _spend(ledger), 1 + place * total // interrupts)[1]
                     kept.append(stopped)
-                    spend(other)
-                    spend()
+                    _spend(other)
+                    _spend(ledger)
                     reserved += 2 + (stopped is None)
             except LedgerError as error:
                 failure = str(error)
             counted = ledger.verify().spends if failure is None else 0
     return InterruptAudit(sum(stopped is not None for stopped in kept), reserved, counted, failure)
+
+
+def _spend(ledger: Ledger) -> None:
+    ledger.reserve(PureDP(0.001), **_SPEND)
 
 
 class _Interrupt:
