@@ -23,7 +23,7 @@ def output(script: str, *options: str) -> str:
 
 
 def test_first_release():
-    assert "95 % interval, noise and sampling" in output("first_release.py")
+    assert "population interval, 95 %" in output("first_release.py")
 
 
 def test_table_and_test():

@@ -80,8 +80,9 @@ class MeanInPartsRelease(NoisyAverageRelease):
     def facts(self) -> Facts:
         """What to show, with the interval for the population after that for the noise."""
         both = self.population_interval()
-        shown = list(super().facts())
-        return [*shown[:2], ("population, 95 %", f"{number(both.low)} to {number(both.high)}"), *shown[2:]]
+        first, (_, noise), *rest = super().facts()
+        both_words = f"{number(both.low)} to {number(both.high)}"
+        return [first, ("noise interval, 95 %", noise), ("population interval, 95 %", both_words), *rest]
 
 
 @dataclass(frozen=True)
