@@ -246,7 +246,7 @@ def _() -> Finding:
         charge(ledger, PureDP(0.5))
         return Laplace(1.0).draw(len(kept))
 
-    return piped(run, row_world(["a"], most=2), omits=True)
+    return piped(run, row_world(["a"], most=2), omits=1)
 
 
 # ---- fits and comparisons -------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import Any
 
 import discreet as d
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
-from discreet.core.protection import ROW
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import ROW
 from discreet.questions.clusters import DPLloyd, KMedian

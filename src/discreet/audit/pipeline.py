@@ -35,7 +35,16 @@ from discreet.core.ledger import Ledger
 from discreet.core.result import Result
 from discreet.mechanisms.gaussian import GaussianLaw
 
-__all__ = ["Pipeline", "PipelineAudit", "audit_pipeline"]
+__all__ = [
+    "Pipeline",
+    "PipelineAudit",
+    "Refusal",
+    "audit_pipeline",
+    "largest_loss",
+    "loss_between",
+    "number_laws",
+    "shown",
+]
 
 Array = NDArray[np.float64]
 _SIZES = (1.0, 30.0, 0.01)
@@ -63,7 +72,7 @@ class Pipeline:
     all_paths
         Whether all draws are choices, to be gone through one by one.
     omits
-        Whether rows are left out in secret, so that outputs are mixtures over what is kept.
+        How often rows are left out in secret, so that the first output is a mixture over what is kept.
     repeats
         Whether running again on the same ledger must draw and spend nothing.
     quick
@@ -77,7 +86,7 @@ class Pipeline:
     covers: tuple[str, ...] = ()
     tight: bool = True
     all_paths: bool = False
-    omits: bool = False
+    omits: int = 0
     repeats: bool = False
     quick: bool = True
 
@@ -169,7 +178,7 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
         one = runs[0][0]
         losses.append(_worst(one.charged, runs, world.pairs))
     tables, compared = len(world.tables), len(world.pairs)
-    return PipelineAudit(one.charged, _largest(losses), tables, compared, one.recorded, tuple(findings))
+    return PipelineAudit(one.charged, largest_loss(losses), tables, compared, one.recorded, tuple(findings))
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -182,7 +191,7 @@ class _Run:
     secret: float
     draws: tuple[Draw, ...]
     answers: tuple[Any, ...]
-    shown: str
+    told: str
     charged: Guarantee
     recorded: frozenset[str]
     findings: tuple[str, ...]
@@ -191,7 +200,7 @@ class _Run:
 def _runs(pipeline: Pipeline, table: Any, seed: int) -> Iterator[_Run]:
     """One run; or one for every set of rows that may be kept; or one for every path of choices."""
     if pipeline.omits:
-        for kept in itertools.product((False, True), repeat=pipeline.world.rows(table)):
+        for kept in itertools.product((False, True), repeat=pipeline.omits * pipeline.world.rows(table)):
             yield _run(pipeline, table, Script(seed, kept=kept))
     elif pipeline.all_paths:
         first = _run(pipeline, table, Script(seed))
@@ -209,24 +218,52 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
         if ledger.spent() == nothing:
             findings.append("nothing was on record at the first draw")
 
-    script.before = paid
+    script.begin(paid)
     with scripted(script):
         ledger = Ledger(":memory:", pipeline.budget, neighbours=pipeline.world.neighbours, unit=pipeline.world.unit)
         nothing = ledger.spent()
-        published = pipeline.run(table, ledger)
+        published = _outcome(pipeline, table, ledger)
         charged, drawn = ledger.spent(), len(script.draws)
-        if pipeline.repeats:
-            again = pipeline.run(table, ledger)
-            if len(script.draws) > drawn or _shown(again) != _shown(published):
+        if isinstance(published, Refusal):
+            findings.append(str(published))
+        elif pipeline.repeats:
+            again = _outcome(pipeline, table, ledger)
+            if len(script.draws) > drawn or shown(again) != shown(published):
                 findings.append("asking again drew again")
             if ledger.spent() != charged:
                 findings.append("asking again was charged again")
-    spends = [_shown(spend) for spend in ledger.events()]
-    shown = json.dumps([_shown(published), spends], sort_keys=True)
+        if pipeline.omits and not script.as_foreseen:
+            findings.append("rows were not chosen afresh for each question")
+    spends = [shown(spend) for spend in ledger.events()]
+    told = json.dumps([shown(published), spends], sort_keys=True)
     return _Run(
-        script.secret, tuple(script.draws), tuple(script.answers), shown, charged, frozenset(_names(spends)),
+        script.secret, tuple(script.draws), tuple(script.answers), told, charged, frozenset(_names(spends)),
         tuple(findings),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error in place of an answer: an outcome like any other, and in an audit a finding by its name."""
+
+    kind: str
+    words: str
+
+    @staticmethod
+    def of(error: Exception) -> Refusal:
+        """What an error says."""
+        return Refusal(type(error).__name__, str(error).split("\n")[0][:120])
+
+    def __str__(self) -> str:
+        return f"refused: {self.kind}: {self.words}"
+
+
+def _outcome(pipeline: Pipeline, table: Any, ledger: Ledger) -> Any:
+    """What was published, or why nothing was."""
+    try:
+        return pipeline.run(table, ledger)
+    except Exception as error:
+        return Refusal.of(error)
 
 
 def _names(recorded: Any) -> Iterator[str]:
@@ -243,16 +280,16 @@ _OWN = {"release_id", "created", "request", "hash"}
 """Facts of a release that are random or about time, and what follows from them."""
 
 
-def _shown(published: Any) -> Any:
+def shown(published: Any) -> Any:
     """What was published, as JSON-ready data."""
     if hasattr(published, "to_dict"):
-        return _shown(published.to_dict())
+        return shown(published.to_dict())
     if isinstance(published, Mapping):
-        return {str(key): _shown(value) for key, value in published.items() if key not in _OWN}
+        return {str(key): shown(value) for key, value in published.items() if key not in _OWN}
     if isinstance(published, np.ndarray | np.generic):
-        return _shown(published.tolist())
+        return shown(published.tolist())
     if isinstance(published, list | tuple):
-        return [_shown(one) for one in published]
+        return [shown(one) for one in published]
     return published if isinstance(published, str | int | float | None) else str(published)
 
 
@@ -265,7 +302,7 @@ def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
         like = first.setdefault(tuple(map(str, one.answers)), one)
         if [draw.shape for draw in one.draws] != [draw.shape for draw in like.draws]:
             yield "draws differ in kind or number"
-        elif one.shown != like.shown:
+        elif one.told != like.told:
             yield "published or recorded facts differ"
     if len({one.charged for one in every}) > 1:
         yield "charges differ"
@@ -284,13 +321,13 @@ def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tup
         if len(first) > 1 or len(second) > 1:
             found.append(audit_cells(claim, [_mixtures(first, second)]))
         elif [draw.shape for draw in first[0].draws] == [draw.shape for draw in second[0].draws]:
-            found.append(_compared(claim, first[0].draws, second[0].draws))
+            found.append(loss_between(claim, first[0].draws, second[0].draws))
         else:  # the draws themselves tell the two apart
             found.append(audit_cells(claim, [Cells(np.array([1.0, 0.0]), np.array([0.0, 1.0]))]))
-    return _largest(found)
+    return largest_loss(found)
 
 
-def _largest(audits: Sequence[ExactAudit]) -> ExactAudit:
+def largest_loss(audits: Sequence[ExactAudit]) -> ExactAudit:
     """All of them in one: the largest loss found anywhere."""
     epsilons = [one.found_epsilon for one in audits if one.found_epsilon is not None]
     return ExactAudit(
@@ -301,7 +338,7 @@ def _largest(audits: Sequence[ExactAudit]) -> ExactAudit:
     )
 
 
-def _compared(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -> ExactAudit:
+def loss_between(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -> ExactAudit:
     """Draws one after another: pure losses add up, all others are joined."""
     parts = list(_parts(first, second))
     if isinstance(claim, PureDP):
@@ -322,7 +359,7 @@ def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
         if isinstance(here, Choice) and isinstance(there, Choice):
             yield _choice_cells(here, there)
         elif isinstance(here, Numbers) and isinstance(there, Numbers):
-            for a, b in zip(_each(here.law), _each(there.law), strict=True):
+            for a, b in zip(number_laws(here.law), number_laws(there.law), strict=True):
                 if a[:2] == b[:2] and a[0] is GaussianLaw:
                     square += float((a[2] - b[2]) / Fraction(a[1])) ** 2
                 elif a != b:
@@ -335,7 +372,8 @@ _Number = tuple[Any, ...]
 """The law of one number: its class, scale and exact location, and bounds where it has them."""
 
 
-def _each(law: Any) -> list[_Number]:
+def number_laws(law: Any) -> list[_Number]:
+    """The law of every number of an array."""
     shape = law.shape
     exact = getattr(law, "_noise", law)._location.broadcast(shape)
     ends = (law.lower, law.upper) if hasattr(law, "lower") else ()

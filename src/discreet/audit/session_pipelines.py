@@ -254,5 +254,5 @@ def _omitting() -> Iterator[Pipeline]:
     for (how, step), (name, ask) in product(steps.items(), asked.items()):
         behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
         tight = how == "sampled" and name != "mode"
-        made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=True, quick=name == "count")
+        made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=1, quick=name == "count")
         yield replace(made, covers=("Session.omitting", type(step).__name__))

@@ -61,21 +61,25 @@ class Choice:
     starts: NDArray[np.int64]
     widths: NDArray[np.int64]
     logs: Array
+    exponential: bool = False
+    """Whether weights are exponentials of scores: then it is their change that the proof bounds."""
 
     @classmethod
-    def of(cls, weights: Any) -> Choice:
+    def of(cls, weights: Any, *, exponential: bool = False) -> Choice:
         """Candidates by their log-weights."""
         logs = np.asarray(weights, dtype=float)
-        return cls.among(np.arange(logs.size), np.ones(logs.size, np.int64), logs)
+        return cls.among(np.arange(logs.size), np.ones(logs.size, np.int64), logs, exponential=exponential)
 
     @classmethod
-    def among(cls, starts: NDArray[np.int64], widths: NDArray[np.int64], weights: Array) -> Choice:
+    def among(
+        cls, starts: NDArray[np.int64], widths: NDArray[np.int64], weights: Array, *, exponential: bool = False
+    ) -> Choice:
         """Places by their log-weights."""
         some = widths > 0
         starts, widths, weights = starts[some], widths[some], weights[some]
         top = weights.max()
         whole = top + math.log(float((widths * np.exp(weights - top)).sum()))
-        return cls(starts, widths, weights - whole)
+        return cls(starts, widths, weights - whole, exponential)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -123,6 +127,13 @@ class Script:
 
     def __post_init__(self) -> None:
         self._stream = np.random.default_rng(self.seed)
+        self._drew = False
+        self._used = 0
+
+    @property
+    def as_foreseen(self) -> bool:
+        """Whether rows were chosen exactly as often as the script foresaw."""
+        return self._used == len(self.kept)
 
     def numbers(self, law: Law, size: Any) -> Any:
         """Numbers on the law's grid and in its support, which are public."""
@@ -150,12 +161,20 @@ class Script:
 
     def keep(self, chances: Array) -> NDArray[np.bool_]:
         """The rows that the script keeps; how likely that was is written down."""
-        outcome = np.array(self.kept[: chances.size], dtype=bool)
+        foreseen = list(self.kept[self._used : self._used + chances.size])
+        outcome = np.array([*foreseen, *[True] * (chances.size - len(foreseen))], dtype=bool)
+        self._used += chances.size
         self.secret *= float(np.prod(np.where(outcome, chances, 1 - chances)))
         return outcome
 
+    def begin(self, before: Callable[[], None]) -> int:
+        """A new question: call ``before`` when it first draws. Returns how many draws there were until now."""
+        self.before, self._drew = before, False
+        return len(self.draws)
+
     def _note(self, draw: Draw, answer: Any) -> None:
-        if not self.draws:
+        if not self._drew:
+            self._drew = True
             self.before()
         self.draws.append(draw)
         self.answers.append(answer)
@@ -220,7 +239,8 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
         if rng is not None:
             return original(self, scores, rng=rng)
         with np.errstate(divide="ignore"):
-            return script.choice(Choice.of(np.log(self.probabilities(scores))))
+            logs = np.log(self.probabilities(scores))
+        return script.choice(Choice.of(logs, exponential=owner is ExponentialMechanism))
 
     return choose
 
@@ -228,7 +248,7 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 def _placed(script: Script) -> Callable[..., int]:
     def draw(self: Any, factor: Fraction, rng: Any) -> int:
         logs = np.array([-float(factor * distance) for distance in self.distances])
-        return script.choice(Choice.among(self.starts, self.widths, logs))
+        return script.choice(Choice.among(self.starts, self.widths, logs, exponential=True))
 
     return draw
 
