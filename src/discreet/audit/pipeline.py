@@ -315,9 +315,11 @@ def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
 
 def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]]) -> ExactAudit:
     """The charge against the largest loss between neighbours."""
-    found = []
+    found = [audit_cells(claim, [_NOTHING])]
     for here, there in pairs:
         first, second = runs[here], runs[there]
+        if any(one.findings for one in (*first, *second)):  # an error, or a draw too many, is a finding already
+            continue
         if len(first) > 1 or len(second) > 1:
             found.append(audit_cells(claim, [_mixtures(first, second)]))
         elif [draw.shape for draw in first[0].draws] == [draw.shape for draw in second[0].draws]:

@@ -83,6 +83,12 @@ class QuestionAudit:
         """Whether nothing was found."""
         return not self.findings
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        charged = None if self.charged is None else self.charged.to_dict()
+        reached = self.reached if math.isfinite(self.reached) else None
+        return {**vars(self), "charged": charged, "reached": reached, "findings": list(self.findings)}
+
 
 @dataclass(frozen=True)
 class _Answer:
@@ -121,7 +127,7 @@ def attack_world(world: GeneratedWorld, *, draws: int = 0, confidence: float = 0
 
 
 def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
-    """What is asked in a world, by name: every other question that can be, and always the count."""
+    """What is asked in a world, by name: every other question that can be, and some always."""
     asked = {**_additive(world), **_choices(world)}
     limits = world.schema.unit.contribution
     if limits is not None:
@@ -131,7 +137,10 @@ def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
             "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, request=r),
             "independence": lambda s, g, r: s.independence(["arm", "half"], g, request=r),
         }
-    return {name: ask for place, (name, ask) in enumerate(asked.items()) if name == "count" or place % 2 == world.asks}
+    return {name: ask for place, (name, ask) in enumerate(asked.items()) if name in _ALWAYS or place % 2 == world.asks}
+
+
+_ALWAYS = ("count", "tenth of x by arm")
 
 
 def _additive(world: GeneratedWorld) -> dict[str, Ask]:

@@ -246,13 +246,28 @@ def _currencies(people: World) -> Iterator[Pipeline]:
 def _omitting() -> Iterator[Pipeline]:
     """Questions behind a step that leaves out rows: outputs are mixtures over what is kept."""
     world = row_world(RECORDS[:3], most=2)
+    wide = AbsoluteDistance((-8, 8))  # wider than any two rows are apart: a distance must not scale with the data
     steps: dict[str, Omission] = {
-        "sampled": PoissonSample(0.5),
+        "one in ten": PoissonSample(0.1),
+        "eight in ten": PoissonSample(0.8),
         "suppressed": OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 2)), columns=("x",)),
+        "suppressed by far": OutlierSuppression(0.3, 0.45, wide, columns=("x",)),
     }
     asked: dict[str, Ask] = {"count": _questions()["count"], "sum": _questions()["sum"], "mode": _questions()["mode"]}
     for (how, step), (name, ask) in product(steps.items(), asked.items()):
         behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
-        tight = how == "sampled" and name != "mode"
+        tight = isinstance(step, PoissonSample) and name != "mode"
         made = _asked(f"{name}, {how}", behind, ROWS, world, tight=tight, omits=1, quick=name == "count")
         yield replace(made, covers=("Session.omitting", type(step).__name__))
+    yield _two_samples()
+
+
+def _two_samples() -> Pipeline:
+    """Two questions to one session behind a step: each must get rows of its own choice."""
+
+    def ask(session: Session, whole: Guarantee) -> Any:
+        sampled = session.omitting(PoissonSample(0.3))
+        return [sampled.count(one, request=f"r{place}") for place, one in enumerate(whole.split(2))]
+
+    made = _asked("count, sampled twice", ask, ROWS, row_world(RECORDS[:2], most=1), tight=False, omits=2)
+    return replace(made, covers=("Session.omitting", "PoissonSample"))

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class TimingAudit(Result):
         Probability that a run on the second input takes longer than one on the first right beside it; 0.5 tells
         nothing.
     low, high
-        Its 99.9 % interval.
+        Its interval at level ``confidence``.
     effect
         The distance of auc from 0.5 up to which times count as alike.
     repeats
@@ -40,6 +41,7 @@ class TimingAudit(Result):
     high: float
     effect: float
     repeats: int
+    confidence: float = 0.999
 
     @property
     def passed(self) -> bool:
@@ -49,7 +51,10 @@ class TimingAudit(Result):
     def facts(self) -> Facts:
         """What to show."""
         return [
-            ("AUC of running times", f"{self.auc:.4f} ({self.low:.4f} to {self.high:.4f}, 99.9 %)"),
+            (
+                "AUC of running times",
+                f"{self.auc:.4f} ({self.low:.4f} to {self.high:.4f}, {100 * self.confidence:.7g} %)",
+            ),
             ("allowed", f"{0.5 - self.effect:.2f} to {0.5 + self.effect:.2f}"),
             ("runs", f"{self.repeats:,} on each input"),
             ("verdict", "alike" if self.passed else "DEPENDS ON THE SECRET"),
@@ -63,6 +68,7 @@ class TimingAudit(Result):
             "high": self.high,
             "effect": self.effect,
             "repeats": self.repeats,
+            "confidence": self.confidence,
             "passed": self.passed,
         }
 
@@ -71,7 +77,12 @@ class TimingAudit(Result):
 
 
 def audit_timing(
-    first: Callable[[], Any], second: Callable[[], Any], *, repeats: int = 5000, effect: float = 0.02
+    first: Callable[[], Any],
+    second: Callable[[], Any],
+    *,
+    repeats: int = 5000,
+    effect: float = 0.02,
+    confidence: float = 0.999,
 ) -> TimingAudit:
     """Time two calls that differ in the secret only, in pairs, and count which of the two took longer.
 
@@ -91,8 +102,9 @@ def audit_timing(
         gc.enable()
     slower = np.sign(times[:, 1] - times[:, 0]) * np.where(swapped, -1, 1)  # 1 where the second input took longer
     auc = float((slower.mean() + 1) / 2)
-    spread = 3.29 * float(slower.std()) / 2 / math.sqrt(count)
-    return TimingAudit(auc=auc, low=auc - spread, high=auc + spread, effect=width, repeats=count)
+    deviations = NormalDist().inv_cdf((1 + requirements.level(confidence)) / 2)
+    spread = deviations * float(slower.std()) / 2 / math.sqrt(count)
+    return TimingAudit(auc=auc, low=auc - spread, high=auc + spread, effect=width, repeats=count, confidence=confidence)
 
 
 def _pair(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[int, int]:
