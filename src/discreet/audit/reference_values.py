@@ -47,23 +47,12 @@ def _taking_part(rows: Sequence[Row], schema: Schema, labels: Sequence[str], num
     return found
 
 
-def _totals(
-    rows: Sequence[Row], schema: Schema, by: Sequence[str], number: str | None, power: int = 1
-) -> list[Fraction]:
-    """Rows (or the sum of a number's powers) in each cell, the last label fastest."""
-    taking = _taking_part(rows, schema, by, [] if number is None else [number])
-    cells = product(*(schema.categories(name).labels for name in by))
-    return [
-        sum(
-            (
-                1 if number is None else row[number] ** power
-                for row in taking
-                if tuple(row[name] for name in by) == cell
-            ),
-            Fraction(0),
-        )
-        for cell in cells
-    ]
+def _totals(rows: Sequence[Row], schema: Schema, by: Sequence[str], number: str | None) -> list[Fraction]:
+    """Rows, or the sum of a number, in each cell, the last label fastest."""
+    found = dict.fromkeys(product(*(schema.categories(name).labels for name in by)), Fraction(0))
+    for row in _taking_part(rows, schema, by, [] if number is None else [number]):
+        found[tuple(row[name] for name in by)] += 1 if number is None else row[number]
+    return list(found.values())
 
 
 def _parts_of_mean(rows: Sequence[Row], schema: Schema, by: Sequence[str], number: str) -> list[Fraction]:
@@ -77,13 +66,6 @@ def _parts_of_mean(rows: Sequence[Row], schema: Schema, by: Sequence[str], numbe
         up = sum(((value - low) / (high - low) for value in inside), Fraction(0))
         found += [len(inside) - up, up]
     return found
-
-
-def _share(rows: Sequence[Row], schema: Schema) -> list[Fraction]:
-    """Rows without and with the first label."""
-    labels = [row["arm"] for row in _taking_part(rows, schema, ["arm"], [])]
-    yes = labels.count(schema.categories("arm").labels[0])
-    return [Fraction(len(labels) - yes), Fraction(yes)]
 
 
 REFERENCES: dict[str, Callable[[Sequence[Row], Schema], list[Fraction]]] = {
