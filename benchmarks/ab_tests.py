@@ -19,8 +19,8 @@ from discreet.core.protection import Protection, Unit
 from discreet.core.rows import Selected, take
 from discreet.core.rows.read import open_source
 from discreet.inference.censored_normal import CensoredNormal
-from discreet.inference.mean_difference_release import MeanComparison
 from discreet.questions.comparison.compare import Terms, compare_totals
+from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.partitioning import arms_on_engine
 from discreet.questions.mean_difference import MeanDifference
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from discreet import Categories, GaussianDP, Schema, Sensitivity, Session, all_margins, release
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
-from discreet.questions.margins import Margins, MarginsRelease, tables_question
+from discreet.questions.many_tables import TablesQuestion
+from discreet.questions.margins import Margins, MarginsRelease
 
 Counts = NDArray[np.int64]
 ONE = GaussianDP(1.0)
@@ -139,7 +140,7 @@ def many_columns(columns: int = 30, labels: int = 10, rows: int = 100_000) -> di
     schema = Schema(columns={name: Categories(list(range(labels))) for name in names})
     wanted = all_margins(names, 2)
     start = time.perf_counter()
-    tables_question(schema, wanted, ONE)
+    TablesQuestion(schema, wanted, ONE)
     planned = time.perf_counter() - start
     session = Session(data, schema, ledger=":memory:", budget=ONE)
     start = time.perf_counter()

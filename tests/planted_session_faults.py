@@ -31,6 +31,7 @@ from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNI
 from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.door import Allowance, Claim
 from discreet.core.protection import Protection
+from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.comparison.noise_shares import Spending
 from tests.planted_faults import Finding, fault
@@ -75,9 +76,49 @@ def bounded_by(change: Callable[[Contribution], Contribution]) -> type[Session]:
     """A session that bounds units otherwise than it says."""
 
     class Faulty(Session):
-        def _selected_rows(self, **selection: Any) -> Any:
-            limits = selection["contribution"] or self.schema.unit.contribution
-            return super()._selected_rows(**{**selection, "contribution": change(limits)})
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            limits = question.measurement.contribution or self.schema.unit.contribution
+            return super().ask(_ReadOtherwise(question, contribution=change(limits)), request)
+
+    return Faulty
+
+
+class _Otherwise(MeasuredQuestion[Any]):
+    """A question that is measured otherwise than it should be."""
+
+    def __init__(self, question: Any, **changed: Any) -> None:
+        self.question, self.changed = question, changed
+        self.schema, self.guarantee = question.schema, question.guarantee
+        self.ask = question.ask  # type: ignore[misc]
+
+    def _measured(self) -> Any:
+        return replace(self.question.measurement, **self.changed)
+
+
+class _ReadOtherwise(_Otherwise):
+    """A question that reads other rows than it says."""
+
+    def content(self) -> dict[str, Any]:
+        return self.question.content()
+
+
+class _Claimed(_Otherwise):
+    """A question whose exact value is changed on the way."""
+
+    def __init__(self, question: Any, change: Callable[[Exact], Exact]) -> None:
+        super().__init__(question)
+        self.change = change
+
+    def exact(self, rows: Any) -> Exact:
+        return self.change(super().exact(rows))
+
+
+def changing(change: Callable[[Session, Exact], Exact]) -> type[Session]:
+    """A session that changes exact values before they pass the door."""
+
+    class Faulty(Session):
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            return super().ask(_Claimed(question, lambda exact: change(self, exact)), request)
 
     return Faulty
 
@@ -99,12 +140,11 @@ def _() -> Finding:
 
 @fault("a session that clips the total instead of the values")
 def _() -> Finding:
-    class Faulty(Session):
-        def exact(self, question: Any) -> Exact:
-            values = [row["x"] or 0.0 for row in self._source.to_pylist()]
-            return replace(super().exact(question), value=Fraction(min(sum(values), 10**6)))
+    def change(session: Session, exact: Exact) -> Exact:
+        values = [row["x"] or 0.0 for row in session._source.to_pylist()]
+        return replace(exact, value=Fraction(min(sum(values), 10**6)))
 
-    return asked(Faulty, lambda s: s.sum("x", ONE), ROWS)
+    return asked(changing(change), lambda s: s.sum("x", ONE), ROWS)
 
 
 @fault("overlapping groups charged as if they were disjoint")
@@ -121,9 +161,9 @@ def _() -> Finding:
 @fault("a ledger that is charged after the release")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
-            noisy = question.mechanism.draw(self.exact(question).value)
-            super()._answer(question, request)
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            noisy = question.measurement.mechanism.draw(self.exact(question).value)
+            super().ask(question, request)
             return noisy
 
     return asked(Faulty, lambda s: s.count(ONE), ROWS)
@@ -132,8 +172,8 @@ def _() -> Finding:
 @fault("a session that draws again when asked again")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
-            return super()._answer(question, None)
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            return super().ask(question, None)
 
     return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
 
@@ -141,9 +181,9 @@ def _() -> Finding:
 @fault("a session that returns another answer to a request, without a charge")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
-            answer = super()._answer(question, request)
-            return replace(answer, value=question.mechanism.draw(self.exact(question).value))
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            answer = super().ask(question, request)
+            return replace(answer, value=question.measurement.mechanism.draw(self.exact(question).value))
 
     return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
 
@@ -154,9 +194,9 @@ THREE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=3)
 @fault("noise of a mean for one row more than there are")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
+        def ask(self, question: Any, request: str | None = None) -> Any:
             moved = Sensitivity(moves=(2 / 4,))
-            return super()._answer(replace(question, sensitivity=moved, mechanism=Laplace(0.5)), request)
+            return super().ask(_Otherwise(question, sensitivity=moved, mechanism=Laplace(0.5)), request)
 
     return asked(Faulty, lambda s: s.mean("x", ONE), THREE)
 
@@ -172,31 +212,28 @@ def _() -> Finding:
 
 @fault("a session that publishes its number of rows")
 def _() -> Finding:
-    class Faulty(Session):
-        def exact(self, question: Any) -> Exact:
-            return replace(super().exact(question), public={"n": len(self._source)})
+    def change(session: Session, exact: Exact) -> Exact:
+        return replace(exact, public={"n": len(session._source)})
 
-    return asked(Faulty, lambda s: s.mean("x", ONE), ROWS)
+    return asked(changing(change), lambda s: s.mean("x", ONE), ROWS)
 
 
 @fault("groups that nobody is in are left out")
 def _() -> Finding:
-    class Faulty(Session):
-        def exact(self, question: Any) -> Exact:
-            exact = super().exact(question)
-            value = np.asarray(exact.value)
-            return replace(exact, value=np.append(value[value > 0], 0))
+    def change(session: Session, exact: Exact) -> Exact:
+        value = np.asarray(exact.value)
+        return replace(exact, value=np.append(value[value > 0], 0))
 
-    return asked(Faulty, lambda s: s.table(["arm"], ONE).value, ROWS)
+    return asked(changing(change), lambda s: s.table(["arm"], ONE).value, ROWS)
 
 
 @fault("a scale from the data")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
+        def ask(self, question: Any, request: str | None = None) -> Any:
             largest = max((abs(row["y"] or 0.0) for row in self._source.to_pylist()), default=1.0)
             moved = Sensitivity(moves=(largest or 1.0,))
-            return super()._answer(replace(question, sensitivity=moved, mechanism=Laplace(largest or 1.0)), request)
+            return super().ask(_Otherwise(question, sensitivity=moved, mechanism=Laplace(largest or 1.0)), request)
 
     return asked(Faulty, lambda s: s.sum("y", ONE), ROWS)
 
@@ -223,8 +260,8 @@ def _() -> Finding:
 @fault("two questions for the price of one")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
-            return [super()._answer(question, request), question.mechanism.draw(self.exact(question).value)]
+        def ask(self, question: Any, request: str | None = None) -> Any:
+            return [super().ask(question, request), question.measurement.mechanism.draw(self.exact(question).value)]
 
     return asked(Faulty, lambda s: s.count(ONE), ROWS)
 
@@ -232,9 +269,9 @@ def _() -> Finding:
 @fault("a mode of several rows at the price of one")
 def _() -> Finding:
     class Faulty(Session):
-        def _answer(self, question: Any, request: str | None) -> Any:
+        def ask(self, question: Any, request: str | None = None) -> Any:
             moved = Sensitivity(moves=(1.0,))
-            return super()._answer(replace(question, sensitivity=moved, mechanism=PermuteAndFlip(1.0)), request)
+            return super().ask(_Otherwise(question, sensitivity=moved, mechanism=PermuteAndFlip(1.0)), request)
 
     return asked(Faulty, lambda s: s.mode("arm", ONE))
 

@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from discreet.omission.omitting_session import OmittingSession
+from discreet.questions.quantiles import Quantiles
 
 from discreet.audit.generated_worlds import generated_worlds
 from discreet.audit.ledger_programs import audit_ledger_programs
@@ -19,10 +21,8 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import expressions, keep
 from discreet.core.schema import Contribution
 from discreet.omission import PoissonSample
-from discreet.omission.omitting_session import OmittingSession
 from discreet.omission.outliers import AbsoluteDistance
 from discreet.questions import quantile_questions
-from discreet.questions.quantiles import Quantiles
 
 WORLDS = list(generated_worlds())
 """Those of a short run."""

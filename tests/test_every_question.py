@@ -1,5 +1,6 @@
 """Every question of a session: planned by its twin, asked twice and paid once, and asked by a plan file."""
 
+import inspect
 import json
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from discreet import ApproxDP, Bounds, Categories, PureDP, Schema, Session, Unlisted
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.plans.job import Job
-from discreet.plans.planner import PlannedRelease
-from discreet.questions.asking import Asking
+from discreet.plans.plan import Plan
+from discreet.questions import asked
 
 SCHEMA = Schema(
     columns={
@@ -71,17 +72,22 @@ def rows(count=400):
 
 
 def test_no_question_is_forgotten():
-    asked = {name for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})}
-    assert asked == set(ASKED)
-    for name in asked:
-        assert "request" in getattr(Asking, name).__annotations__, name
+    """Every question has its named method, with the same settings in the same order, and a form for each."""
+    assert set(asked()) == set(ASKED)
+    for name, kind in asked().items():
+        own = [one for one in inspect.signature(kind).parameters.values() if one.name != "schema"]
+        method = inspect.signature(getattr(Session, name)).parameters
+        assert [*(one.name for one in own), "request"] == [one for one in method if one != "self"], name
+        assert [one.default for one in own] == [method[one.name].default for one in own], name
+        assert set(kind.forms) == {one.name for one in own} - {"guarantee", "contribution"}, name
+        assert set(ASKED[name]) <= set(kind.forms), name
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_plan_costs_nothing_and_says_what_is_read(name):
     session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=budget(name))
     planned = getattr(session.plan, name)(guarantee=guarantee(name), **ASKED[name])
-    assert isinstance(planned, PlannedRelease)
+    assert isinstance(planned, Plan)
     assert planned.guarantee.within(guarantee(name))
     assert planned.expected_error > 0
     assert planned.remaining_after == guarantee(name)
@@ -173,6 +179,8 @@ def test_what_only_plans_expect_is_no_new_release(tmp_path):
     path.write_text(path.read_text().replace("ask =", "epsilon = 1.0\nask ="))
     Job(path).run()
     path.write_text(path.read_text().replace("expected_rows = 400", "expected_rows = 500"))
+    assert Job(path).run().drawn == 0
+    path.write_text(path.read_text().replace("expected_rows = 500", "expected_rows = 50000"))
     assert Job(path).run().drawn == 1  # clusters alone: there the number of rows sets the number of iterations
 
 

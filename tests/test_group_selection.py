@@ -28,7 +28,7 @@ from discreet.core.contract import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
 from discreet.core.rows import take, unit_counts
 from discreet.core.rows.read import open_source
-from discreet.questions.released_groups import ReleasedGroups
+from discreet.questions.groups import ReleasedGroups
 
 WHOLE = 2**256
 

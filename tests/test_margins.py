@@ -17,7 +17,8 @@ from discreet.mechanisms.tables.components import below, cell_covariance, margin
 from discreet.mechanisms.tables.margin_scales import component_variances, variance_shares
 from discreet.mechanisms.tables.marginals import Component, MarginsGaussian, Workload
 from discreet.plans.job import Job
-from discreet.questions.margins import Margins, all_margins, tables_question
+from discreet.questions.many_tables import TablesQuestion
+from discreet.questions.margins import Margins, all_margins
 from discreet.questions.presented_tables import nearest_table, whole_table
 from discreet.releases import Release
 
@@ -497,7 +498,7 @@ def test_a_session_limits_the_rows_of_a_unit():
     session = d.Session(people(), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
     release = session.tables([["region"]], d.GaussianDP(1.0))
     assert release.rows_per_unit == 2
-    one = tables_question(SCHEMA, [["region"]], d.GaussianDP(1.0)).mechanism.standard_error((0,))
+    one = TablesQuestion(SCHEMA, [["region"]], d.GaussianDP(1.0)).measurement.mechanism.standard_error((0,))
     assert release.table("region").standard_error == pytest.approx(2 * one)
     with pytest.raises(InvalidParameter, match="independent rows"):
         release.goodness_of_fit("region", [1 / 3] * 3)
@@ -530,7 +531,7 @@ def test_a_public_total_is_free():
 )
 def test_tables_that_make_no_sense_are_refused(tables, match):
     with pytest.raises(DiscreetError, match=match):
-        tables_question(SCHEMA, tables, d.GaussianDP(1.0))
+        TablesQuestion(SCHEMA, tables, d.GaussianDP(1.0))
 
 
 def test_costs_are_exact_fractions():
@@ -590,12 +591,13 @@ def test_more_columns_than_one_table_can_hold():
     codes = pa.array([None, *data["q0"][1:].tolist()])  # a row without one answer is in no table
     schema = d.Schema(columns={name: d.Categories(list(range(10))) for name in names})
     session = d.Session(pa.table({**data, "q0": codes}), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
-    question = tables_question(schema, all_margins(names, 2), d.GaussianDP(1.0))
-    assert all(any(set(pair) <= set(block) for block in question.blocks) for pair in combinations(names, 2))
-    assert len(question.blocks) < 20
+    question = TablesQuestion(schema, all_margins(names, 2), d.GaussianDP(1.0))
+    found = question.measurement
+    assert all(any(set(pair) <= set(block) for block in found.blocks) for pair in combinations(names, 2))
+    assert len(found.blocks) < 20
     truth = np.zeros((10, 10), dtype=int)
     np.add.at(truth, (data["q2"][1:], data["q5"][1:]), 1)
-    parts = dict(zip(question.statistic.layout, question.mechanism.blocks(session.exact(question).value), strict=True))
+    parts = dict(zip(found.statistic.layout, found.mechanism.blocks(session.exact(question).value), strict=True))
     assert (parts[0, (2, 5)][1].astype(int) == truth).all()
     assert int(parts[0, ()][1]) == 1999
     release = session.tables(all_margins(names, 2), d.GaussianDP(1.0))
@@ -606,7 +608,7 @@ def test_more_columns_than_one_table_can_hold():
     assert (table.published >= 0).all()
     unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
     with pytest.raises(InvalidParameter, match="too many to limit"):
-        tables_question(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), d.GaussianDP(1.0))
+        TablesQuestion(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), d.GaussianDP(1.0))
 
 
 def test_districts_lie_within_regions():
@@ -653,4 +655,4 @@ def test_a_declared_total_is_kept():
 )
 def test_impossible_cells_are_checked(impossible, match):
     with pytest.raises(DiscreetError, match=match):
-        tables_question(SCHEMA, [["region"]], d.GaussianDP(1.0), impossible=impossible)
+        TablesQuestion(SCHEMA, [["region"]], d.GaussianDP(1.0), impossible=impossible)

@@ -26,8 +26,8 @@ from discreet import (
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.stability import in_parts
-from discreet.questions import Questions, Selection
 from discreet.questions.grouped import Grouped
+from discreet.questions.mean import MeanQuestion
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, VarianceInParts
 
@@ -160,10 +160,10 @@ def people(rows):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_scales_and_rows_of_a_unit(rows):
-    asked = Questions(people(rows))
-    one = asked.mean("spend", PureDP(1.0), Selection(), spread=True)
-    by = asked.mean("spend", PureDP(1.0), Selection(by=("arm",)), spread=True)
-    clipped = asked.mean("spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 60, grid=0.5)))
+    schema, sums = people(rows), Bounds(0, 60, grid=0.5)
+    one = MeanQuestion(schema, "spend", PureDP(1.0), spread=True).measurement
+    by = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", spread=True).measurement
+    clipped = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=sums).measurement
     assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 2)
     frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
     session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))

@@ -250,7 +250,7 @@ def test_shares_leave_nothing_over(plan):
         for weight in weights:
             text = text.replace("ask = ", f"share = {weight}\nask_ = ", 1)
         plan.write_text(text.replace("ask_ = ", "ask = "))
-        parts = [question.guarantee for question in PlanFile.read(plan).questions]
+        parts = [planned.question.guarantee for planned in PlanFile.read(plan).questions]
         assert compose(*parts) == PureDP(2.0)
 
 

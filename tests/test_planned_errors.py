@@ -22,8 +22,17 @@ from discreet import (
     release,
 )
 from discreet.inference.part_moments import moment_weights
-from discreet.questions import Expected, Questions, Selection
 from discreet.questions.clusters import DPLloyd
+from discreet.questions.count import CountQuestion
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.mode import ModeQuestion
+from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quantile import QuantileQuestion
+from discreet.questions.sum import SumQuestion
+from discreet.questions.table import TableQuestion
+from discreet.questions.variance import VarianceQuestion
 
 ROWS, DRAWS = 4000, 1600
 COLUMNS = {
@@ -33,9 +42,6 @@ COLUMNS = {
     "ends": Bounds(0, 10, grid=1, nulls=0),
     "top": Bounds(0, 10, grid=1, nulls=0),
 }
-BY_ARM = Selection(by=("arm",))
-SPEND = Expected(rows=ROWS, mean=10.0)
-OLD = Expected(rows=ROWS, mean=0.25)
 
 
 def rows():
@@ -64,42 +70,38 @@ def means(answer):
     return np.array([one.mean for _, one in answer.items()])
 
 
+SPEND = {"expected_rows": ROWS, "expected_mean": 10.0}
+OLD = {"expected_rows": ROWS, "expected_share": 0.25}
 CASES = {
-    "count": (lambda ask, g: ask.count(g, Selection()), values),
-    "count by": (lambda ask, g: ask.count(g, BY_ARM), values),
-    "table": (lambda ask, g: ask.table(("arm", "band"), g, Selection()), values),
-    "histogram": (lambda ask, g: ask.histogram("spend", [0, 5, 50], g, Selection()), values),
-    "sum": (lambda ask, g: ask.sum("spend", g, Selection()), values),
-    "sum by": (lambda ask, g: ask.sum("spend", g, BY_ARM), values),
-    "mean": (lambda ask, g: ask.mean("spend", g, Selection(), expected=SPEND), lambda a: np.array([a.mean])),
-    "mean by": (lambda ask, g: ask.mean("spend", g, BY_ARM, expected=SPEND), means),
-    "spread": (
-        lambda ask, g: ask.mean("spend", g, Selection(), spread=True, expected=SPEND),
-        lambda a: np.array([a.mean]),
-    ),
-    "share": (lambda ask, g: ask.proportion("band", "old", g, Selection(), OLD), lambda a: np.array([a.mean])),
-    "share by": (lambda ask, g: ask.proportion("band", "old", g, BY_ARM, OLD), means),
+    "count": (lambda s, g: CountQuestion(s, g), values),
+    "count by": (lambda s, g: CountQuestion(s, g, by="arm"), values),
+    "table": (lambda s, g: TableQuestion(s, ("arm", "band"), g), values),
+    "histogram": (lambda s, g: HistogramQuestion(s, "spend", g, edges=[0, 5, 50]), values),
+    "sum": (lambda s, g: SumQuestion(s, "spend", g), values),
+    "sum by": (lambda s, g: SumQuestion(s, "spend", g, by="arm"), values),
+    "mean": (lambda s, g: MeanQuestion(s, "spend", g, **SPEND), lambda a: np.array([a.mean])),
+    "mean by": (lambda s, g: MeanQuestion(s, "spend", g, by="arm", **SPEND), means),
+    "spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
+    "share": (lambda s, g: ProportionQuestion(s, "band", "old", g, **OLD), lambda a: np.array([a.mean])),
+    "share by": (lambda s, g: ProportionQuestion(s, "band", "old", g, by="arm", **OLD), means),
     "variance": (
-        lambda ask, g: ask.variance("ends", g, Selection(), Expected(rows=ROWS, mean=6.0)),
+        lambda s, g: VarianceQuestion(s, "ends", g, expected_rows=ROWS, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
     "covariances": (
-        lambda ask, g: ask.covariance_matrix(("top",), g, Selection(), Expected(rows=ROWS)),
+        lambda s, g: CovarianceMatrixQuestion(s, "top", g, expected_rows=ROWS),
         lambda a: np.ravel(a.matrix),
     ),
 }
 PUBLIC = {
-    "public mean": (lambda ask, g: ask.mean("spend", g, Selection()), values),
-    "public share": (lambda ask, g: ask.proportion("band", "old", g, Selection()), values),
+    "public mean": (lambda s, g: MeanQuestion(s, "spend", g), values),
+    "public share": (lambda s, g: ProportionQuestion(s, "band", "old", g), values),
     "public variance": (
-        lambda ask, g: ask.variance("ends", g, Selection(), Expected(mean=6.0)),
+        lambda s, g: VarianceQuestion(s, "ends", g, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
-    "public spread": (
-        lambda ask, g: ask.mean("spend", g, Selection(), spread=True, expected=SPEND),
-        lambda a: np.array([a.mean]),
-    ),
-    "public covariances": (lambda ask, g: ask.covariance_matrix(("spend",), g, Selection()), values),
+    "public spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
+    "public covariances": (lambda s, g: CovarianceMatrixQuestion(s, "spend", g), values),
 }
 
 
@@ -121,8 +123,8 @@ def test_planned_errors_are_realised(name, guarantee, data):
     make, read = {**CASES, **PUBLIC}[name]
     public = schema(name in PUBLIC)
     session = Session(data, public, ledger=":memory:", budget=guarantee)
-    question = make(Questions(public), guarantee)
-    exact = session.exact(question)
+    asked = make(public, guarantee)
+    exact, question = session.exact(asked), asked.measurement
     rng = np.random.default_rng(7)
     drawn = [release(exact, question.mechanism, rng=rng) for _ in range(DRAWS)]
     truth = read(replace(drawn[0], value=np.asarray(exact.value, dtype=float)[()]))
@@ -135,8 +137,8 @@ def test_planned_errors_are_realised(name, guarantee, data):
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["laplace", "gaussian"])
 def test_intervals_of_means_are_as_wide_as_planned_and_cover(guarantee, spread, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
-    question = Questions(schema(False)).mean("spend", guarantee, Selection(), spread=spread, expected=SPEND)
-    exact = session.exact(question)
+    asked = MeanQuestion(schema(False), "spend", guarantee, spread=spread, **SPEND)
+    exact, question = session.exact(asked), asked.measurement
     rng = np.random.default_rng(3)
     found = [release(exact, question.mechanism, rng=rng).confidence_interval() for _ in range(500)]
     assert np.mean([one.width for one in found]) / 2 == pytest.approx(question.expected_error(), rel=0.05)
@@ -185,15 +187,15 @@ def test_planned_centres_are_realised():
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["pure", "concentrated"])
 def test_choices_stay_within_their_bound(guarantee, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
-    asked = Questions(schema(False))
-    mode, median = asked.mode("arm", guarantee, Selection()), asked.quantile("ends", 0.5, guarantee, Selection())
+    mode = ModeQuestion(schema(False), "arm", guarantee).measurement
+    asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee)
     rng = np.random.default_rng(2)
     gap = mode.expected_error()
     scores = np.array([1000, 1000 - int(np.floor(gap)) - 1])
     wrong = np.mean([mode.mechanism.draw(scores, rng=rng) == 1 for _ in range(DRAWS)])
     assert wrong <= 0.05 + 0.02
     assert wrong >= 0.01  # the bound is no more than a few times what two labels need
-    exact = session.exact(median)
+    exact, median = session.exact(asked), asked.measurement
     chosen = np.array([float(median.mechanism.draw(exact.value, rng=rng)) for _ in range(200)])
     assert np.mean(chosen == 10.0) >= 0.95  # the median's heap is far wider than the bound on ranks
     assert median.expected_error() < 0.1 * ROWS
@@ -207,7 +209,7 @@ def test_power_at_the_smallest_effect_is_as_planned():
     planned = planner.independence(["a", "b"], PureDP(0.1), expected_rows=2000)
     w = planned.smallest_effect
     shares = np.array([1 + w, 1 - w, 1 - w, 1 + w]) / 4
-    question = Questions(facts).table(("a", "b"), PureDP(0.1), Selection())
+    question = TableQuestion(facts, ("a", "b"), PureDP(0.1)).measurement
     from discreet.inference.chi_square import independence
     from discreet.inference.monte_carlo import MonteCarlo
 

@@ -14,7 +14,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.questions.quantiles import Quantiles
+from discreet.questions.quantile import Quantiles
 from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)

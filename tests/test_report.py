@@ -11,10 +11,15 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
-from discreet.publish import as_markdown, as_page, report_facts
+from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.charts import chart
 from discreet.publish.prose import reading_words
-from discreet.publish.readings import readings
+from discreet.questions.count import CountQuestion
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quantile import QuantileQuestion
+from discreet.questions.table import TableQuestion
+from discreet.questions.table_tests import GoodnessOfFitQuestion
 
 EVIL = "<script>alert(1)</script> | x"
 
@@ -34,21 +39,23 @@ def facts():
         unit=PrivacyUnit("user", contribution=Contribution(groups=1, rows=3)),
     )
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(10.0))
-    one = PureDP(1.0)
+    one, once = PureDP(1.0), Contribution(total=1)
     per_user = Bounds(0, 30, grid=0.5)
-    tested = session.goodness_of_fit("arm", [0.5, 0.5], one, contribution=Contribution(total=1))
-    answers = [
-        ("rows", "count", session.count(one), None),
-        (f"arms {EVIL}", "count", session.count(one, by="arm"), None),
-        ("spend", "mean", session.mean("spend", one, by="arm", spread=True, unit_sum=per_user), None),
-        ("median", "quantile", session.quantile("spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500), None),
-        ("quartiles", "quantile", session.quantile("spend", [0.25, 0.75], one, by="arm"), None),
-        ("share", "proportion", session.proportion("arm", "A", one), None),
-        ("fit", "goodness_of_fit", tested.release, tested.result),
+    questions = {
+        "rows": CountQuestion(schema, one),
+        f"arms {EVIL}": CountQuestion(schema, one, by="arm"),
+        "spend": MeanQuestion(schema, "spend", one, by="arm", spread=True, unit_sum=per_user),
+        "median": QuantileQuestion(schema, "spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500),
+        "quartiles": QuantileQuestion(schema, "spend", [0.25, 0.75], one, by="arm"),
+        "share": ProportionQuestion(schema, "arm", "A", one),
+        "fit": GoodnessOfFitQuestion(schema, "arm", [0.5, 0.5], one, contribution=once),
+    }
+    entries = [
+        Entry(name=name, title=name, question=question, answer=session.ask(question))
+        for name, question in questions.items()
     ]
-    described = [({"name": name, "title": name, "ask": ask}, release, test) for name, ask, release, test in answers]
     return report_facts(
-        title=f"Report {EVIL}", plan="a = 1 # ```", schema=schema, ledger=session.ledger, answers=described
+        title=f"Report {EVIL}", plan="a = 1 # ```", schema=schema, ledger=session.ledger, entries=entries
     )
 
 
@@ -100,31 +107,29 @@ def test_the_page_is_self_contained_escaped_and_labelled(facts):
         assert reading_words(release["readings"][0])[0] in page
 
 
+UNIT = PrivacyUnit("user", contribution=Contribution(groups=1, rows=3))
+USERS = Schema(columns={"arm": Categories(["A", "B"])}, unit=UNIT)
+ONE = PureDP(1.0)
+
+
 @pytest.mark.parametrize(
-    ("asked", "counted", "meaning"),
+    ("question", "counted", "meaning"),
     [
-        ({"ask": "count"}, "at most 3 rows of each user; others", "How many rows there are"),
-        ({"ask": "count", "by": ["arm"]}, "at most 3 rows of each user in a group, in at most 1 group; others", "rows"),
+        (CountQuestion(USERS, ONE), "at most 3 rows of each user; discreet drops", "How many rows there are"),
+        (CountQuestion(USERS, ONE, by="arm"), "at most 3 rows of each user in a group, in at most 1 group; d", "rows"),
+        (TableQuestion(USERS, "arm", ONE), "at most 3 rows of each user in a cell, in at most 1 cell; d", "cell"),
         (
-            {"ask": "table", "columns": ["arm"]},
-            "at most 3 rows of each user in a cell, in at most 1 cell; others",
-            "cell",
-        ),
-        (
-            {"ask": "count", "contribution": {"total": 1}},
-            "at most 1 row of each user; others",
+            CountQuestion(USERS, ONE, contribution=Contribution(total=1)),
+            "at most 1 row of each user; d",
             "each user counted once",
         ),
-        ({"ask": "table", "columns": ["arm"], "contribution": {"total": 2}}, "at most 2 rows of each user; others", ""),
+        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "at most 2 rows of each user; d", ""),
     ],
 )
-def test_what_counts_of_a_unit_is_said(asked, counted, meaning):
-    unit = PrivacyUnit("user", contribution=Contribution(groups=1, rows=3))
-    schema = Schema(columns={"arm": Categories(["A", "B"])}, unit=unit)
-    session = Session(pa.table({"user": [1], "arm": ["A"]}), schema, ledger=":memory:", budget=PureDP(1.0))
-    question = {"name": "x", "title": "x", **asked}
-    answers = [(question, session.count(PureDP(1.0)), None)]
-    facts = report_facts(title="x", plan="", schema=schema, ledger=session.ledger, answers=answers)
+def test_what_counts_of_a_unit_is_said(question, counted, meaning):
+    session = Session(pa.table({"user": [1], "arm": ["A"]}), USERS, ledger=":memory:", budget=ONE)
+    entries = [Entry(name="x", title="x", question=question, answer=session.ask(question))]
+    facts = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries)
     [release] = facts["releases"]
     assert release["counted"].startswith(counted)
     assert meaning in release["meaning"]
@@ -147,7 +152,7 @@ def test_charts_are_data(facts):
 def test_readings_of_public_sizes():
     schema = Schema(columns={"x": Bounds(0, 1, grid=0.01, nulls=0)}, neighbours=Neighbours.REPLACE_ONE, size=200)
     session = Session(pa.table({"x": np.linspace(0, 1, 200)}), schema, ledger=":memory:", budget=PureDP(10.0))
-    [mean] = readings(session.mean("x", PureDP(5.0)))
+    [mean] = session.mean("x", PureDP(5.0)).readings()
     assert mean.noise.contains(mean.estimate)
     assert mean.population.width > mean.noise.width
 

@@ -14,8 +14,9 @@ from discreet.core.protection import Neighbours
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.mean import Mean, Proportion
+from discreet.questions.mean import Mean
 from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.proportion import Proportion
 from discreet.questions.proportion_vector import ProportionVector
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.variance import Variance

@@ -21,8 +21,14 @@ from discreet import (
     independence,
 )
 from discreet.core.errors import DiscreetError, InsufficientBudget
-from discreet.publish.readings import readings
-from discreet.questions import Questions, Selection
+from discreet.questions.count import CountQuestion
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.sum import SumQuestion
+from discreet.questions.table import TableQuestion
+from discreet.questions.variance import VarianceQuestion
 from discreet.releases import Release
 
 ARMS = ["A", "B"]
@@ -155,29 +161,28 @@ def test_tests_are_run_on_released_tables():
 
 
 QUESTIONS = {
-    "count": lambda ask: ask.count(PureDP(1.0), Selection()),
-    "table": lambda ask: ask.table(("arm", "band"), PureDP(1.0), Selection()),
-    "sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection()),
-    "sum by": lambda ask: ask.sum("spend", PureDP(1.0), Selection(by=("arm",))),
-    "mean": lambda ask: ask.mean("spend", PureDP(1.0), Selection(), spread=False),
-    "mean by": lambda ask: ask.mean("age", PureDP(1.0), Selection(by=("arm", "band")), spread=True),
-    "proportion": lambda ask: ask.proportion("band", "old", PureDP(1.0), Selection()),
-    "proportion by": lambda ask: ask.proportion("band", "old", PureDP(1.0), Selection(by=("arm",))),
-    "covariances": lambda ask: ask.covariance_matrix(("spend", "age"), PureDP(1.0), Selection()),
-    "variance": lambda ask: ask.variance("age", PureDP(1.0), Selection()),
-    "histogram": lambda ask: ask.histogram("age", [10, 20, 50, 90], PureDP(1.0), Selection()),
+    "count": lambda schema: CountQuestion(schema, PureDP(1.0)),
+    "table": lambda schema: TableQuestion(schema, ("arm", "band"), PureDP(1.0)),
+    "sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0)),
+    "sum by": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), by="arm"),
+    "mean": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0)),
+    "mean by": lambda schema: MeanQuestion(schema, "age", PureDP(1.0), by=("arm", "band"), spread=True),
+    "proportion": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0)),
+    "proportion by": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0), by="arm"),
+    "covariances": lambda schema: CovarianceMatrixQuestion(schema, ("spend", "age"), PureDP(1.0)),
+    "variance": lambda schema: VarianceQuestion(schema, "age", PureDP(1.0)),
+    "histogram": lambda schema: HistogramQuestion(schema, "age", PureDP(1.0), edges=[10, 20, 50, 90]),
 }
+SUMS = Bounds(0, 30, grid=0.5)
 PER_UNIT = {
-    "unit sum": lambda ask: ask.sum("spend", PureDP(1.0), Selection(unit_sum=Bounds(0, 30, grid=0.5))),
-    "unit mean by": lambda ask: ask.mean(
-        "spend", PureDP(1.0), Selection(by=("arm",), unit_sum=Bounds(0, 30, grid=0.5)), spread=True
-    ),
+    "unit sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), unit_sum=SUMS),
+    "unit mean by": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=SUMS, spread=True),
 }
 
 
 def value(rows, schema, make, ledger):
     asked = Session(rows, schema, ledger=ledger)
-    return np.ravel(np.asarray(asked.exact(make(Questions(schema))).value, dtype=object))
+    return np.ravel(np.asarray(asked.exact(make(schema)).value, dtype=object))
 
 
 @pytest.mark.parametrize("name", [*QUESTIONS, *PER_UNIT])
@@ -206,7 +211,7 @@ def test_declared_sensitivity_covers_replayed_neighbours(name, neighbours, unit)
     schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size, unit=UNITS if unit else PrivacyUnit())
     budget = PureDP(10.0)
     ledger = Ledger(":memory:", budget)
-    declared = make(Questions(schema)).sensitivity
+    declared = make(schema).measurement.sensitivity
     base = value(rows, schema, make, ledger)
     others = replaced if neighbours is Neighbours.REPLACE_ONE else [removed]
     pairs = [(base, value(one, schema, make, ledger)) for one in others]
@@ -310,7 +315,7 @@ def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
     expected = rows.assign(spend=rows.spend.clip(0, 50)).groupby(["size", "arm"]).spend.agg(truth)
 
     def check(answer):
-        found = {tuple(one.label.split(" · ")): one.estimate for one in readings(answer)}
+        found = {tuple(one.label.split(" · ")): one.estimate for one in answer.readings()}
         assert found == pytest.approx({cell: float(value) for cell, value in expected.items()}, abs=2)
 
     ledger = tmp_path / "l.sqlite"

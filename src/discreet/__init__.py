@@ -54,8 +54,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
     from discreet.omission import OutlierSuppression as OutlierSuppression
     from discreet.omission import PoissonSample as PoissonSample
-    from discreet.plans.planning import Plan as Plan
-    from discreet.plans.planning import plan as plan
+    from discreet.plans.plan import Plan as Plan
+    from discreet.plans.plan import plan as plan
     from discreet.questions.comparison.compare import compare_means as compare_means
     from discreet.questions.comparison.comparison_plan import plan_comparison as plan_comparison
     from discreet.questions.comparison.many_arms import compare_arms as compare_arms
@@ -66,20 +66,20 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.margins import all_margins as all_margins
     from discreet.questions.margins import hierarchy as hierarchy
     from discreet.questions.mean import Mean as Mean
-    from discreet.questions.mean import Proportion as Proportion
     from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
-    from discreet.questions.modes import Mode as Mode
+    from discreet.questions.mode import Mode as Mode
     from discreet.questions.naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
     from discreet.questions.noisy_average import NoisyAverage as NoisyAverage
     from discreet.questions.pooled import PooledCovariance as PooledCovariance
     from discreet.questions.pooled import PooledVariance as PooledVariance
+    from discreet.questions.proportion import Proportion as Proportion
     from discreet.questions.proportion_vector import ProportionVector as ProportionVector
-    from discreet.questions.quantiles import Quantiles as Quantiles
+    from discreet.questions.quantile import Quantiles as Quantiles
     from discreet.questions.sum import Sum as Sum
     from discreet.questions.sum import SumAndCount as SumAndCount
+    from discreet.questions.table import ContingencyTable as ContingencyTable
     from discreet.questions.table_axes import Bins as Bins
     from discreet.questions.table_choice import best_table_mechanism as best_table_mechanism
-    from discreet.questions.tables import ContingencyTable as ContingencyTable
     from discreet.questions.variance import StandardDeviation as StandardDeviation
     from discreet.questions.variance import Variance as Variance
     from discreet.releases import Release as Release
@@ -113,7 +113,7 @@ _PUBLIC = {
     "ExponentialMechanism": "mechanisms.choices.exponential_mechanism",
     "PermuteAndFlip": "mechanisms.choices.permute_and_flip",
     "ReportNoisyMax": "mechanisms.choices.noisy_max",
-    "Mode": "questions.modes",
+    "Mode": "questions.mode",
     "NoisyAverage": "questions.noisy_average",
     "MeansAndCovariances": "questions.means_and_covariances",
     "PoissonSample": "omission",
@@ -129,7 +129,7 @@ _PUBLIC = {
     "Sum": "questions.sum",
     "SumAndCount": "questions.sum",
     "Mean": "questions.mean",
-    "Proportion": "questions.mean",
+    "Proportion": "questions.proportion",
     "ProportionVector": "questions.proportion_vector",
     "Variance": "questions.variance",
     "StandardDeviation": "questions.variance",
@@ -139,14 +139,14 @@ _PUBLIC = {
     "PooledVariance": "questions.pooled",
     "PooledCovariance": "questions.pooled",
     # tables
-    "ContingencyTable": "questions.tables",
+    "ContingencyTable": "questions.table",
     "Bins": "questions.table_axes",
     # releasing
     "Exact": "core.exact",
     "Release": "releases",
     "release": "releases",
-    "Plan": "plans.planning",
-    "plan": "plans.planning",
+    "Plan": "plans.plan",
+    "plan": "plans.plan",
     "Ledger": "core.ledger",
     # comparing
     "compare_means": "questions.comparison.compare",
@@ -160,7 +160,7 @@ _PUBLIC = {
     "PrivacyUnit": "core.schema",
     "Schema": "core.schema",
     "Session": "session",
-    "Quantiles": "questions.quantiles",
+    "Quantiles": "questions.quantile",
     "QuantileChoice": "mechanisms.choices.quantile_choice",
     # inference
     "NoiseAware": "inference.population",

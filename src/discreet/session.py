@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from copy import copy
 from threading import RLock
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from discreet.core import requirements
 from discreet.core.dialect import Dialect
-from discreet.core.door import Allowance, Claim, Passed, charged_guarantee, pass_through, recall
+from discreet.core.door import recall
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
-from discreet.core.protection import Fact
-from discreet.core.rows import Selected, Snapshot, histograms, matrix, take, totals, unit_counts
+from discreet.core.rows import Snapshot, take
 from discreet.core.rows.read import Dataset, open_source
-from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.plans.planner import PlannedRelease, Planner
-from discreet.plans.planning import affordable
-from discreet.questions import Question
-from discreet.questions.asking import Asking
-from discreet.questions.tested import TestedRelease
-from discreet.releases import Release, release
+from discreet.core.schema import Column, Schema
+from discreet.omission.behind_question import behind
+from discreet.omission.step import Omission
+from discreet.plans.plan import affordable
+from discreet.plans.planner import Planner
+from discreet.questions import MeasuredQuestion, Question
+from discreet.questions.named import NamedQuestions
 
-if TYPE_CHECKING:
-    from discreet.core.schema import Column
-    from discreet.inference.mean_difference_release import MeanComparison
-    from discreet.omission import Omission
-    from discreet.questions.clusters.model import ClusterModel
-    from discreet.questions.comparison.column import ColumnComparison
-    from discreet.questions.group_questions import GroupQuestion
-    from discreet.questions.released_groups import ReleasedGroups
+__all__ = ["Session"]
 
-__all__ = ["PlannedRelease", "Planner", "Session", "TestedRelease"]
+A = TypeVar("A")
 
 
-class Session(Asking):
+class Session(NamedQuestions):
     """Ask questions of a data set; every answer is charged to its ledger.
+
+    The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks
+    ``MeanQuestion(session.schema, "age", guarantee)``. With ``request``, a name of your choice, an answer is stored:
+    the same question under the same name returns it again and spends nothing. ``expected_rows`` and its like serve
+    plans only.
 
     Parameters
     ----------
@@ -92,6 +87,7 @@ class Session(Asking):
         self._lock = RLock()
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
+        self._step: Omission | None = None
         dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header)
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
         if isinstance(ledger, Ledger):
@@ -101,10 +97,36 @@ class Session(Asking):
         else:
             self.ledger = Ledger(ledger, budget, neighbours=schema.neighbours, unit=schema.unit.unit)
 
+    def ask(self, question: Question[A], request: str | None = None) -> A:
+        """Answer a question, and charge the ledger for it.
+
+        Parameters
+        ----------
+        question
+            What to release.
+        request
+            A name for the answer: the same question under the same name returns the stored answer and spends nothing.
+        """
+        asked = question if self._step is None else behind(question, self._step)
+        claim = asked.claim(self.ledger)
+        stored = recall(claim, asked.read, ledger=self.ledger, request=request)
+        if stored is not None:
+            return stored  # it needs no data
+        affordable(self.ledger, claim.guarantee, request)  # refuse before reading any data
+        return asked.answer(self._snapshot(), self.ledger, request)
+
     @property
     def plan(self) -> Planner:
-        """The same questions, answered with what they would give and cost."""
-        return Planner(self.schema, self.ledger)
+        """What questions would give and cost: ``plan.mean(…)``, or ``plan(question)``."""
+        return Planner(self.schema, self.ledger, self._step)
+
+    def exact(self, question: MeasuredQuestion[Any]) -> Exact:
+        """The true, still private value of a question, with its sensitivity."""
+        return question.exact(self._snapshot())
+
+    def require(self, *columns: str | None) -> None:
+        """Refuse columns that the data does not have; reads no rows."""
+        self.dataset.require(*columns)
 
     @property
     def dataset(self) -> Dataset:
@@ -115,31 +137,23 @@ class Session(Asking):
             return self._opened
 
     def _snapshot(self) -> Snapshot:
-        """The rows that the next question is asked of: read once, by the first one."""
+        """The rows that the next question is asked of: read once, or chosen afresh behind a step."""
+        if self._step is not None:
+            whole = self.dataset
+            kept = open_source(self._step.apply(whole.fetch(whole.table)), decimal=whole.decimal)
+            return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if self._taken is None:
                 self._taken = take(self.dataset, self.schema, salt=self.ledger.salt.hex())
             return self._taken
 
-    def _selected_rows(
-        self,
-        *,
-        by: tuple[str, ...] = (),
-        columns: tuple[str, ...] = (),
-        contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None,
-    ) -> Selected:
-        """What a question reads; one row per unit where neither the question nor the schema says how many."""
-        limits = contribution
-        if limits is None and self.schema.unit.column is not None:
-            limits = self.schema.unit.contribution or Contribution(rows=1)
-        return Selected(by=by, columns=columns, contribution=limits, unit_sum=unit_sum)
-
     def omitting(self, step: Omission) -> Session:
-        """The same session, with rows left out by ``step`` before each question; a fresh, secret choice every time.
+        """The same session, with rows dropped by ``step`` before each question; a fresh, secret choice every time.
 
         Guarantees given to its questions are those of the whole: the noise is calibrated to what may be spent behind
-        the step. See `discreet.omission.amplification`.
+        the step (`discreet.omission.amplification`). Each release makes its own choice of rows, so their guarantees
+        add up in the ledger as others do. Values and intervals are those of the rows that were kept. The rows are
+        brought to this machine to be chosen, so the data must fit its memory.
 
         Examples
         --------
@@ -152,102 +166,14 @@ class Session(Asking):
         >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
         (True, 0.5, 1.2022)
         """
-        from discreet.omission.omitting_session import OmittingSession
-
-        return OmittingSession(self, step)
-
-    def exact(self, question: Question) -> Exact:
-        """The true, still private value of a question, with its sensitivity."""
-        selected = self._selected_rows(
-            by=question.by, columns=question.columns, contribution=question.contribution, unit_sum=question.unit_sum
-        )
-        if question.from_histograms is not None:
-            value = question.from_histograms(histograms(self._snapshot(), selected))
-        elif question.from_blocks is not None:
-            snapshot, of_same_rows = self._snapshot(), replace(selected, whole=question.by)
-            value = question.from_blocks(
-                {by: totals(snapshot, replace(of_same_rows, by=by), question.products) for by in question.blocks}
-            )
-        elif question.value is not None:
-            found = totals(self._snapshot(), selected, question.products)
-            value = question.value(found.counts, found.sums)
-        else:
-            raise InvalidParameter("question", question.statistic, "says no value", "Give value or from_histograms.")
-        facts = [Fact.TOTAL] if question.keeps_total else []
-        return Exact(value, question.sensitivity, self.schema.protection(*facts), question.statistic, question.public)
-
-    def _answer(self, question: Question, request: str | None) -> Release:
-        claim = self._claim(question)
-        stored = recall(claim, Release.from_dict, ledger=self.ledger, request=request)
-        if stored is not None:
-            return stored  # it needs no data
-        affordable(self.ledger, claim.guarantee, request)  # refuse before reading any data
-        return release(
-            self.exact(question),
-            question.mechanism,
-            ledger=self.ledger,
-            guarantee=question.claim,
-            request=request,
-            question=claim.question,
-        )
-
-    def _claim(self, question: Question) -> Claim:
-        """What the answer to a question will say of itself."""
-        facts = [Fact.TOTAL] if question.keeps_total else []
-        guarantee = charged_guarantee(question.mechanism, question.sensitivity, self.ledger, question.claim)
-        return Claim(
-            guarantee=question.guarantee if guarantee is None else guarantee,
-            protection=self.schema.protection(*facts),
-            question=question.content(self.schema),
-            mechanism=question.mechanism.to_dict(),
-            sensitivity=question.sensitivity,
-        )
-
-    def _tested(self, test: Any, answer: Release, *, df: int, cells: int, rows: int | None) -> TestedRelease:
-        return TestedRelease(test(answer), answer)
-
-    def _compared(self, comparison: ColumnComparison, request: str | None) -> MeanComparison:
-        from discreet.inference.mean_difference_release import MeanComparison
-        from discreet.questions.comparison.partitioning import compare_column
-
-        claim = comparison.terms(self.ledger).claim(comparison.statistic)
-        if claim is not None:
-            stored = recall(claim, MeanComparison.from_dict, ledger=self.ledger, request=request)
-            if stored is not None:
-                return stored
-        affordable(self.ledger, comparison.guarantee, request)
-        selected = self._selected_rows(**comparison.selection())
-        return compare_column(self._snapshot(), selected, comparison, self.ledger, request=request)
-
-    def _selected(self, question: GroupQuestion, request: str | None) -> ReleasedGroups:
-        from discreet.questions.released_groups import ReleasedGroups
-
-        claim = question.full_claim()
-        stored = recall(claim, ReleasedGroups.from_dict, ledger=self.ledger, request=request)
-        if stored is not None:
-            return stored
-        claim.verify()
-        affordable(self.ledger, claim.guarantee, request)
-        labels, counts = unit_counts(self._snapshot(), question.column, groups=question.groups)
-
-        def run(allowance: Allowance, passed: Passed) -> ReleasedGroups:
-            shown = np.asarray(allowance.draw(claim.steps[0], counts)) > 0
-            return ReleasedGroups(
-                column=question.column,
-                labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
-                mechanism=question.mechanism,
-                sensitivity=question.sensitivity,
-                guarantee=claim.guarantee,
-                protection=claim.protection,
-                **vars(passed),
-            )
-
-        return pass_through(
-            claim, run, write=ReleasedGroups.to_dict, read=ReleasedGroups.from_dict, ledger=self.ledger, request=request
-        )
+        chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
+        chosen.require(self.schema.neighbours, self.schema.unit.unit)
+        other = copy(self)
+        other._step = chosen
+        return other
 
     def declaring(self, **columns: Column) -> Session:
-        """The same data and ledger, with columns declared anew; for groups that were released.
+        """The same data and ledger, with columns declared again; for groups that were released.
 
         Examples
         --------
@@ -265,13 +191,6 @@ class Session(Asking):
         """
         return Session(self._source, self.schema.declaring(**columns), ledger=self.ledger, **self._options)
 
-    def _clustered(self, model: ClusterModel, columns: tuple[str, ...], request: str | None) -> ClusterModel:
-        asked = {"ask": "clusters", "columns": list(columns), "schema": self.schema.facts_of(columns)}
-        stored = model.recall(self.ledger, request, asked)
-        if stored is not None:
-            return stored
-        affordable(self.ledger, model.plan().guarantee, request)
-        return model.fit(matrix(self._snapshot(), columns), ledger=self.ledger, request=request, question=asked)
-
     def __repr__(self) -> str:
-        return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r})"
+        step = "" if self._step is None else f".omitting({self._step!r})"
+        return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r}){step}"

@@ -20,7 +20,7 @@ from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.selection import Selection
-from discreet.questions.quantiles import Quantiles
+from discreet.questions.quantile import Quantiles
 
 __all__ = ["choice_cases", "quantile_cases"]
 

@@ -20,11 +20,15 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance, outlier_scores
-from discreet.questions import Question, Questions, Selection
+from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.compare import compare_means
+from discreet.questions.count import CountQuestion
 from discreet.questions.naive_bayes import GaussianNaiveBayes
+from discreet.questions.quantile import QuantileQuestion
+from discreet.questions.sum import SumQuestion
+from discreet.questions.table import TableQuestion
 from discreet.releases import release
 from discreet.session import Session
 
@@ -185,20 +189,18 @@ def session_case() -> Case:
     """A session of four questions at the level of units: all their outputs together, against the whole budget."""
     share = PureDP(0.25)
 
-    def ask(questions: Questions) -> list[Question]:
-        chosen = Selection()
-        return [
-            questions.count(share, chosen),
-            questions.sum("spend", share, chosen),
-            questions.table(("arm",), share, chosen),
-            questions.quantile("spend", 0.5, share, chosen, interval=None, rows_at_least=None, recursive=False),
-        ]
+    asked: list[MeasuredQuestion[Any]] = [
+        CountQuestion(UNIT_SCHEMA, share),
+        SumQuestion(UNIT_SCHEMA, "spend", share),
+        TableQuestion(UNIT_SCHEMA, "arm", share),
+        QuantileQuestion(UNIT_SCHEMA, "spend", 0.5, share),
+    ]
 
     def draw(table: dict[str, list[Any]]) -> Draw:
         def drawn(n: int) -> Array:
             ledger = Ledger(":memory:", PureDP(1000.0), unit="person")
             session = Session(as_table(table), UNIT_SCHEMA, ledger=ledger)
-            exacts = [(session.exact(question), question.mechanism) for question in ask(Questions(UNIT_SCHEMA))]
+            exacts = [(session.exact(question), question.measurement.mechanism) for question in asked]
             outputs = []
             for number in range(n):
                 if number % 900 == 899:  # its budget is spent

@@ -26,15 +26,16 @@ from discreet.questions.clusters.box import Box, cluster_totals
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.mean import Mean, Proportion
-from discreet.questions.modes import Mode
+from discreet.questions.mean import Mean
+from discreet.questions.mode import Mode
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.proportion import Proportion
 from discreet.questions.proportion_vector import ProportionVector
-from discreet.questions.quantiles import Quantiles
+from discreet.questions.quantile import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
-from discreet.questions.tables import ContingencyTable
+from discreet.questions.table import ContingencyTable
 from discreet.questions.variance import Variance
 from discreet.releases import release
 

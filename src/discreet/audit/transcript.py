@@ -21,7 +21,6 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import session
 from discreet.core import rows as core_rows
 from discreet.core.noise.law import Law
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
@@ -34,6 +33,7 @@ from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.location_noise import LocationLaw
 from discreet.omission import step
+from discreet.questions import groups
 
 __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 
@@ -210,7 +210,7 @@ def scripted(script: Script) -> Iterator[Script]:
             ),
             (quantile._Classes, "draw", _placed(script)),
             *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
-            (session, "unit_counts", _labelled(script)),
+            (groups, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
             (secrets, "token_hex", lambda size=32: "5a" * size if size == _SALT_BYTES else token_hex(size)),

@@ -5,11 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 
-__all__ = ["measured_coordinate"]
+__all__ = ["as_matrix", "measured_coordinate", "pairs"]
+
+
+def pairs(dimension: int) -> list[tuple[int, int]]:
+    """Coordinates of a covariance vector: the variances, then the covariances above the diagonal, row by row."""
+    above = [(j, k) for j in range(dimension) for k in range(j + 1, dimension)]
+    return [(j, j) for j in range(dimension)] + above
+
+
+def as_matrix(vector: Any, dimension: int) -> NDArray[np.float64]:
+    """The symmetric matrix of a covariance vector."""
+    matrix = np.zeros((dimension, dimension))
+    for (j, k), value in zip(pairs(dimension), np.asarray(vector, dtype=float), strict=True):
+        matrix[j, k] = matrix[k, j] = value
+    return matrix
 
 
 def measured_coordinate(mechanism: Mechanism, measured: Any, index: int) -> tuple[float, Mechanism]:

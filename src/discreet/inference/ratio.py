@@ -1,71 +1,71 @@
-"""Ratio: a mean from a noisy sum over a noisy count, where the number of rows is private too."""
+"""What a released sum and count tell about the mean of the data.
+
+For the true pair (S, n) and the released one (S + Z₁, n + Z₂), the mean θ = S/n satisfies
+(S + Z₁) − θ(n + Z₂) = Z₁ − θZ₂, whose law is known exactly. The interval holds every θ within the bounds that
+this law does not reject (as Fieller's does for normal noise), so its coverage is exact, for small counts too.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from discreet.core import requirements
+from discreet.core.contract import Mechanism
 from discreet.core.interval import Interval
-from discreet.releases import Release
+from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, half_cell
 
-if TYPE_CHECKING:
-    from discreet.questions.sum import SumAndCount
+__all__ = ["ratio_interval"]
 
-__all__ = ["SumAndCountRelease"]
+Array = NDArray[np.float64]
+Weights = Callable[[Any], Array]
+_STEPS = 401
 
 
-@dataclass(frozen=True)
-class SumAndCountRelease(Release):
-    """A noisy centred sum and a noisy count, and the mean that follows from them."""
+def ratio_interval(
+    totals: tuple[float, float],
+    mechanism: Mechanism,
+    bounds: tuple[float, float],
+    centre: float,
+    reach: float,
+    level: float,
+    weights: Weights,
+) -> Interval:
+    """Interval for centre + reach·S/n from the noisy pair (S, n).
 
-    def _of(self) -> SumAndCount:
-        return self.statistic  # type: ignore[return-value]
+    S − θn has the law of Σ wᵢ(θ)Zᵢ, with independent noises Zᵢ that are alike and the ``weights`` wᵢ(θ).
+    """
+    alpha = 1 - requirements.level(level)
+    top, bottom = totals
+    low, high = ((end - centre) / reach for end in bounds)
+    tail = _tail(mechanism)
 
-    @property
-    def count(self) -> float:
-        """The noisy number of rows."""
-        return float(np.asarray(self.value)[1])
+    def accepted(theta: Any) -> Any:
+        return tail(np.abs(top - theta * bottom), np.abs(weights(theta))) - alpha
 
-    @property
-    def mean(self) -> float:
-        """Noisy sum over noisy count, inside the bounds; the middle of the bounds where the count is below 1."""
-        low, high = self._of().bounds
-        half = (high - low) / 2
-        ratio = float(np.asarray(self.value)[0]) / max(self.count, 1.0)
-        return min(max(float(self._of().middle) + half * ratio, low), high)
+    grid = np.linspace(low, high, _STEPS)
+    if bottom > 0:
+        grid = np.unique(np.append(grid, np.clip(top / bottom, low, high)))
+    signs = accepted(grid) >= 0
+    if not signs.any():  # the noise of a tiny count can put every mean out of reach: claim nothing
+        return Interval(*bounds, level)
+    first, last = int(np.argmax(signs)), len(grid) - 1 - int(np.argmax(signs[::-1]))
+    left = low if first == 0 else brentq(accepted, grid[first - 1], grid[first], xtol=1e-14)
+    right = high if last == len(grid) - 1 else brentq(accepted, grid[last], grid[last + 1], xtol=1e-14)
+    return Interval(centre + reach * float(left), centre + reach * float(right), level)
 
-    def mean_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data's mean, from the joint law of the two noises.
 
-        Every pair inside the rectangle of two intervals of level (1 + level)/2 is possible at least at ``level``
-        (Bonferroni); the mean's extremes over it lie at its corners, because a ratio is monotone in each part.
-        """
-        checked = requirements.level(level)
-        sums, counts = zip(*self.confidence_interval((1 + checked) / 2), strict=True)
-        low, high = self._of().bounds
-        half, middle = (high - low) / 2, float(self._of().middle)
-        rows = [max(float(end), 1.0) for end in counts]
-        ratios = [float(total) / number for total in sums for number in rows]
-        ends = [min(max(middle + half * ratio, low), high) for ratio in (min(ratios), max(ratios))]
-        return Interval(ends[0], ends[1], checked)
+def _tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
+    """P(|Σ wᵢZᵢ| > t) as a function of t and the |wᵢ|, with half a grid cell of rounding each allowed for."""
+    law = mechanism.law(0.0)
+    cell, spread, kurtosis = half_cell(law), float(np.sqrt(np.max(law.variance))), excess_kurtosis(law)
 
-    def population_interval(self, level: float = 0.95, *, variance: float | None = None) -> Interval:
-        """Interval for the population's mean; the largest possible variance is assumed where none is given.
+    def tail(t: Array, weights: Array) -> Array:
+        noise = NoiseSum(0.0, spread * weights, kurtosis)
+        return 2 * noise.sf(np.maximum(t - cell * weights.sum(axis=0), 0.0))
 
-        The data's mean and the sampling error each get half of 1 − level.
-        """
-        checked = requirements.level(level)
-        share = (1 + checked) / 2
-        data = self.mean_interval(share)
-        low, high = self._of().bounds
-        largest = (high - low) ** 2 / 4
-        spread = largest if variance is None else min(requirements.positive("variance", variance), largest)
-        fewest = max(float(np.asarray(self.confidence_interval(share).low)[1]), 1.0)
-        from scipy.special import ndtri
-
-        reach = float(ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
-        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
+    return tail

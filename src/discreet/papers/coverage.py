@@ -22,8 +22,8 @@ from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.papers.figure import Figure
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Part, Row, Study
-from discreet.questions.mean import Proportion
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts
+from discreet.questions.proportion import Proportion
 from discreet.questions.variance import Variance
 
 __all__ = ["STUDY"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discreet.core.display import Facts
 from discreet.core.errors import (
@@ -19,6 +19,7 @@ from discreet.core.errors import (
     InsufficientBudget,
     LedgerError,
     LedgerMissing,
+    MissingExtra,
     NoConversion,
     PlanFileError,
 )
@@ -26,15 +27,15 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.result import Result
 from discreet.mechanisms.composition import compose
+from discreet.plans.plan import Plan
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.plans.planner import Planner
+from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
-from discreet.session import PlannedRelease, Planner, Session, TestedRelease
+from discreet.session import Session
 
 if sys.platform != "win32":
     import fcntl
-
-if TYPE_CHECKING:
-    from discreet.publish.readings import Answered
 
 __all__ = ["Job", "JobPlan", "JobResult", "Step"]
 
@@ -50,9 +51,10 @@ class Step:
 
 
 _LEGEND = """\
-error 95 %: privacy moves what is read by less, 95 times in 100. effect: the
-least that a 5 % test finds, 80 times in 100; comparisons and tests of tables
-count sampling error too, the others noise alone. No data was read."""
+error 95 %: in 95 of 100 releases the noise changes the result by less than
+this. effect: the smallest difference a test at the 5 % level detects with
+80 % power. Comparisons and table tests include sampling error; other releases
+count noise only. No data was read."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class JobPlan(Result):
     """
 
     title: str
-    releases: tuple[tuple[str, PlannedRelease], ...]
+    releases: tuple[tuple[str, Plan], ...]
     cost: Guarantee | None
     remaining: Guarantee
     refusal: str | None
@@ -121,7 +123,7 @@ class JobPlan(Result):
         return "\n".join([*lines, "", _LEGEND])
 
 
-def _expected(planned: PlannedRelease) -> str:
+def _expected(planned: Plan) -> str:
     error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
     return f"{planned.statistic} by {planned.mechanism}{error}"
 
@@ -206,8 +208,7 @@ class Job:
         return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
-        line = question.line(str(getattr(failure, "name", "")), getattr(failure, "value", None))
-        return PlanFileError(f"{self.file.path}:{line}: release {question.name!r}: {failure}")
+        return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
 
     def plan(self) -> JobPlan:
         """What the releases would give and cost; reads no data, spends nothing."""
@@ -216,12 +217,12 @@ class Job:
             planned = []
             for question in self.file.questions:
                 try:
-                    planned.append((question.name, question.put(planner)))
-                except (DiscreetError, TypeError) as failure:
-                    raise self._located(question, _worded(failure)) from failure
+                    planned.append((question.name, planner(question.question)))
+                except DiscreetError as failure:
+                    raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
             waiting = made.waiting(made.run())
-            cost = compose(*(question.guarantee for question in waiting)) if waiting else None
+            cost = compose(*(one.question.guarantee for one in waiting)) if waiting else None
             refusal = _refusal(ledger, made, cost)
             return JobPlan(
                 self.file.title,
@@ -261,7 +262,7 @@ class Job:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
-            refusal = _refusal(ledger, made, compose(*(one.guarantee for one in waiting)) if waiting else None)
+            refusal = _refusal(ledger, made, compose(*(one.question.guarantee for one in waiting)) if waiting else None)
             if refusal is not None:
                 raise refusal
             answers, drawn = self._ask(ledger, made, run, progress)
@@ -273,7 +274,7 @@ class Job:
         """Refuse a missing column before anything is spent; stored answers need no data."""
         for question in waiting:
             try:
-                session.dataset.require(self.file.schema.unit.column, *question.columns())
+                session.require(self.file.schema.unit.column, *question.question.columns_read())
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
 
@@ -287,7 +288,7 @@ class Job:
         for done, question in enumerate(self.file.questions, start=1):
             fresh = not made.answered(question, run)
             try:
-                answer = question.put(session, request=self.file.request(question, run))
+                answer = session.ask(question.question, self.file.request(question, run))
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
             drawn += fresh
@@ -299,20 +300,18 @@ class Job:
     def _write(
         self, directory: Path, ledger: Ledger, answers: list[tuple[PlannedQuestion, Any]], drawn: int
     ) -> JobResult:
-        from discreet.core.errors import MissingExtra
-        from discreet.publish import as_markdown, as_page, report_facts
-
-        described = [
-            ({**question.described(), "title": question.title}, *_parts(answer)) for question, answer in answers
+        entries = [
+            Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
         ]
         facts = report_facts(
-            title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, answers=described
+            title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, entries=entries
         )
         results: dict[str, Any] = {
             "discreet": "results",
             "title": self.file.title,
             "facts": facts,
-            "releases": {question["name"]: release.to_dict() for question, release, _ in described},
+            # A test is made of a release again whenever it is read.
+            "releases": {one.name: getattr(answer, "release", answer).to_dict() for one, answer in answers},
         }
         kept = _keep_others(directory / "results.json", results["releases"])
         _write_text(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
@@ -393,11 +392,6 @@ def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetErr
     return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
 
 
-def _parts(answer: Any) -> tuple[Answered, Any]:
-    """An answer, and the test that was made of it, if any."""
-    return (answer.release, answer.result) if isinstance(answer, TestedRelease) else (answer, None)
-
-
 def _cut(text: str, width: int) -> str:
     """A table's cell: text of that width, an ellipsis where it is longer."""
     return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
@@ -436,10 +430,6 @@ def _counts(path: Path, identities: Sequence[str]) -> bool:
             return any(ledger.counts(identity) for identity in identities)
     except LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
         return False
-
-
-def _worded(failure: Exception) -> DiscreetError:
-    return failure if isinstance(failure, DiscreetError) else DiscreetError(str(failure))
 
 
 def _check_writable(directory: Path) -> None:

@@ -6,12 +6,11 @@ Errors name the file and the line.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,27 +21,11 @@ from discreet.core.errors import DiscreetError, PlanFileError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.plans.settings import complaint
-from discreet.questions.asking import Asking
+from discreet.questions import Question, asked
+from discreet.questions.forms import TEXT
 
-__all__ = ["SETTINGS", "PlanFile", "PlannedQuestion"]
+__all__ = ["PlanFile", "PlannedQuestion"]
 
-_GIVEN = ("self", "guarantee", "request", "contribution")
-"""Parameters of questions that are no settings: the plan gives them in its own way."""
-
-
-def _parameters(ask: str) -> dict[str, bool]:
-    """The settings of a question, and whether each is required."""
-    found = inspect.signature(getattr(Asking, ask)).parameters.values()
-    return {one.name: one.default is inspect.Parameter.empty for one in found if one.name not in _GIVEN}
-
-
-SETTINGS = {
-    name: _parameters(name) for name, ask in vars(Asking).items() if "guarantee" in getattr(ask, "__annotations__", {})
-}
-"""What can be asked, with the settings of each: whatever a session can be asked."""
-_ONLY_PLANNED = ("expected_rows", "expected_mean", "expected_share")
-"""Settings that change no release; but see ``clusters``, where the expected rows set the number of iterations."""
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
@@ -64,40 +47,21 @@ class PlannedQuestion:
     ----------
     name, title
         Its key in the results, and what a reader is shown.
-    ask, arguments, guarantee
-        Method of a session, its arguments, and what may be spent.
+    question, settings
+        What is asked, and the settings of the file that say so.
     lines
         Where it begins in the file, under the empty name, and where its settings are.
     """
 
     name: str
     title: str
-    ask: str
-    arguments: Mapping[str, Any]
-    guarantee: Guarantee
+    question: Question[Any]
+    settings: Mapping[str, Any]
     lines: Mapping[str, int]
 
-    def line(self, parameter: str = "", value: Any = None) -> int:
-        """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
-        named = parameter.split("[")[0]
-        holding = [key for key, given in self.arguments.items() if value is not None and _holds(given, value)]
-        keys = [named] if named in holding or not holding else holding
-        settings = [one for key in keys for one in (_LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
-        return min((self.lines[one] for one in settings if one in self.lines), default=self.lines[""])
-
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the data that it reads."""
-        named = [self.arguments.get(key, ()) for key in ("column", "columns", "by", "mean_of")]
-        named += self.arguments.get("tables", [])
-        return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
-
-    def put(self, to: Any, **extra: Any) -> Any:
-        """Ask a session or its planner."""
-        return getattr(to, self.ask)(guarantee=self.guarantee, **self.arguments, **extra)
-
-    def described(self) -> dict[str, Any]:
-        """The question as plain data."""
-        return {"name": self.name, "ask": self.ask, **_plain(self.arguments), "guarantee": self.guarantee.to_dict()}
+    def line(self, failure: Exception) -> int:
+        """Line of the setting that a refusal is about; else of the release."""
+        return _line(self.settings, self.lines, failure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,24 +104,32 @@ class PlanFile:
             ) from None
         return _Reader(file, text, data).plan()
 
-    def request(self, question: PlannedQuestion, run: int) -> str:
-        """Name of a release in the ledger: the same question to the same data has the same name."""
-        asked = question.described()
-        if question.ask != "clusters":
-            asked = {name: value for name, value in asked.items() if name not in _ONLY_PLANNED}
-        content = {"source": self.identity(), "schema": self.schema.to_dict(), **asked}
+    def request(self, planned: PlannedQuestion, run: int) -> str:
+        """Name of a release in the ledger: the same question to the same data has the same name.
+
+        It follows from what is asked, of which data and for how much; neither from the words of the file nor from how
+        the data is read (engine, memory, the spelling of a path).
+        """
+        content = {
+            "question": planned.question.content(),
+            "guarantee": planned.question.guarantee.to_dict(),
+            "source": self.identity(),
+        }
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-        return f"plan:{digest}:{question.name}:{run}"
+        return f"plan:{digest}:{planned.name}:{run}"
 
     def identity(self) -> dict[str, Any]:
-        """What tells the source from others: its place and how it is read, but not with which engine or memory."""
-        same = {key: value for key, value in self.source.items() if key not in ("engine", "memory", "path")}
+        """What tells the source from others: its place, as seen from the plan, a table in it, and how it is written."""
         place = self.open_options()["source"]
-        return same | {"place": place if "://" in place else os.path.realpath(place)}
+        if "://" not in place:  # a folder may move, with the plan and the data in it
+            place = os.path.relpath(os.path.realpath(place), os.path.realpath(self.path.parent))
+        dialect = Dialect(**{key: self.source[key] for key in _DIALECT if key in self.source})
+        return {"place": place, "table": self.source.get("table"), **vars(dialect)}
 
     def identities(self) -> tuple[str, ...]:
         """Texts by which a ledger knows this source again: its place, and the declared name of the data set."""
-        known = [{key: self.identity().get(key) for key in ("place", "table")}]
+        place = self.open_options()["source"]
+        known = [{"place": place if "://" in place else os.path.realpath(place), "table": self.source.get("table")}]
         named = [] if self.dataset is None else [{"dataset": self.dataset}]
         return tuple(json.dumps(one, sort_keys=True) for one in (*known, *named))
 
@@ -209,7 +181,7 @@ class _Reader:
             dataset=ledger.get("dataset"),
             budget=budget,
             schema=schema,
-            questions=tuple(self._questions(budget)),
+            questions=tuple(self._questions(budget, schema)),
             output=here / output.get("directory", f"{self.path.stem}-report"),
         )
 
@@ -281,7 +253,7 @@ class _Reader:
             raise self.located(where, failure) from None
         return guarantee
 
-    def _questions(self, budget: Guarantee) -> Iterator[PlannedQuestion]:
+    def _questions(self, budget: Guarantee, schema: Schema) -> Iterator[PlannedQuestion]:
         entries = self.data["release"]
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
             raise self.error("release", "write each release as [[release]].")
@@ -289,28 +261,31 @@ class _Reader:
         names: set[str] = set()
         for position, (entry, guarantee) in enumerate(zip(entries, guarantees, strict=True)):
             where = f"release.{position}"
-            ask = entry.get("ask")
-            if ask not in SETTINGS:
-                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(SETTINGS)}.")
-            allowed = SETTINGS[ask]
+            ask, questions = entry.get("ask"), asked()
+            if not isinstance(ask, str) or ask not in questions:
+                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(questions)}.")
+            allowed, forms = questions[ask].settings(), {"title": TEXT, **questions[ask].forms}
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():
                 if required and key not in entry:
                     raise self.error(where, f"{ask} needs {key} = ….")
             for key, value in entry.items():
-                if (wrong := complaint(ask, key, value)) is not None:
+                if key in forms and (wrong := forms[key].complaint(key, value)) is not None:
                     raise self.error(f"{where}.{key}", wrong)
             name = entry.get("name", f"{ask}-{position + 1}")
             if not isinstance(name, str) or name in names:
                 raise self.error(f"{where}.name", f"name = {name!r} must be text, and different for every release.")
             names.add(name)
+            settings = self._arguments(where, entry, allowed)
+            lines = {key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)}
+            make: Callable[..., Question[Any]] = questions[ask]  # each question has fields of its own
+            try:
+                question = make(schema, guarantee=guarantee, **settings)
+            except (DiscreetError, TypeError) as failure:
+                line = _line(settings, lines, failure)
+                raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure
             yield PlannedQuestion(
-                name=name,
-                title=str(entry.get("title", name)),
-                ask=ask,
-                arguments=self._arguments(where, entry, allowed),
-                guarantee=guarantee,
-                lines={key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)},
+                name=name, title=str(entry.get("title", name)), question=question, settings=settings, lines=lines
             )
 
     def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
@@ -375,6 +350,15 @@ def _beside(here: Path, address: str) -> str:
     return address if "://" in address else str(here / address)
 
 
+def _line(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
+    """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
+    named, value = str(getattr(failure, "name", "")).split("[")[0], getattr(failure, "value", None)
+    holding = [key for key, given in settings.items() if value is not None and _holds(given, value)]
+    keys = [named] if named in holding or not holding else holding
+    found = [one for key in keys for one in (_LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
+    return min((lines[one] for one in found if one in lines), default=lines[""])
+
+
 def _holds(given: Any, value: Any) -> bool:
     """Whether a setting is the value, or a list with it."""
     return bool(given == value) or (isinstance(given, list) and value in given)
@@ -416,12 +400,3 @@ def _path(line: str) -> list[str]:
         key, table = next(iter(table.items()))
         keys.append(key)
     return keys
-
-
-def _plain(value: Any) -> Any:
-    """Arguments as JSON-ready data."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, Bounds | Contribution):
-        return value.to_dict()
-    return list(value) if isinstance(value, list | tuple) else value

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
-from discreet.plans.plan_file import SETTINGS
+from discreet.questions import asked
 
 __all__ = ["skeleton"]
 
@@ -97,8 +97,8 @@ def _questions() -> list[str]:
         "# What can be asked, with its settings; those in brackets may be left out. Every question also takes title,",
         "# its share of the budget (or its own epsilon), and limits per person (total, or groups and rows):",
     ]
-    for ask, settings in SETTINGS.items():
-        words = " ".join(name if required else f"[{name}]" for name, required in settings.items())
+    for ask, kind in asked().items():
+        words = " ".join(name if required else f"[{name}]" for name, required in kind.settings().items())
         first, *rest = wrap(words, 96)
         lines += [f"#   {ask:<17} {first}", *(f"#   {'':<17} {line}" for line in rest)]
     return lines

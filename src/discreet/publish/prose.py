@@ -7,8 +7,9 @@ from math import ceil, floor, inf, isfinite, log10
 from typing import Any
 
 from discreet.core.display import number
+from discreet.core.guarantee import Guarantee
 
-__all__ = ["as_markdown", "mechanism_words", "moment", "reading_words", "verdict"]
+__all__ = ["as_markdown", "guarantee_words", "mechanism_words", "moment", "reading_words", "verdict"]
 
 
 def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -40,6 +41,14 @@ def mechanism_words(release: Mapping[str, Any]) -> str:
     sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
     moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
     return "; ".join([", ".join([name, *sizes]), *moved])
+
+
+def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | None:
+    """A guarantee in symbols and in words about one unit; None where nothing is guaranteed."""
+    if guarantee is None:
+        return None
+    words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
+    return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
 
 
 def moment(stamp: str) -> str:

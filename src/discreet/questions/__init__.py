@@ -1,12 +1,51 @@
-"""Questions: what can be asked of a data set, described from public facts alone."""
+"""Questions: what can be asked of a data set, described from public facts alone.
 
-from discreet.questions.count_questions import CountQuestions
-from discreet.questions.moment_questions import MomentQuestions
-from discreet.questions.quantile_questions import QuantileQuestions
-from discreet.questions.question import Expected, Question, Selection
+The list below is the only one. Sessions, planners, plan files, skeletons and the help of the command line follow it.
+"""
 
-__all__ = ["Expected", "Question", "Questions", "Selection"]
+from typing import Any
+
+from discreet.questions.clusters.clusters_question import ClustersQuestion
+from discreet.questions.comparison.comparison_question import ComparisonQuestion
+from discreet.questions.count import CountQuestion
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.groups import GroupsQuestion
+from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.many_tables import TablesQuestion
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.mode import ModeQuestion
+from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quantile import QuantileQuestion
+from discreet.questions.question import MeasuredQuestion, Question
+from discreet.questions.sum import SumQuestion
+from discreet.questions.table import TableQuestion
+from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
+from discreet.questions.variance import VarianceQuestion
+
+__all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]
+
+QUESTIONS: list[type[Question[Any]]] = [
+    CountQuestion,
+    SumQuestion,
+    MeanQuestion,
+    ProportionQuestion,
+    VarianceQuestion,
+    CovarianceMatrixQuestion,
+    QuantileQuestion,
+    HistogramQuestion,
+    TableQuestion,
+    TablesQuestion,
+    ModeQuestion,
+    GroupsQuestion,
+    GoodnessOfFitQuestion,
+    HomogeneityQuestion,
+    IndependenceQuestion,
+    ComparisonQuestion,
+    ClustersQuestion,
+]
+"""Every question, in the order in which people meet them."""
 
 
-class Questions(CountQuestions, MomentQuestions, QuantileQuestions):
-    """Makes questions about data that a schema describes."""
+def asked() -> dict[str, type[Question[Any]]]:
+    """The questions by the names under which sessions and plan files ask them."""
+    return {kind.ask: kind for kind in QUESTIONS}

@@ -1,23 +1,40 @@
-"""What the statistics of bounded columns share: a public number of rows, a public domain, an exact value."""
+"""What statistics of bounded columns share: public bounds, a grid, the number of rows, an exact value, a reading."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.display import Facts, number
+from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.exact import Exact
+from discreet.core.grid import Grid
+from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.inference.multiple_synthesis import DoubleSanitization
+from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
+from discreet.inference.sampling import SamplingModel
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
+from discreet.releases import Release
 
-__all__ = ["BoundedStatistic", "Domain", "PublicSizeStatistic", "whole_bounds"]
+__all__ = [
+    "BoundedStatistic", "Domain", "MomentRelease", "OneColumn", "PrivateSizeColumn", "PublicSizeStatistic",
+    "SizedColumn", "clipped", "fractions", "whole_bounds",
+]  # fmt: skip
+
+Method = NoiseAware | DoubleSanitization
 
 Domain = tuple[Any, Any]
 """Lower and upper end of a statistic's value: two floats, or two arrays for a vector."""
@@ -36,6 +53,10 @@ class BoundedStatistic(Statistic):
 
     Subclasses say how to compute the exact value, its public domain and its sensitivity.
     """
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return Answer
 
     @property
     def least_rows(self) -> int:
@@ -148,3 +169,163 @@ def fractions(values: list[Fraction]) -> np.ndarray[Any, np.dtype[np.object_]]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneColumn(BoundedStatistic):
+    """A statistic of one column, clipped to public bounds.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds (c₀, c₁) of a row; values outside are clipped.
+    grid
+        Resolution, a power of two; 1 for a column of whole numbers.
+    """
+
+    bounds: tuple[float, float]
+    grid: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
+        self._grid  # noqa: B018  (refuses a bad grid at construction)
+
+    @cached_property
+    def _grid(self) -> Grid:
+        return Grid(bounds=self.bounds, step=self.grid)
+
+    def parameters(self) -> dict[str, Any]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "bounds": list(self.bounds)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedColumn(OneColumn):
+    """As `OneColumn`, where the number of rows may be public.
+
+    Parameters
+    ----------
+    n
+        The public number of rows.
+    """
+
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n, at_least=self.least_rows))
+
+
+def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
+    """The rows exactly, moved into public bounds, which mean the decimals they print as. Private."""
+    low, high = (decimal(end) for end in bounds)
+    return [min(max(Fraction(requirements.finite("data", x)), low), high) for x in data]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSizeColumn(Statistic):
+    """A statistic of one column, clipped to public bounds, that measures the number of rows as well.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of a row, as the decimals they print as; values outside are clipped.
+    """
+
+    bounds: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
+
+    @property
+    def middle(self) -> Fraction:
+        """Centre of the bounds."""
+        return (decimal(self.bounds[0]) + decimal(self.bounds[1])) / 2
+
+    @property
+    def half(self) -> Fraction:
+        """Half the width of the bounds."""
+        return (decimal(self.bounds[1]) - decimal(self.bounds[0])) / 2
+
+    def parameters(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds)}
+
+    def _power_sums(self, data: Any, highest: int) -> tuple[int, list[Fraction]]:
+        """Number of rows, and the sums of their first powers. Private."""
+        rows = clipped(np.asarray(data).tolist(), self.bounds)
+        return len(rows), [sum((x**power for x in rows), Fraction(0)) for power in range(1, highest + 1)]
+
+
+@dataclass(frozen=True)
+class MomentRelease(Answer):
+    """What releases of one bounded number share."""
+
+    @property
+    def n(self) -> int:
+        """The public number of rows."""
+        return requirements.positive_integer("n", getattr(self.statistic, "n", None))
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The public domain of the statistic."""
+        low, high = self.statistic.domain()  # type: ignore[union-attr]
+        return float(low), float(high)
+
+    @property
+    def debiased(self) -> float:
+        """The value corrected for the bias of bounded noise, inside the domain."""
+        return debiased(self.mechanism, self._number(), self.domain)
+
+    def _number(self) -> float:
+        if np.ndim(self.value) != 0:
+            raise WrongType("value", self.value, "must be one number", "Release one statistic at a time.")
+        return float(self.value)
+
+    @abstractmethod
+    def sampling_model(self, **known: Any) -> SamplingModel:
+        """How the statistic varies between samples, with what is ``known`` of the population."""
+
+    def sampling_variance(self, **known: Any) -> float:
+        """Sampling variance of the statistic, at the debiased value."""
+        return self.sampling_model(**known).variance(self.debiased)
+
+    def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
+        """Interval for the population's parameter: sampling error and noise together.
+
+        Parameters
+        ----------
+        level
+            Confidence level.
+        method
+            `NoiseAware()` by default; `DoubleSanitization(m=…)` adds the variance of repeated noise.
+        known
+            What is known of the population; see `sampling_model`.
+        """
+        checked = requirements.level(level)
+        if isinstance(method, DoubleSanitization):
+            combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
+            return combined.confidence_interval(checked)
+        chosen = NoiseAware() if method is None else method
+        requirements.instance("method", chosen, NoiseAware, "NoiseAware() or DoubleSanitization(m=1000)")
+        law = ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism)
+        return chosen.interval(law, self._number(), checked)
+
+    def facts(self) -> Facts:
+        """What to show, with the interval for the population."""
+        interval = self.population_interval()
+        shown = list(super().facts())
+        return [*shown[:2], ("population, 95 %", f"{number(interval.low)} to {number(interval.high)}"), *shown[2:]]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The number, with both intervals."""
+        return [Reading("", self._number(), self.confidence_interval(), self._population())]
+
+    def _population(self) -> Interval | None:
+        """Intervals for the population are for independent rows; several rows of one unit are not."""
+        if self.unit.column is not None:
+            return None
+        try:
+            return self.population_interval()
+        except DiscreetError:
+            return None

@@ -1,9 +1,10 @@
-"""Count: how many rows have a property."""
+"""Count: how many rows there are, or have a property."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +13,19 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
+from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
+from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.core.stability import stability
+from discreet.mechanisms.additive import additive_noise
+from discreet.questions.answer import Answer
 from discreet.questions.bounded import BoundedStatistic, Domain
+from discreet.questions.forms import COLUMNS, Form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.questions.table import TableRelease, table_measurement
 
-__all__ = ["Count", "flags"]
+__all__ = ["Count", "CountQuestion", "flags", "labelled"]
 
 
 def labelled(data: Any) -> NDArray[Any]:
@@ -81,3 +90,53 @@ class Count(BoundedStatistic):
 
     def value(self, data: Any) -> int:
         return int(np.count_nonzero(flags(data)))
+
+
+@dataclass(frozen=True)
+class CountQuestion(MeasuredQuestion[Answer | TableRelease]):
+    """Number of rows, in all or by group.
+
+    Guarantee
+    ---------
+    A unit that keeps m rows moves the count by m, and by group at most m of the counts: see `stability`.
+
+    Examples
+    --------
+    >>> from discreet import Categories, PureDP, Schema
+    >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
+    >>> CountQuestion(schema, PureDP(0.5), by="arm").measurement.mechanism.scale
+    2.0
+    """
+
+    ask: ClassVar[str] = "count"
+    meaning: ClassVar[str] = "How many rows there are, in all or in each group."
+    forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}
+    schema: Schema
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+
+    def _measured(self) -> Measurement:
+        names = column_names(self.by)
+        if names:
+            return table_measurement(self, names, self.contribution)
+        limits = self.limits(self.contribution)
+        sensitivity = stability(limits, cells=1, neighbours=self.schema.neighbours)
+        return Measurement(
+            statistic=Count(),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            contribution=self.contribution,
+            public={},
+            value=lambda counts, sums: int(counts[0]),
+            read="rows",
+        )
+
+    def meaning_words(self) -> str:
+        unit = self.schema.unit
+        limits = self.contribution or unit.contribution
+        once = limits is not None and limits.most_rows_in_a_group() == 1
+        if unit.column is not None and once:
+            return f"How many there are, each {unit.name} counted once."
+        return self.meaning

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,17 +17,18 @@ from discreet.core.grid import Grid, Indices, product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
-from discreet.questions.variance import largest_squares
+from discreet.inference.sampling import NormalCovariance, largest_fourth
+from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, whole_bounds
+from discreet.questions.variance import VarianceRelease, largest_squares, largest_variance
 from discreet.releases import Release
 
-__all__ = ["Covariance", "bounds_of_columns", "cross_products", "same_length"]
+__all__ = ["Covariance", "CovarianceRelease", "bounds_of_columns", "cross_products", "same_length"]
 
 
 def bounds_of_columns(name: str, value: Any, count: int | None = None) -> tuple[tuple[float, float], ...]:
-    """One pair of finite bounds a column."""
+    """One pair of finite bounds per column."""
     if isinstance(value, str) or not isinstance(value, list | tuple) or len(value) == 0:
-        raise WrongType(name, value, "must be one pair of bounds a column", f"Pass {name}=((0, 1), (0, 5)).")
+        raise WrongType(name, value, "must be one pair of bounds per column", f"Pass {name}=((0, 1), (0, 5)).")
     if count is not None and len(value) != count:
         raise InvalidParameter(name, value, f"must be {count} pairs of bounds", f"Pass {name}=((0, 1), (0, 5)).")
     return tuple(whole_bounds(name, pair) for pair in value)
@@ -103,8 +106,6 @@ class Covariance(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import CovarianceRelease
-
         return CovarianceRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -137,3 +138,37 @@ def two_columns(data: Any) -> tuple[Any, Any]:
     if array.ndim != 2 or array.shape[1] != 2:
         raise WrongType("data", f"shape {array.shape}", "must be n × 2 or a pair of columns", "Pass (x, y).")
     return array[:, 0], array[:, 1]
+
+
+@dataclass(frozen=True)
+class CovarianceRelease(MomentRelease):
+    """A released covariance."""
+
+    def _of(self) -> Covariance:
+        return cast(Covariance, self.statistic)
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, variances: Sequence[float | VarianceRelease] | None = None
+    ) -> NormalCovariance:
+        """Normal law of a sample covariance.
+
+        Parameters
+        ----------
+        variances
+            The two population variances, public or as private releases, whose upper ends at 99 % are used. Without
+            them the largest possible fourth moments are assumed.
+        """
+        widths = [high - low for low, high in self._of().bounds]
+        if variances is not None and len(variances) != 2:
+            raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
+        spreads = [width**2 / 4 for width in widths]
+        fourths = [width**4 / 12 for width in widths]
+        for place, given in enumerate(variances or ()):
+            spreads[place] = min(largest_variance(given, 0.99), spreads[place])
+            fourths[place] = largest_fourth(spreads[place], widths[place])
+        return NormalCovariance(
+            n=self.n,
+            mixed=math.sqrt(math.prod(fourths)),
+            largest=self.domain[1],
+            reach=min(math.sqrt(math.prod(spreads)), self.domain[1]),
+        )

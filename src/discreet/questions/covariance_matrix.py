@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.core.stability import doubled, in_every_group
+from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
+from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
+from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
+from discreet.mechanisms.additive import additive_noise
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer, pair_name
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
+from discreet.questions.forms import COLUMNS, WHOLE, Form
+from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import largest_squares
 from discreet.releases import Release
 
-__all__ = ["CorrelationMatrix", "CovarianceMatrix", "as_matrix", "pairs"]
-
-
-def pairs(dimension: int) -> list[tuple[int, int]]:
-    """Coordinates of a covariance vector: the variances, then the covariances above the diagonal, row by row."""
-    above = [(j, k) for j in range(dimension) for k in range(j + 1, dimension)]
-    return [(j, j) for j in range(dimension)] + above
-
-
-def as_matrix(vector: Any, dimension: int) -> NDArray[np.float64]:
-    """The symmetric matrix of a covariance vector."""
-    matrix = np.zeros((dimension, dimension))
-    for (j, k), value in zip(pairs(dimension), np.asarray(vector, dtype=float), strict=True):
-        matrix[j, k] = matrix[k, j] = value
-    return matrix
+__all__ = [
+    "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMatrixRelease", "CovariancesReading"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +99,6 @@ class CovarianceMatrix(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.covariances import CovarianceMatrixRelease
-
         return CovarianceMatrixRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -170,3 +172,203 @@ class CorrelationMatrix(CovarianceMatrix):
         super().__post_init__()
         if self.dimension < 2:
             raise InvalidParameter("bounds", self.bounds, "needs at least two columns", "Add a column.")
+
+
+@dataclass(frozen=True)
+class CovarianceMatrixRelease(Answer):
+    """A released covariance matrix.
+
+    ``value`` is the vector of variances and covariances in the order of
+    `discreet.inference.coordinates.pairs`, or the matrix.
+    """
+
+    def _of(self) -> CovarianceMatrix:
+        return cast(CovarianceMatrix, self.statistic)
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The released matrix as it stands; it need not be positive semidefinite."""
+        value = np.asarray(self.value, dtype=float)
+        return value if value.ndim == 2 else as_matrix(value, self._of().dimension)
+
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """Correlations of the released matrix, clamped to [−1, 1]; NaN where a variance is not positive."""
+        matrix = self.matrix
+        spread = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), np.nan))
+        correlation = np.clip(matrix / np.outer(spread, spread), -1, 1)
+        np.fill_diagonal(correlation, 1.0)
+        return np.asarray(correlation)
+
+    def _index(self, j: int, k: int) -> int:
+        ordered = (min(j, k), max(j, k))
+        coordinates = pairs(self._of().dimension)
+        if ordered not in coordinates:
+            raise InvalidParameter("j, k", (j, k), f"must be below {self._of().dimension}", "Check the columns.")
+        return coordinates.index(ordered)
+
+    def _coordinate(self, index: int) -> tuple[float, Mechanism]:
+        return measured_coordinate(self.mechanism, self.measured, index)
+
+    def _variance_model(self, j: int, kurtosis: float | None = None) -> GammaVariance:
+        statistic = self._of()
+        low, high = statistic.bounds[j]
+        largest = float(np.asarray(statistic.domain()[1])[j])
+        return GammaVariance(n=statistic.require_n(None), width=high - low, largest=largest, kurtosis=kurtosis)
+
+    def debiased_variance(self, j: int) -> float:
+        """The variance of column j, corrected for the bias of bounded noise."""
+        value, mechanism = self._coordinate(j)
+        return debiased(mechanism, value, (0.0, self._variance_model(j).largest))
+
+    def population_interval(
+        self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None
+    ) -> Interval:
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries."""
+        checked = requirements.level(level)
+        if j is None:
+            dimension = self._of().dimension
+            found = np.array([tuple(self.population_interval(level, j=a, k=b)) for a, b in pairs(dimension)])
+            low, high = (as_matrix(ends, dimension) for ends in found.T)
+            return Interval(low, high, checked)
+        other = j if k is None else k
+        value, mechanism = self._coordinate(self._index(j, other))
+        if j == other:
+            law = ReleaseLaw(model=self._variance_model(j, kurtosis), mechanism=mechanism)
+        else:
+            law = ReleaseLaw(model=self._covariance_model(j, other), mechanism=mechanism)
+        return NoiseAware().interval(law, value, checked)
+
+    def _covariance_model(self, j: int, k: int) -> NormalCovariance:
+        """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
+        statistic = self._of()
+        largest = float(np.asarray(statistic.domain()[1])[self._index(j, k)])
+        spreads = [float(self.population_interval(0.99, j=column).high) for column in (j, k)]
+        widths = [high - low for low, high in (statistic.bounds[column] for column in (j, k))]
+        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
+        return NormalCovariance(
+            n=statistic.require_n(None),
+            mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
+            largest=largest,
+            reach=min(math.sqrt(math.prod(spreads)), largest),
+        )
+
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns, for any population on the bounds.
+
+        The two variances and the covariance hold together at ``level`` (Bonferroni); the interval is the range of the
+        correlation over them.
+        """
+        if j == k:
+            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+        each = (2 + requirements.level(level)) / 3
+        first, second = (self.population_interval(each, j=column) for column in (j, k))
+        both = self.population_interval(each, j=j, k=k)
+        least, most = (math.sqrt(float(x) * float(y)) for x, y in zip(first, second, strict=True))
+        return Interval(_quotient(float(both.low), least, most), _quotient(float(both.high), most, least), level)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The released coordinates under the names of their columns."""
+        names = [pair_name(columns, j, k) for j, k in pairs(self._of().dimension)]
+        found = super().readings()
+        if len(found) != len(names):  # a repaired matrix holds every covariance twice
+            return found
+        return [replace(one, label=name) for one, name in zip(found, names, strict=True)]
+
+
+CovariancesReading = CovarianceMatrixRelease | MeansAndCovariancesRelease
+"""What covariances are read from: the matrix where the number of rows is public, else totals."""
+
+
+def _quotient(covariance: float, below: float, above: float) -> float:
+    """covariance / spread within ±1: over ``below`` where the covariance is negative, else over ``above``."""
+    spread = below if covariance < 0 else above
+    return float(np.clip(covariance / spread, -1.0, 1.0)) if spread > 0 else float(np.sign(covariance))
+
+
+@dataclass(frozen=True)
+class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
+    """Covariance matrix of several columns; with a private number of rows it comes with the means.
+
+    Guarantee
+    ---------
+    As `CovarianceMatrix` where the number of rows is public, else as `MeansAndCovariances`.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, PureDP
+    >>> schema = Schema(columns={"x": Bounds(0, 1, grid=0.1), "y": Bounds(0, 5, grid=1)})
+    >>> CovarianceMatrixQuestion(schema, ["x", "y"], PureDP(1.0)).measurement.statistic.name
+    'means_and_covariances'
+    """
+
+    ask: ClassVar[str] = "covariance_matrix"
+    meaning: ClassVar[str] = "How columns vary together."
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
+    schema: Schema
+    columns: str | Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    def _measured(self) -> Measurement:
+        names = column_names(self.columns, "columns")
+        if not names:
+            raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
+        bounds = [self.schema.bounds(name) for name in names]
+        size = self.public_size(*names)
+        return self._totals(names, bounds) if size is None else self._of_public_size(names, bounds, size)
+
+    def _of_public_size(self, names: tuple[str, ...], bounds: list[Bounds], size: int) -> Measurement:
+        statistic = CovarianceMatrix(bounds=tuple((one.low, one.high) for one in bounds), n=size)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
+
+        def value(counts: Any, sums: Any) -> Any:
+            n = int(counts[0])
+            found = []
+            for j, k in pairs(len(names)):
+                cross = n * int(sums[names[j], names[k]][0]) - int(sums[names[j],][0]) * int(sums[names[k],][0])
+                found.append(Fraction(cross, n * (n - 1)) * bounds[j].step * bounds[k].step)
+            return fractions(found)
+
+        return Measurement(
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            columns=names,
+            products=_products(names),
+            public={"n": size},
+            value=value,
+            read="an entry",
+        )
+
+    def _totals(self, names: tuple[str, ...], bounds: list[Bounds]) -> Measurement:
+        """Noisy sums of columns and of their products, with a noisy number of rows."""
+        statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds))
+        moved = in_every_group(self.limits(self.contribution), 1, statistic.coordinates)
+        sensitivity = moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
+
+        def value(counts: Any, sums: Any) -> Any:
+            totals = [int(sums[name,][0]) * one.step for name, one in zip(names, bounds, strict=True)]
+            products = [
+                int(sums[names[j], names[k]][0]) * bounds[j].step * bounds[k].step for j, k in pairs(len(names))
+            ]
+            return statistic.of_sums(int(counts[0]), totals, products)
+
+        return Measurement(
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            columns=names,
+            contribution=self.contribution,
+            products=_products(names),
+            public={},
+            value=value,
+            read="an entry",
+            weights=Expected(rows=self.expected_rows).per_group(1, statistic.worst_moves()),
+        )
+
+
+def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return (*((name,) for name in names), *((names[j], names[k]) for j, k in pairs(len(names))))

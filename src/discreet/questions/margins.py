@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.columns import MOST_CELLS
 from discreet.core.display import Facts, number
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
 from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
@@ -36,12 +33,12 @@ from discreet.mechanisms.tables.clipping import onto_simplex
 from discreet.mechanisms.tables.components import Axes, cell_covariance, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
 from discreet.questions.margin_table import Combination, MarginTable
 from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
-from discreet.questions.question import Question
-from discreet.releases import Release
 
-__all__ = ["Margins", "MarginsRelease", "all_margins", "hierarchy", "tables_question"]
+__all__ = ["Margins", "MarginsRelease", "Weights", "all_margins", "hierarchy"]
 
 Array = NDArray[np.float64]
 Weights = Literal["tables", "cells"] | Sequence[float]
@@ -262,111 +259,6 @@ class Margins(Statistic):
         }
 
 
-def tables_question(
-    schema: Schema,
-    tables: Sequence[str | Sequence[str]],
-    guarantee: Guarantee,
-    *,
-    weights: Weights = "tables",
-    accuracy: Accuracy = "sum",
-    mean_of: str | None = None,
-    public_total: int | None = None,
-    impossible: Sequence[Cell] = (),
-    contribution: Contribution | None = None,
-) -> Question:
-    """Several tables at once, from public facts alone.
-
-    Examples
-    --------
-    >>> from discreet import Categories, GaussianDP, Schema
-    >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
-    >>> question = tables_question(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0))
-    >>> round(question.expected_error(), 3)
-    2.358
-    """
-    wanted = _lists_of_names(tables)
-    used = [name for name in schema.columns if any(name in table for table in wanted)]
-    unknown = [name for table in wanted for name in table if name not in used]
-    columns = {name: tuple(schema.categories(name).labels) for name in (*used, *unknown)}
-    for name, labels in columns.items():
-        if len(labels) < 2:
-            raise InvalidParameter("tables", name, "has only one label", f"Leave {name!r} out of the tables.")
-    read = [*columns, *([] if mean_of is None else [mean_of])]
-    every_row = all(schema.column(name).keeps_every_row for name in read)
-    size = schema.size if schema.unit.column is None and every_row else public_total
-    statistic = Margins(
-        columns=columns, tables=wanted, total=size, summed=_summed(schema, mean_of), impossible=impossible
-    )
-    cells = math.prod(statistic.sizes)
-    if cells > MOST_CELLS and schema.unit.column is not None:
-        raise InvalidParameter(
-            "tables", f"{cells:,} combinations of labels",
-            f"are too many to limit what one {schema.unit.name} contributes: at most {MOST_CELLS:,}",
-            "Ask for tables of fewer columns at a time, or merge labels.",
-        )  # fmt: skip
-    rows = schema.contribution(contribution).most_rows(cells)
-    sensitivity = statistic.sensitivity(schema.neighbours, rows_per_unit=rows)
-    mechanism = MarginsGaussian.calibrate(
-        guarantee,
-        sensitivity,
-        workload=statistic.workload(weights, accuracy),
-        replaced=schema.neighbours is Neighbours.REPLACE_ONE,
-    )
-    errors = [mechanism.standard_error(statistic.axes(table)) for table in statistic.tables]
-    return Question(
-        guarantee=guarantee,
-        statistic=statistic,
-        sensitivity=sensitivity,
-        mechanism=mechanism,
-        by=tuple(columns),
-        columns=() if mean_of is None else (mean_of,),
-        products=() if mean_of is None else ((mean_of,),),
-        contribution=contribution,
-        public={} if size is None else {"n": size},
-        blocks=(tuple(columns),) if cells <= MOST_CELLS else _blocks(columns, statistic.tables),
-        from_blocks=lambda found: statistic.stacked_from(
-            {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
-        ),
-        read="rows of a cell, worst table",
-        bound=lambda level: NormalDist().inv_cdf((1 + level) / 2) * max(errors),
-    )
-
-
-def _blocks(columns: Mapping[str, Any], tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Sets of columns that hold all tables: few, so that rows are passed few times, and of few cells each."""
-    left = {frozenset(table) for table in tables}
-    blocks = []
-    while left:
-        widest: frozenset[str] = max(left, key=lambda table: (len(table), sorted(table)))
-        block = set(widest)
-        while True:
-            cells = math.prod(len(columns[name]) for name in block)
-            room = [name for name in columns if name not in block and cells * len(columns[name]) <= _BLOCK_CELLS]
-            gains = {name: sum(table <= block | {name} and name in table for table in left) for name in room}
-            best = max(room, key=lambda name: gains[name], default=None)
-            if best is None or gains[best] == 0:
-                break
-            block.add(best)
-        left = {table for table in left if not table <= block}
-        blocks.append(tuple(name for name in columns if name in block))
-    return tuple(blocks)
-
-
-def _lists_of_names(tables: Any) -> list[list[str]]:
-    listed = isinstance(tables, Sequence) and not isinstance(tables, str)
-    wanted: list[Any] = [[table] if isinstance(table, str) else table for table in tables] if listed else [None]
-    if not all(isinstance(one, Sequence) and all(isinstance(name, str) for name in one) for one in wanted):
-        raise WrongType("tables", tables, "must be a list of tables", 'Pass [["region"], ["region", "age"]].')
-    return [list(one) for one in wanted]
-
-
-def _summed(schema: Schema, column: str | None) -> tuple[str, int, int, str] | None:
-    if column is None:
-        return None
-    bounds = schema.bounds(column)
-    return column, bounds.lowest, bounds.highest, str(bounds.step)
-
-
 def _some_labels(cell: Any, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """A declaration of impossible cells, once its columns and labels are known."""
     requirements.instance("impossible", cell, Mapping, '[{"age": "child", "status": "married"}]')
@@ -405,7 +297,7 @@ def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class MarginsRelease(Release):
+class MarginsRelease(Answer):
     """Released margins: tables that add up, with the exact law of their noise. All below is post-processing."""
 
     @property
@@ -642,6 +534,20 @@ class MarginsRelease(Release):
 
     def _error(self, table: Sequence[str]) -> float:
         return self.noise.standard_error(self.margins.axes(table))
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every cell of every wanted table, with both intervals."""
+        level = 0.95
+        return [
+            Reading(
+                " · ".join(str(row[name]) for name in table.columns) or "total",
+                float(row["count"]),
+                Interval(row["noise_low"], row["noise_high"], level),
+                Interval(row["population_low"], row["population_high"], level),
+            )
+            for table in self.tables()
+            for row in table.rows(level)
+        ]
 
 
 def _cells(release: MarginsRelease, table: Sequence[str]) -> str:

@@ -1,24 +1,30 @@
-"""Mean and proportion: averages over a public number of rows."""
+"""Mean: the average of a column, over a public or a protected number of rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, cast
 
 from discreet.core import requirements
 from discreet.core.grid import total
+from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import not_below
+from discreet.core.rounding import decimal, not_below
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, PublicSizeStatistic
-from discreet.questions.count import flags
-from discreet.questions.one_column import SizedColumn
+from discreet.inference.sampling import BetaMean
+from discreet.mechanisms.additive import additive_noise
+from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions.forms import COLUMN, COLUMNS, FLAG, NUMBER, UNIT_SUM, WHOLE, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, MeanInPartsRelease, parts_measurement
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.variance import LEAST_SHARE, VarianceRelease, largest_variance
 from discreet.releases import Release
 
-__all__ = ["Mean", "Proportion"]
+__all__ = ["Mean", "MeanQuestion", "MeanReading", "MeanRelease"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +55,6 @@ class Mean(SizedColumn, PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import MeanRelease
-
         return MeanRelease
 
     def domain(self, n: int | None = None) -> Domain:
@@ -66,49 +70,128 @@ class Mean(SizedColumn, PublicSizeStatistic):
         return self._grid.origin + Fraction(total(offsets), rows) * self._grid.exact_step
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proportion(PublicSizeStatistic):
-    """The share of rows for which the data is true.
+@dataclass(frozen=True)
+class MeanRelease(MomentRelease):
+    """A released mean."""
 
-    **Guarantee.** One row changes it by at most 1/n, under replace-one and, with n declared public, under
-    add/remove (liu2019 D).
+    def _of(self) -> Mean:
+        return cast(Mean, self.statistic)
+
+    @property
+    def mean(self) -> float:
+        """The released mean."""
+        return self._number()
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, variance: float | VarianceRelease | None = None
+    ) -> BetaMean:
+        """Beta law of a mean in bounds.
+
+        Parameters
+        ----------
+        variance
+            The population's variance, if public, or a private release of it, whose upper end at 98 % is used. Without
+            it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the
+            bounds and wide for most.
+        """
+        low, high = bounds = self._of().bounds
+        largest = (self.debiased - low) * (high - self.debiased)
+        if variance is None or largest <= 0:
+            return BetaMean(n=self.n, bounds=bounds)
+        spread = largest_variance(variance, 0.98)
+        return BetaMean(n=self.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
+
+
+MeanReading = MeanRelease | MeanInPartsRelease
+"""What a mean is read from: one number where the number of rows is public, else totals."""
+
+
+@dataclass(frozen=True)
+class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
+    """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
+
+    Guarantee
+    ---------
+    Where the number of rows is public, a replaced row moves the mean by at most the width of the bounds over n. Else
+    totals in parts are released, of which a row moves the sum by one: ``docs/proofs/parts.md``.
 
     Parameters
     ----------
-    n
-        The public number of rows; needed under add/remove, taken from the data under replace-one.
+    column, by
+        The column, and columns of labels to group by.
+    spread
+        Whether to release the variance too, for a narrower interval for the population.
+    contribution, unit_sum
+        Limits per unit; bounds of a unit's total, where units are averaged.
+    expected_rows, expected_mean
+        What a plan is told to expect. The number of rows turns noise in totals into noise in the mean, which is the
+        largest for a mean at an end of the bounds.
 
     Examples
     --------
-    >>> Proportion().sensitivity(n=100, neighbours=Neighbours.REPLACE_ONE).l1
-    0.01
-    >>> Proportion().value([True, False, True])
-    Fraction(2, 3)
+    >>> from discreet import PureDP
+    >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
+    >>> planned = MeanQuestion(schema, "age", PureDP(1.0), expected_rows=1000).plan()
+    >>> planned.read, round(planned.expected_error, 2)
+    ('the mean', 0.3)
     """
 
-    name: ClassVar[str] = "proportion"
-    n: int | None = None
+    ask: ClassVar[str] = "mean"
+    meaning: ClassVar[str] = "The mean."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "by": COLUMNS,
+        "spread": FLAG,
+        "unit_sum": UNIT_SUM,
+        "expected_rows": WHOLE,
+        "expected_mean": NUMBER,
+    }
+    schema: Schema
+    column: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    spread: bool = False
+    contribution: Contribution | None = None
+    unit_sum: Bounds | None = None
+    expected_rows: int | None = None
+    expected_mean: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+    def _measured(self) -> Measurement:
+        requirements.instance("spread", self.spread, bool, "spread=True or False")
+        by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
+        expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
+        slope = expected.slope(bounds.low, bounds.high)
+        size = None if by else self.public_size(self.column)
+        if size is not None and not self.spread:
+            return self._of_public_size(bounds, size)
+        parts = (MeanAndVarianceInParts if self.spread else MeanInParts)(bounds=(bounds.low, bounds.high))
+        # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
+        # is public, by pₖ·Zₖ, whatever the mean is.
+        moves = [float(parts.half) * abs(place - (slope if size is None else 0)) for place in parts.positions]
+        return parts_measurement(
+            self,
+            parts,
+            self.column,
+            bounds,
+            by=by,
+            contribution=self.contribution,
+            unit_sum=self.unit_sum,
+            expected=expected,
+            moves=moves,
+            read="the mean",
+        )
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import ProportionRelease
-
-        return ProportionRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def domain(self, n: int | None = None) -> Domain:
-        return 0.0, 1.0
-
-    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
-        return Sensitivity(moves=(not_below(Fraction(1, self.require_n_between(n, neighbours))),))
-
-    def value(self, data: Any) -> Fraction:
-        yes = flags(data)
-        rows = requirements.positive_integer("rows", yes.size)
-        return Fraction(int(np.count_nonzero(yes)), rows)
+    def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
+        column = self.column
+        sensitivity = Sensitivity(moves=(not_below((decimal(bounds.high) - decimal(bounds.low)) / size),))
+        return Measurement(
+            statistic=Mean(bounds=(bounds.low, bounds.high), n=size),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            columns=(column,),
+            products=((column,),),
+            public={"n": size},
+            value=lambda counts, sums: Fraction(int(sums[column,][0]), int(counts[0])) * bounds.step,
+            read="the mean",
+        )

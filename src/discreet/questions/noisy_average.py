@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from discreet.core import requirements
-from discreet.core.display import Facts
+from discreet.core.display import Facts, number
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.noise_sum import combined_error
+from discreet.inference.ratio import ratio_interval
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
 from discreet.questions.bounded import fractions
 from discreet.questions.sum import SumAndCount
 from discreet.releases import Release
 
-__all__ = ["AverageComparison", "NoisyAverage"]
+__all__ = ["AverageComparison", "NoisyAverage", "NoisyAverageRelease"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +88,6 @@ class NoisyAverage(SumAndCount):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.noisy_average_release import NoisyAverageRelease
-
         return NoisyAverageRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -127,9 +139,6 @@ class NoisyAverage(SumAndCount):
 
 
 def _noise_deviation(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
-    from discreet.mechanisms.gaussian import Gaussian
-    from discreet.mechanisms.laplace import Laplace
-
     if isinstance(guarantee, PureDP):
         return math.sqrt(2) * Laplace.calibrate(guarantee, sensitivity).scale
     return Gaussian.calibrate(guarantee, sensitivity).scale
@@ -161,3 +170,65 @@ class AverageComparison(Result):
 
     def heading(self) -> str:
         return "Standard error of the noise"
+
+
+@dataclass(frozen=True)
+class NoisyAverageRelease(Answer):
+    """A released sum and count, with the mean that follows from them."""
+
+    def _totals(self) -> tuple[float, float]:
+        """The noisy sum of positions and the noisy count."""
+        top, bottom = (float(part) for part in np.asarray(self.value))
+        return top, bottom
+
+    def _place(self) -> tuple[tuple[float, float], float, float]:
+        """Bounds, centre and reach: the mean is centre + reach·sum/count."""
+        average = cast(NoisyAverage, self.statistic)
+        return average.bounds, float(average.centre), float(average.reach)
+
+    def _weights(self, theta: Any) -> Array:
+        """Weights of the noises in sum − θ·count: Z₁ − θZ₂."""
+        return np.array([np.ones_like(theta), -theta])
+
+    @property
+    def count(self) -> float:
+        """The noisy number of rows."""
+        return self._totals()[1]
+
+    @property
+    def mean(self) -> float:
+        """Noisy sum over noisy count, within the bounds; their middle where the count is below one."""
+        (low, high), centre, reach = self._place()
+        top, bottom = self._totals()
+        return min(max(centre + reach * top / bottom, low), high) if bottom >= 1 else (low + high) / 2
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
+        return ratio_interval(self._totals(), self.mechanism, *self._place(), level, self._weights)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's mean, for any population on the bounds.
+
+        The noise and the sampling error each get half of 1 − level; the latter is the worst that the bounds allow.
+        """
+        share = (1 + requirements.level(level)) / 2
+        data = self.confidence_interval(share)
+        low, high = self._place()[0]
+        fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
+        reach = float(ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
+        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
+
+    def facts(self) -> Facts:
+        """What to show."""
+        interval = self.confidence_interval()
+        hidden = ("value", "95 % interval")
+        return [
+            ("mean", number(self.mean)),
+            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
+            ("rows", number(self.count)),
+            *(fact for fact in super().facts() if fact[0] not in hidden),
+        ]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The mean, with both intervals."""
+        return [Reading("", self.mean, self.confidence_interval(), self.population_interval())]

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.display import Facts, number
 from discreet.core.exact import Exact
+from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
-from discreet.core.schema import Contribution
+from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.questions.bounded import fractions
-from discreet.questions.private_size import PrivateSizeColumn
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.part_moments import PartMoments
+from discreet.mechanisms.additive import additive_noise
+from discreet.publish.readings import Reading
+from discreet.questions.bounded import PrivateSizeColumn, fractions
+from discreet.questions.noisy_average import NoisyAverageRelease
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement
 from discreet.releases import Release
 
-__all__ = ["MeanAndVarianceInParts", "MeanInParts", "Parts", "VarianceInParts"]
+__all__ = [
+    "MeanAndVarianceInParts", "MeanAndVarianceInPartsRelease", "MeanInParts", "MeanInPartsRelease", "Parts",
+    "VarianceInParts", "VarianceInPartsRelease", "parts_measurement",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +126,6 @@ class MeanInParts(Parts):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.parts_release import MeanInPartsRelease
-
         return MeanInPartsRelease
 
 
@@ -143,8 +157,6 @@ class MeanAndVarianceInParts(Parts):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.parts_release import MeanAndVarianceInPartsRelease
-
         return MeanAndVarianceInPartsRelease
 
 
@@ -171,6 +183,185 @@ class VarianceInParts(MeanAndVarianceInParts):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.parts_release import VarianceInPartsRelease
-
         return VarianceInPartsRelease
+
+
+@dataclass(frozen=True)
+class MeanInPartsRelease(NoisyAverageRelease):
+    """Noisy totals in parts, and the mean that follows from them."""
+
+    @property
+    def _of(self) -> Parts:
+        return cast(Parts, self.statistic)
+
+    @cached_property
+    def moments(self) -> PartMoments:
+        """The totals as moments between the bounds, with the law of their noise."""
+        law = self.mechanism.law(0.0)
+        return PartMoments(
+            totals=np.asarray(self.value, dtype=float),
+            noise=float(np.max(law.variance)),
+            kurtosis=excess_kurtosis(law),
+            size=self.public.get("n"),
+            rows_per_unit=self._rows_per_unit,
+        )
+
+    def _totals(self) -> tuple[float, float]:
+        parts = self.moments.parts
+        return float(parts @ self._of.positions), float(parts.sum())
+
+    def _place(self) -> tuple[tuple[float, float], float, float]:
+        return self._of.bounds, float(self._of.middle), float(self._of.half)
+
+    def _weights(self, theta: Any) -> Array:
+        # A public n is exact: its noise was taken out of the totals in equal parts, and the positions' mean is 0.
+        moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
+        return np.array([place - moved for place in self._of.positions])
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced."""
+        l1, l2 = self.sensitivity.require_l1(), self.sensitivity.require_l2()
+        return max(1, round(l2**2 / l1))
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's mean: noise and sampling together, for any population on the bounds.
+
+        Where no second moment was released it is the worst that the bounds allow, which is exact for 0/1 rows. Ask
+        with ``spread=True`` for a narrower one.
+        """
+        low, high = self.moments.mean_interval(level)
+        return Interval(self._value(low), self._value(high), level)
+
+    def _value(self, share: Any) -> float:
+        low, high = self._of.bounds
+        return min(max(low + (high - low) * float(share), low), high)
+
+    def facts(self) -> Facts:
+        """What to show, with the interval for the population after that for the noise."""
+        both = self.population_interval()
+        first, (_, noise), *rest = super().facts()
+        both_words = f"{number(both.low)} to {number(both.high)}"
+        return [first, ("noise interval, 95 %", noise), ("population interval, 95 %", both_words), *rest]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """What was asked for, with both intervals."""
+        return [Reading("", self.estimate, self.confidence_interval(), self.population_interval())]
+
+    @property
+    def estimate(self) -> float:
+        """What was asked for: the mean."""
+        return self.mean
+
+
+@dataclass(frozen=True)
+class MeanAndVarianceInPartsRelease(MeanInPartsRelease):
+    """Five noisy totals, and the moments that follow from them."""
+
+    def _scaled(self, interval: Interval) -> Interval:
+        width = 2 * float(self._of.half)
+        return Interval(width**2 * float(interval.low), width**2 * float(interval.high), interval.level)
+
+    @property
+    def variance(self) -> float:
+        """The variance (divisor n), at least 0 and at most what the bounds allow."""
+        return (2 * float(self._of.half)) ** 2 * float(self.moments.variance)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the variance."""
+        return math.sqrt(self.variance)
+
+    def variance_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the variance of the data; privacy noise only."""
+        return self._scaled(replace(self.moments, rows_per_unit=0).variance_interval(level))
+
+    def population_variance_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's variance: noise and sampling together, from measured fourth moments."""
+        return self._scaled(self.moments.variance_interval(level))
+
+    def facts(self) -> Facts:
+        """What to show, with the standard deviation after the mean."""
+        shown = list(super().facts())
+        return [*shown[:3], ("standard deviation", number(self.standard_deviation)), *shown[3:]]
+
+    def spread_words(self) -> str | None:
+        noise = self.variance_interval()
+        three = (self.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
+        value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in three)
+        return f"{value} ({low} to {high}, noise)"
+
+
+@dataclass(frozen=True)
+class VarianceInPartsRelease(MeanAndVarianceInPartsRelease):
+    """The same totals, asked for the variance: both intervals are the variance's."""
+
+    @property
+    def estimate(self) -> float:
+        """The variance."""
+        return self.variance
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the variance of the data; privacy noise only."""
+        return self.variance_interval(level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's variance: noise and sampling together, from measured fourth moments."""
+        return self.population_variance_interval(level)
+
+    def facts(self) -> Facts:
+        """What to show, with the variance first."""
+        return [("variance", number(self.variance)), *super().facts()[1:], ("mean", number(self.mean))]
+
+
+def parts_measurement(
+    question: MeasuredQuestion[Any],
+    parts: Parts,
+    column: str,
+    bounds: Bounds,
+    *,
+    by: tuple[str, ...],
+    contribution: Contribution | None,
+    unit_sum: Bounds | None,
+    expected: Expected,
+    moves: Sequence[float],
+    read: str,
+) -> Measurement:
+    """How noisy totals in parts per group are measured, from which a mean or a variance is read.
+
+    Parameters
+    ----------
+    question, parts, column, bounds
+        What is asked, the statistic of one group, its column, and the bounds of what is added up.
+    by, contribution, unit_sum
+        As the question has them.
+    expected, moves, read
+        What a plan is told to expect, how far noise in each total moves n times what is read, and what that is.
+    """
+    products = tuple((column,) * power for power in range(1, parts.degree + 1))
+
+    def value(counts: Any, sums: Any) -> Any:
+        found: list[Fraction] = []
+        for cell, count in enumerate(counts):
+            powers = (int(sums[product][cell]) * bounds.step ** len(product) for product in products)
+            found += list(parts.of_sums(int(count), *powers))
+        return fractions(found)
+
+    schema, groups = question.schema, question.schema.cells(by)
+    size = None if by else question.public_size(column)
+    sensitivity = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
+    rows = expected if size is None else Expected(rows=size, mean=expected.mean)
+    return Measurement(
+        statistic=question.grouped(parts, by),
+        sensitivity=sensitivity,
+        mechanism=additive_noise(question.guarantee, sensitivity),
+        by=by,
+        columns=(column,),
+        contribution=contribution,
+        unit_sum=unit_sum,
+        products=products,
+        public={} if size is None else {"n": size},
+        value=value,
+        read=read,
+        weights=rows.per_group(groups, moves),
+    )

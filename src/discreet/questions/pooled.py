@@ -19,11 +19,11 @@ from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
-from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
-from discreet.questions.variance import largest_squares
+from discreet.questions.covariance import CovarianceRelease, bounds_of_columns, cross_products, same_length
+from discreet.questions.variance import VarianceRelease, largest_squares
 from discreet.releases import Release
 
-__all__ = ["PooledCovariance", "PooledVariance"]
+__all__ = ["PooledCovariance", "PooledCovarianceRelease", "PooledVariance", "PooledVarianceRelease"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +154,6 @@ class PooledVariance(_Pooled):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import PooledVarianceRelease
-
         return PooledVarianceRelease
 
     def __post_init__(self) -> None:
@@ -228,8 +226,6 @@ class PooledCovariance(_Pooled):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import PooledCovarianceRelease
-
         return PooledCovarianceRelease
 
     def __post_init__(self) -> None:
@@ -305,3 +301,23 @@ def _around(rest: int, rows: int) -> range:
     """Whole numbers around 2√(n − 1 − J), where liu2019 (H.1) is largest."""
     middle = math.isqrt(4 * rest)
     return range(max(1, middle - 1), min(rows, middle + 2) + 1)
+
+
+@dataclass(frozen=True)
+class PooledVarianceRelease(VarianceRelease):
+    """A released pooled variance: as a variance of n − J + 1 rows, which has the same degrees of freedom."""
+
+    @property
+    def n(self) -> int:
+        """Degrees of freedom plus one."""
+        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class PooledCovarianceRelease(CovarianceRelease):
+    """A released pooled covariance: as a covariance of n − J + 1 rows."""
+
+    @property
+    def n(self) -> int:
+        """Degrees of freedom plus one."""
+        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.coordinates import measured_coordinate
+from discreet.inference.population import NoiseAware, ReleaseLaw
+from discreet.inference.sampling import Binomial
+from discreet.mechanisms.tables.clipping import onto_simplex
+from discreet.questions.answer import Answer
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.count import labelled
 from discreet.releases import Release
 
-__all__ = ["ProportionVector"]
+__all__ = ["ProportionVector", "ProportionVectorRelease"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +76,6 @@ class ProportionVector(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.proportions import ProportionVectorRelease
-
         return ProportionVectorRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -98,3 +103,35 @@ class ProportionVector(PublicSizeStatistic):
                 "data", "…", f"must hold only {list(self.categories)}", "List every category, or recode the rest."
             )
         return fractions([Fraction(count, self.n or rows) for count in counts])
+
+
+@dataclass(frozen=True)
+class ProportionVectorRelease(Answer):
+    """A released vector of proportions."""
+
+    def _of(self) -> ProportionVector:
+        return cast(ProportionVector, self.statistic)
+
+    @property
+    def shares(self) -> dict[Any, float]:
+        """The released proportions by category."""
+        return dict(zip(self._of().categories, np.asarray(self.value, dtype=float).tolist(), strict=True))
+
+    @property
+    def projected(self) -> NDArray[np.float64]:
+        """The nearest vector of proportions: not negative, with sum 1 (post-processing)."""
+        return onto_simplex(np.asarray(self.value, dtype=float), 1.0)
+
+    def population_interval(self, level: float = 0.95, *, category: Any = None) -> Interval:
+        """Interval for the population's share of a category, or of each: binomial sampling and the noise together."""
+        checked = requirements.level(level)
+        categories = self._of().categories
+        if category is None:
+            ends = [tuple(self.population_interval(level, category=one)) for one in categories]
+            low, high = np.array(ends, dtype=float).T
+            return Interval(low, high, checked)
+        if category not in categories:
+            raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check the spelling.")
+        value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))
+        law = ReleaseLaw(model=Binomial(n=self._of().require_n(None)), mechanism=mechanism)
+        return NoiseAware().interval(law, value, checked)

@@ -1,44 +1,323 @@
 """Question: one thing to release, described from public facts alone.
 
-A question knows its statistic, its sensitivity under the schema's limits, its mechanism, and how to turn exact totals
-into the exact value. Making one reads no data; `discreet.session` asks it.
+A question is one file: what to add up, how far a unit moves it, the exact value, the plan, and what can be read from
+the answer. Making a question reads no data and refuses what cannot be answered; `Session.ask` answers it.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.errors import InvalidParameter
+from discreet.core.door import Claim, charged_guarantee
+from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.protection import Neighbours
+from discreet.core.ledger import Ledger
+from discreet.core.protection import Fact, Neighbours
+from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import check_unit_sum
 from discreet.core.statistic import Statistic
+from discreet.inference.noise_sum import combined_error
+from discreet.plans.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
+from discreet.questions.forms import Form
 from discreet.questions.grouped import Grouped
+from discreet.releases import Release, release
 
-__all__ = ["Counted", "Expected", "Histograms", "PublicFacts", "Question", "Selection"]
+__all__ = ["Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
 
-Counted = Callable[[NDArray[Any], Mapping[tuple[str, ...], NDArray[Any]]], Any]
-"""From counts and sums per cell to the exact value."""
+A = TypeVar("A")
+Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """Which rows a question is about: groups, limits per unit, and whether sums per unit take the place of rows."""
+class Question(ABC, Generic[A]):
+    """One thing to release, whose answer is an ``A``.
 
+    A subclass is a frozen dataclass. Its fields are the schema, the guarantee and the settings.
+
+    Attributes
+    ----------
+    ask
+        What the question is called by a session and in a plan file.
+    meaning
+        What the answer says, for readers of a report.
+    part
+        What the answer is divided into, where it is.
+    forms
+        The settings, and how each is written in a plan file.
+    """
+
+    ask: ClassVar[str]
+    meaning: ClassVar[str]
+    part: ClassVar[str] = "group"
+    forms: ClassVar[Mapping[str, Form]]
+    schema: Schema
+    guarantee: Guarantee
+
+    @classmethod
+    def settings(cls) -> dict[str, bool]:
+        """The settings of a plan file, and whether each is required."""
+        given = {field.name: field for field in fields(cls) if field.name in cls.forms}  # type: ignore[arg-type]
+        return {name: field.default is MISSING for name, field in given.items()}
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """All of what is asked, as JSON-ready data. A stored answer belongs to it; what a plan expects is no part."""
+
+    @abstractmethod
+    def claim(self, ledger: Ledger | None) -> Claim:
+        """What the answer will say of itself."""
+
+    @abstractmethod
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        """What the answer would be worth and cost. Reads no data and spends nothing."""
+
+    @abstractmethod
+    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:
+        """Read the rows, pass the door, and return what came out."""
+
+    @abstractmethod
+    def read(self, stored: Any) -> A:
+        """An answer that the ledger kept."""
+
+    def columns_read(self) -> tuple[str, ...]:
+        """Columns of the data that the question reads."""
+        named = [getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")]
+        return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
+
+    def meaning_words(self) -> str:
+        """What the answer says, for readers of a report."""
+        return self.meaning
+
+    def counted_words(self) -> str | None:
+        """What one unit can count for, where units are not rows."""
+        unit, unit_sum = self.schema.unit, getattr(self, "unit_sum", None)
+        if unit.column is None:
+            return None
+        if unit_sum is not None:
+            return f"the total of each {unit.name}, clipped to {unit_sum.low:g} … {unit_sum.high:g}, once per group"
+        own = getattr(self, "contribution", None) or unit.contribution
+        limits = {} if own is None else own.to_dict()
+        most = limits.get("total", limits.get("rows", 1))
+        rows = f"at most {most} row{'s' if most > 1 else ''} of each {unit.name}"
+        if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
+            groups = limits.get("groups")
+            reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"
+            rows = f"{rows} in a {self.part}{reached}"
+        return f"{rows}; discreet drops others by a random choice"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """How a question with one exact value is measured.
+
+    Attributes
+    ----------
+    statistic, sensitivity, mechanism, public
+        As the release will carry them.
+    by, columns, contribution, unit_sum, products
+        What has to be added up.
+    value
+        From counts and sums per cell to the exact value; ``from_histograms`` instead where the whole distribution is
+        needed, and ``from_blocks`` where totals by several sets of columns are, all of the same rows.
+    read
+        What people read from the release: the error of a plan is its error.
+    weights
+        How far one unit of the noise on each number that it is read from moves it; None where that is not known.
+    bound
+        For choices, which have no noise to weigh: how far off they stay, as a function of the level.
+    """
+
+    statistic: Statistic
+    sensitivity: Sensitivity
+    mechanism: Mechanism
     by: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+    products: tuple[tuple[str, ...], ...] = ()
+    public: Mapping[str, Any]
+    value: Callable[[NDArray[Any], Sums], Any] | None = None
+    from_histograms: Callable[[Histograms], Any] | None = None
+    blocks: tuple[tuple[str, ...], ...] = ()
+    from_blocks: Callable[[Mapping[tuple[str, ...], Totals]], Any] | None = None
+    read: str
+    weights: tuple[float, ...] | None = (1.0,)
+    bound: Callable[[float], float] | None = None
+
+    @property
+    def public_facts(self) -> list[Fact]:
+        """The total of a table is public where every unit is in exactly one cell, and none can drop out."""
+        return [Fact.TOTAL] if "n" in self.public and self.by else []
+
+    def exact(self, rows: Snapshot) -> Any:
+        """The true, still private value."""
+        selected = Selected(by=self.by, columns=self.columns, contribution=self.contribution, unit_sum=self.unit_sum)
+        if self.from_histograms is not None:
+            return self.from_histograms(histograms(rows, selected))
+        if self.from_blocks is not None:
+            same = replace(selected, whole=self.by)
+            return self.from_blocks({by: totals(rows, replace(same, by=by), self.products) for by in self.blocks})
+        if self.value is None:
+            raise InvalidParameter("value", None, "a measurement needs a value", "Give value or from_histograms.")
+        found = totals(rows, selected, self.products)
+        return self.value(found.counts, found.sums)
+
+    def standard_error(self) -> float | None:
+        """Root mean square of the noise in what is read; None for choices and where too little is expected."""
+        if self.bound is not None or self.weights is None:
+            return None
+        deviation = math.sqrt(float(np.max(np.asarray(self.mechanism.law(0.0).variance))))
+        return deviation * math.hypot(*self.weights)
+
+    def expected_error(self, level: float = 0.95) -> float | None:
+        """The noise in what is read stays below this with probability ``level``."""
+        if self.bound is not None:
+            return self.bound(level)
+        if self.weights is None:
+            return None
+        if len(self.weights) == 1:
+            return float(np.max(self.mechanism.expected_error(level))) * abs(self.weights[0])
+        return combined_error(self.mechanism, self.weights, level)
+
+
+class MeasuredQuestion(Question[A]):
+    """A question with one exact value that one mechanism protects: most of them.
+
+    A subclass says how it is measured in `_measured`; the rest follows.
+    """
+
+    def __post_init__(self) -> None:
+        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        self.measurement  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
+
+    @abstractmethod
+    def _measured(self) -> Measurement:
+        """How the question is measured."""
+
+    @property
+    def measurement(self) -> Measurement:
+        """How the question is measured; worked out once."""
+        found = self.__dict__.get("_measurement")
+        if found is None:
+            found = self.__dict__["_measurement"] = self._measured()
+        return cast(Measurement, found)
+
+    @property
+    def named_guarantee(self) -> Guarantee | None:
+        """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
+        return self.guarantee if isinstance(self.guarantee, ApproxDP) else None
+
+    def content(self) -> dict[str, Any]:
+        found = self.measurement
+        return {
+            "ask": self.ask,
+            "by": list(found.by),
+            "columns": list(found.columns),
+            "limits": self.schema.contribution(found.contribution).to_dict(),
+            "unit_sum": None if found.unit_sum is None else found.unit_sum.to_dict(),
+            "statistic": found.statistic.to_dict(),
+            "schema": self.schema.facts_of([*found.by, *found.columns]),
+        }
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        found = self.measurement
+        charged = charged_guarantee(found.mechanism, found.sensitivity, ledger, self.named_guarantee)
+        return Claim(
+            guarantee=self.guarantee if charged is None else charged,
+            protection=self.schema.protection(*found.public_facts),
+            question=self.content(),
+            mechanism=found.mechanism.to_dict(),
+            sensitivity=found.sensitivity,
+        )
+
+    def exact(self, rows: Snapshot) -> Exact:
+        """The true, still private value, with its sensitivity."""
+        found = self.measurement
+        protection = self.schema.protection(*found.public_facts)
+        return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, found.public)
+
+    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:
+        return self.released(rows, ledger, request, self.content())
+
+    def released(self, rows: Snapshot, ledger: Ledger, request: str | None, content: Mapping[str, Any]) -> A:
+        """The release, as the answer to a question with this content."""
+        answer = release(
+            self.exact(rows),
+            self.measurement.mechanism,
+            ledger=ledger,
+            guarantee=self.named_guarantee,
+            request=request,
+            question=content,
+        )
+        return cast(A, answer)  # the statistic says which kind of release its own is
+
+    def read(self, stored: Any) -> A:
+        return cast(A, Release.from_dict(stored))
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        found = self.measurement
+        charged = self.claim(ledger).guarantee
+        remaining, after = affordable(ledger, charged)
+        standard, error = found.standard_error(), found.expected_error()
+        scale = getattr(found.mechanism, "scale", None)
+        return Plan(
+            statistic=found.statistic.name,
+            mechanism=found.mechanism.name,
+            scale=None if scale is None else float(scale),
+            guarantee=charged,
+            read=found.read,
+            expected_error=error,
+            standard_error=standard,
+            smallest_effect=None if standard is None else DETECTED * standard,
+            remaining=remaining,
+            remaining_after=after,
+            notes=() if error is not None else (EXPECTED_ROWS,),
+            details={
+                "statistic": found.statistic.to_dict(),
+                "mechanism": found.mechanism.to_dict(),
+                "sensitivity": found.sensitivity.to_dict(),
+            },
+        )
+
+    # ---- public facts that several questions need -------------------------------------------------------------------
+
+    def limits(self, contribution: Contribution | None, unit_sum: Bounds | None = None) -> Contribution:
+        """Limits per unit; a clipped sum counts once per group."""
+        limits = self.schema.contribution(contribution)
+        return limits if unit_sum is None else Contribution(groups=limits.groups, rows=1)
+
+    def _values(self, column: str, unit_sum: Bounds | None) -> Bounds:
+        """Bounds of what is added up: the column's, or those of a unit's sum."""
+        bounds = self.schema.bounds(column)
+        if unit_sum is None:
+            return bounds
+        check_unit_sum(self.schema, (column,), unit_sum)
+        return unit_sum
+
+    def _labels(self, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        return {name: tuple(self.schema.categories(name).labels) for name in by}
+
+    def public_size(self, *columns: str) -> int | None:
+        """The public number of rows, where neighbours have the same number of them; else None."""
+        kept = all(self.schema.column(name).keeps_every_row for name in columns)
+        rows_are_units = self.schema.unit.column is None
+        fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and rows_are_units and kept
+        return self.schema.size if fixed else None
+
+    def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
+        return Grouped(of=statistic, by=self._labels(by)) if by else statistic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,118 +353,11 @@ class Expected:
         return None if self.rows is None else tuple(move * groups / self.rows for move in moves)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One thing to release.
-
-    Attributes
-    ----------
-    guarantee
-        What was asked for.
-    statistic, sensitivity, mechanism, public
-        As the release will carry them.
-    by, columns, contribution, unit_sum, products
-        What has to be added up.
-    value
-        From totals to the exact value; ``from_histograms`` instead where the whole distribution is needed, and
-        ``from_blocks`` where totals by several sets of columns are, all of the same rows.
-    read
-        What people read from the release: the error of a plan is its error.
-    weights
-        How far one unit of the noise on each number that it is read from moves it; None where that is not known.
-    bound
-        For choices, which have no noise to weigh: how far off they stay, as a function of the level.
-    """
-
-    guarantee: Guarantee
-    statistic: Statistic
-    sensitivity: Sensitivity
-    mechanism: Mechanism
-    by: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
-    products: tuple[tuple[str, ...], ...] = ()
-    public: Mapping[str, Any]
-    value: Counted | None = None
-    from_histograms: Callable[[Histograms], Any] | None = None
-    blocks: tuple[tuple[str, ...], ...] = ()
-    from_blocks: Callable[[Mapping[tuple[str, ...], Any]], Any] | None = None
-    read: str
-    weights: tuple[float, ...] | None = (1.0,)
-    bound: Callable[[float], float] | None = None
-
-    @property
-    def claim(self) -> Guarantee | None:
-        """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
-        return self.guarantee if isinstance(self.guarantee, ApproxDP) else None
-
-    @property
-    def keeps_total(self) -> bool:
-        """Whether the total of the table is public: every unit is in exactly one cell, and none can drop out."""
-        return "n" in self.public and bool(self.by)
-
-    def content(self, schema: Schema) -> dict[str, Any]:
-        """All of what is asked, as JSON-ready data; what a plan expects is no part of it."""
-        names = [*self.by, *self.columns]
-        return {
-            "ask": self.statistic.name,
-            "by": list(self.by),
-            "columns": list(self.columns),
-            "limits": schema.contribution(self.contribution).to_dict(),
-            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
-            "statistic": self.statistic.to_dict(),
-            "schema": schema.facts_of(names),
-        }
-
-    def standard_error(self) -> float | None:
-        """Root mean square of the noise in what is read; None for choices and where too little is expected."""
-        if self.bound is not None or self.weights is None:
-            return None
-        deviation = math.sqrt(float(np.max(np.asarray(self.mechanism.law(0.0).variance))))
-        return deviation * math.hypot(*self.weights)
-
-    def expected_error(self, level: float = 0.95) -> float | None:
-        """The noise in what is read stays below this with probability ``level``."""
-        if self.bound is not None:
-            return self.bound(level)
-        if self.weights is None:
-            return None
-        if len(self.weights) == 1:
-            return float(np.max(self.mechanism.expected_error(level))) * abs(self.weights[0])
-        from discreet.inference.noise_sum import combined_error
-
-        return combined_error(self.mechanism, self.weights, level)
-
-
-@dataclass(frozen=True)
-class PublicFacts:
-    """What all questions about data that a schema describes share."""
-
-    schema: Schema
-
-    def _limits(self, chosen: Selection) -> Contribution:
-        """Limits per unit; a clipped sum counts once per group."""
-        limits = self.schema.contribution(chosen.contribution)
-        if chosen.unit_sum is None:
-            return limits
-        return Contribution(groups=limits.groups, rows=1)
-
-    def _values(self, column: str, chosen: Selection) -> Bounds:
-        """Bounds of what is added up: the column's, or those of a unit's sum."""
-        bounds = self.schema.bounds(column)
-        if chosen.unit_sum is None:
-            return bounds
-        check_unit_sum(self.schema, (column,), chosen.unit_sum)
-        return chosen.unit_sum
-
-    def _labels(self, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-        return {name: tuple(self.schema.categories(name).labels) for name in by}
-
-    def _every_unit_once(self, columns: Sequence[str]) -> bool:
-        """Whether replace-one neighbours have the same number of rows, so that it is public."""
-        kept = all(self.schema.column(name).keeps_every_row for name in columns)
-        return self.schema.neighbours is Neighbours.REPLACE_ONE and self.schema.unit.column is None and kept
-
-    def _grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
-        return Grouped(of=statistic, by=self._labels(by)) if by else statistic
+def column_names(by: str | Sequence[str], name: str = "by") -> tuple[str, ...]:
+    """Names of columns, from one of them or from several."""
+    names: tuple[Any, ...] = (by,) if isinstance(by, str) or not isinstance(by, Sequence) else tuple(by)
+    if not all(isinstance(one, str) for one in names):
+        raise WrongType(name, by, "must be names of columns", 'Pass by="region", or by=["region", "sex"].')
+    if len(set(names)) != len(names):
+        raise InvalidParameter(name, by, "must not repeat a column", "Name each column once.")
+    return names

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.grid import total
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import not_below
+from discreet.core.rounding import decimal, not_below
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, fractions
-from discreet.questions.one_column import OneColumn, SizedColumn
+from discreet.core.stability import stability
+from discreet.mechanisms.additive import additive_noise
+from discreet.questions.answer import Answer
+from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
+from discreet.questions.forms import COLUMN, COLUMNS, UNIT_SUM, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
-__all__ = ["Sum", "SumAndCount"]
+__all__ = ["Sum", "SumAndCount", "SumAndCountRelease", "SumQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +110,6 @@ class SumAndCount(OneColumn):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.ratio import SumAndCountRelease
-
         return SumAndCountRelease
 
     def domain(self, n: int | None = None) -> Domain:
@@ -115,3 +125,113 @@ class SumAndCount(OneColumn):
         offsets = grid.offsets("data", data)
         centred = offsets.size * (grid.origin - self.middle) + total(offsets) * grid.exact_step
         return fractions([centred / (grid.width / 2), Fraction(offsets.size)])
+
+
+@dataclass(frozen=True)
+class SumAndCountRelease(Answer):
+    """A noisy centred sum and a noisy count, and the mean that follows from them."""
+
+    def _of(self) -> SumAndCount:
+        return cast(SumAndCount, self.statistic)
+
+    @property
+    def count(self) -> float:
+        """The noisy number of rows."""
+        return float(np.asarray(self.value)[1])
+
+    @property
+    def mean(self) -> float:
+        """Noisy sum over noisy count, inside the bounds; the middle of the bounds where the count is below 1."""
+        low, high = self._of().bounds
+        half = (high - low) / 2
+        ratio = float(np.asarray(self.value)[0]) / max(self.count, 1.0)
+        return min(max(float(self._of().middle) + half * ratio, low), high)
+
+    def mean_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data's mean, from the joint law of the two noises.
+
+        Every pair inside the rectangle of two intervals of level (1 + level)/2 is possible at least at ``level``
+        (Bonferroni); the mean's extremes over it lie at its corners, because a ratio is monotone in each part.
+        """
+        checked = requirements.level(level)
+        sums, counts = zip(*self.confidence_interval((1 + checked) / 2), strict=True)
+        low, high = self._of().bounds
+        half, middle = (high - low) / 2, float(self._of().middle)
+        rows = [max(float(end), 1.0) for end in counts]
+        ratios = [float(total) / number for total in sums for number in rows]
+        ends = [min(max(middle + half * ratio, low), high) for ratio in (min(ratios), max(ratios))]
+        return Interval(ends[0], ends[1], checked)
+
+    def population_interval(self, level: float = 0.95, *, variance: float | None = None) -> Interval:
+        """Interval for the population's mean; the largest possible variance is assumed where none is given.
+
+        The data's mean and the sampling error each get half of 1 − level.
+        """
+        checked = requirements.level(level)
+        share = (1 + checked) / 2
+        data = self.mean_interval(share)
+        low, high = self._of().bounds
+        largest = (high - low) ** 2 / 4
+        spread = largest if variance is None else min(requirements.positive("variance", variance), largest)
+        fewest = max(float(np.asarray(self.confidence_interval(share).low)[1]), 1.0)
+        reach = float(ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
+        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
+
+
+@dataclass(frozen=True)
+class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
+    """Total of a column, in all or by group.
+
+    Guarantee
+    ---------
+    A unit that keeps r rows in each of k groups moves k totals by at most r times the larger absolute bound; where the
+    number of rows is public, a replaced row moves the total by the width of the bounds. See `stability`.
+
+    Examples
+    --------
+    >>> from discreet import PureDP
+    >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
+    >>> SumQuestion(schema, "spend", PureDP(1.0)).measurement.mechanism.scale
+    50.0
+    """
+
+    ask: ClassVar[str] = "sum"
+    meaning: ClassVar[str] = "The total."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS, "unit_sum": UNIT_SUM}
+    schema: Schema
+    column: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+    unit_sum: Bounds | None = None
+
+    def _measured(self) -> Measurement:
+        by, column = column_names(self.by), self.column
+        bounds = self._values(column, self.unit_sum)
+        sensitivity = self._sensitivity(bounds, by)
+
+        def value(counts: Any, sums: Any) -> Any:
+            totals = fractions([int(one) * bounds.step for one in sums[column,]])
+            return totals if by else totals[0]
+
+        return Measurement(
+            statistic=self.grouped(Sum(bounds=(bounds.low, bounds.high)), by),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            by=by,
+            columns=(column,),
+            contribution=self.contribution,
+            unit_sum=self.unit_sum,
+            products=((column,),),
+            public={},
+            value=value,
+            read="the total",
+        )
+
+    def _sensitivity(self, bounds: Bounds, by: tuple[str, ...]) -> Sensitivity:
+        low, high = decimal(bounds.low), decimal(bounds.high)
+        if not by and self.public_size(self.column) is not None:
+            return Sensitivity(moves=(not_below(high - low),))
+        limits, cells = self.limits(self.contribution, self.unit_sum), self.schema.cells(by)
+        return stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)

@@ -20,8 +20,8 @@ from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import PostProcessed
-from discreet.plans.planning import Plan, plan
-from discreet.questions.tables import ContingencyTable
+from discreet.plans.plan import Plan, plan
+from discreet.questions.table import ContingencyTable
 
 if TYPE_CHECKING:
     from discreet.core.ledger import Ledger

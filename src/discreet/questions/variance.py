@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from discreet.core import requirements
+from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, PublicSizeStatistic
-from discreet.questions.one_column import SizedColumn
+from discreet.inference.part_moments import variance_moves
+from discreet.inference.sampling import GammaVariance
+from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.parts import VarianceInParts, VarianceInPartsRelease, parts_measurement
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
-__all__ = ["StandardDeviation", "Variance", "largest_squares"]
+__all__ = [
+    "LEAST_SHARE", "StandardDeviation", "StandardDeviationRelease", "Variance", "VarianceQuestion", "VarianceReading",
+    "VarianceRelease", "largest_squares", "largest_variance",
+]  # fmt: skip
+
+LEAST_SHARE = 1e-6
 
 
 def largest_squares(n: int) -> Fraction:
@@ -58,8 +73,6 @@ class Variance(SizedColumn, PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import VarianceRelease
-
         return VarianceRelease
 
     def domain(self, n: int | None = None) -> Domain:
@@ -95,8 +108,6 @@ class StandardDeviation(Variance):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.moments import StandardDeviationRelease
-
         return StandardDeviationRelease
 
     @staticmethod
@@ -110,3 +121,122 @@ class StandardDeviation(Variance):
                 "Release it with BoundedLaplace or BoundaryInflatedLaplace.",
             )
         return math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class VarianceRelease(MomentRelease):
+    """A released variance."""
+
+    def _of(self) -> Variance:
+        return cast(Variance, self.statistic)
+
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, *, kurtosis: float | None = None
+    ) -> GammaVariance:
+        """Gamma law of a sample variance.
+
+        Parameters
+        ----------
+        kurtosis
+            The population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
+        """
+        low, high = self._of().bounds
+        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis)
+
+
+def largest_variance(value: float | VarianceRelease, level: float) -> float:
+    """A known variance, or the largest one that a release leaves possible."""
+    if isinstance(value, VarianceRelease):
+        return float(VarianceRelease.population_interval(value, level).high)
+    return requirements.non_negative("variance", value)
+
+
+@dataclass(frozen=True)
+class StandardDeviationRelease(VarianceRelease):
+    """A released variance, read as a standard deviation.
+
+    ``value`` is the protected variance; ``standard_deviation`` its root. The intervals are for the standard
+    deviation: the root is monotone, so they are the variance's, transformed.
+    """
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the released variance."""
+        return self._of().transform(self._number())  # type: ignore[attr-defined,no-any-return]
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data's standard deviation."""
+        return _root(super().confidence_interval(level))
+
+    def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
+        """Interval for the population's standard deviation; see `MomentRelease.population_interval`."""
+        return _root(super().population_interval(level, method=method, **known))
+
+    def facts(self) -> Facts:
+        """What to show, with the standard deviation first."""
+        return [("standard deviation", number(self.standard_deviation)), *super().facts()]
+
+
+def _root(interval: Interval) -> Interval:
+    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
+    return Interval(low, high, interval.level)
+
+
+VarianceReading = VarianceInPartsRelease
+"""What a variance is read from: totals in parts, whether the number of rows is public or not."""
+
+
+@dataclass(frozen=True)
+class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[VarianceReading]]):
+    """Variance of a column, in all or by group; it comes with the mean.
+
+    Guarantee
+    ---------
+    Totals in parts are released, of which a row moves the sum by one: ``docs/proofs/parts.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP
+    >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
+    >>> VarianceQuestion(schema, "age", PureDP(1.0)).plan().notes
+    ('give expected_rows to see the error',)
+    """
+
+    ask: ClassVar[str] = "variance"
+    meaning: ClassVar[str] = "How far values spread around their mean."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "by": COLUMNS,
+        "unit_sum": UNIT_SUM,
+        "expected_rows": WHOLE,
+        "expected_mean": NUMBER,
+    }
+    schema: Schema
+    column: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+    unit_sum: Bounds | None = None
+    expected_rows: int | None = None
+    expected_mean: float | None = None
+
+    def _measured(self) -> Measurement:
+        by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
+        expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
+        slope = expected.slope(bounds.low, bounds.high)
+        parts = VarianceInParts(bounds=(bounds.low, bounds.high))
+        public = not by and self.public_size(self.column) is not None
+        moves = variance_moves(parts.degree, (1 + slope) / 2, public_size=public)
+        return parts_measurement(
+            self,
+            parts,
+            self.column,
+            bounds,
+            by=by,
+            contribution=self.contribution,
+            unit_sum=self.unit_sum,
+            expected=expected,
+            moves=[(2 * float(parts.half)) ** 2 * move for move in moves],
+            read="the variance",
+        )

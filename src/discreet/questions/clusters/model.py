@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.display import Facts, number
-from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through, recall
+from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.publish.prose import guarantee_words
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Readable, name_of
 
 if TYPE_CHECKING:
     from discreet.core.ledger import Ledger
@@ -25,7 +27,7 @@ __all__ = ["ClusterModel"]
 FORMAT = 1
 
 
-class ClusterModel(Result):
+class ClusterModel(Readable):
     """Centres under differential privacy, in scikit-learn's words.
 
     Attributes
@@ -85,10 +87,6 @@ class ClusterModel(Result):
         """How the costs of the steps add up."""
         return None
 
-    def recall(self, ledger: Ledger, request: str | None, question: Mapping[str, Any]) -> Self | None:
-        """The fit that is stored under a request, without any data; None where there is none."""
-        return recall(self.claim(question), self._restored, ledger=ledger, request=request)
-
     @abstractmethod
     def _prepared(self, X: ArrayLike) -> Any:
         """The private data in the form that steps read; refuses what is not a table of numbers."""
@@ -132,7 +130,25 @@ class ClusterModel(Result):
         fitted: dict[str, Any] = pass_through(
             claim, run, write=dict[str, Any], read=dict[str, Any], ledger=ledger, rng=rng, request=request
         )
-        return self._restored(fitted)
+        return self.restored(fitted)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Coordinates of the centres."""
+        return [
+            Reading(f"centre {i + 1} · {name_of(columns, j)}", float(value), None)
+            for i, centre in enumerate(self.cluster_centers_)
+            for j, value in enumerate(centre)
+        ]
+
+    def published(self) -> dict[str, Any]:
+        return {
+            "guarantee": guarantee_words(self.guarantee_, "row"),
+            "protects": str(Protection()),
+            "mechanism": self.description(),
+            "sensitivity": str(self.sensitivity),
+            "release_id": self.release_id_,
+            "created": self.created_,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as JSON-ready data; it holds public numbers only."""
@@ -148,7 +164,7 @@ class ClusterModel(Result):
             **{name: np.asarray(getattr(self, name)).tolist() for name in self._answered},
         }
 
-    def _restored(self, data: Any) -> Self:
+    def restored(self, data: Any) -> Self:
         for name in self._answered:
             setattr(self, name, np.asarray(data[name]))
         self.n_iter_, self.guarantee_ = data["n_iter_"], Guarantee.from_dict(data["guarantee"])

@@ -14,8 +14,8 @@ from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.inference.mean_difference_release import MeanComparison
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
+from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import paper_method
@@ -168,6 +168,13 @@ class Terms:
             mechanism=self.method.parameters(),
             sensitivity=statistic.sensitivity(neighbours=self.protection.neighbours),
         )
+
+    def certified_claim(self, statistic: MeanDifference) -> Claim:
+        """The same, for a method that has a proof: nothing else may touch real data."""
+        claim = self.claim(statistic)
+        if claim is None:
+            raise NotCertified(f"{self.method.name} has no proved guarantee, so it may not touch real data.")
+        return claim
 
     def spending(self, allowance: Allowance) -> Spending:
         """The whole guarantee, to be spent on draws that the door counts."""

@@ -17,9 +17,10 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.result import Result
 from discreet.inference.arm_means import Contrast, contrast
-from discreet.inference.mean_difference_release import MeanComparison
+from discreet.publish.charts import interval_chart
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
+from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.methods import Direct, NoiseAware, Setting, public_sizes
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
@@ -66,8 +67,6 @@ class ArmComparisons(Result):
 
     def chart(self) -> Any:
         """Altair chart of every difference with its simultaneous 95 % interval."""
-        from discreet.publish.charts import interval_chart
-
         readings = [
             {
                 "label": f"{one.treatment} − {one.against}",

@@ -8,33 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.ledger import Ledger
 from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
 from discreet.core.rows.totals import BUCKETS
-from discreet.inference.mean_difference_release import MeanComparison
 from discreet.questions.comparison.arms import Arms
-from discreet.questions.comparison.column import ColumnComparison
-from discreet.questions.comparison.compare import compare_totals
 
-__all__ = ["arms_on_engine", "compare_column"]
+__all__ = ["arms_by_column", "arms_on_engine"]
 
 MOST_PARTITIONS = BUCKETS // 8
 """Beyond this, folding buckets would make partitions unequal."""
-
-
-def compare_column(
-    snapshot: Snapshot,
-    selected: Selected,
-    comparison: ColumnComparison,
-    ledger: Ledger,
-    *,
-    request: str | None = None,
-) -> MeanComparison:
-    """Compare two arms of a data set on its engine; ``selected`` is what the comparison reads."""
-    natural = comparison.partition_by is not None
-    terms, statistic = comparison.terms(ledger), comparison.statistic
-    arms = arms_by_column(snapshot, selected) if natural else arms_on_engine(snapshot, selected, statistic.partitions)
-    return compare_totals(arms, statistic, terms, request=request)
 
 
 def arms_by_column(snapshot: Snapshot, selected: Selected) -> Arms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,10 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Protection
-from discreet.core.result import Result
 from discreet.inference.arm_means import Contrast
+from discreet.publish.prose import guarantee_words
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Readable
 
 __all__ = ["MeanComparison"]
 
@@ -23,7 +26,7 @@ FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanComparison(Result):
+class MeanComparison(Readable):
     """How two arms' means differ, with all uncertainty, made from private outputs only.
 
     Attributes
@@ -118,6 +121,24 @@ class MeanComparison(Result):
             )
         root = math.sqrt(b * b - a * c)
         return difference / base, Interval((b - root) / a, (b + root) / a, checked)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The difference, with noise and sampling in its interval."""
+        label = f"{self.treatment} − {self.against}"
+        return [Reading(label, self.estimate, None, self.confidence_interval())]
+
+    def published(self) -> dict[str, Any]:
+        return {
+            "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
+            "protects": str(self.protection),
+            "mechanism": {"name": self.method},
+            "sensitivity": None,
+            "release_id": self.release_id,
+            "created": self.created,
+        }
+
+    def verdict(self) -> Mapping[str, Any]:
+        return {"test": "equal means", "pvalue": self.pvalue}
 
     def chart(self) -> Any:
         """Diagnostic plot of private outputs: density of the estimate's error, with and without the privacy noise."""

@@ -1,31 +1,40 @@
-"""Column comparison: an A/B test of a column between two arms, described from public facts alone."""
+"""The question of a comparison: an A/B test of a column between two arms, described from public facts alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from statistics import NormalDist
+from typing import Any, ClassVar
 
 from discreet.core import requirements
+from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
+from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import check_unit_sum
-from discreet.questions.comparison.compare import Terms, method_named, public_facts
+from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
+from discreet.questions.comparison.compare import Terms, compare_totals, method_named, public_facts
 from discreet.questions.comparison.comparison_plan import ComparisonPlan, plan_methods
+from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.methods import Best, Direct, Method, NoiseAware, Setting
 from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.partitioning import arms_by_column, arms_on_engine
+from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import Question
 
-if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+__all__ = ["ComparisonQuestion"]
 
-__all__ = ["ColumnComparison"]
+_WITHIN = NormalDist().inv_cdf(0.975)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnComparison:
+@dataclass(frozen=True)
+class ComparisonQuestion(Question[MeanComparison]):
     """Two arms of a data set that a schema describes, and how to compare the mean of a column between them.
 
     Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
@@ -42,8 +51,23 @@ class ColumnComparison:
     The others are those of `discreet.compare_means`.
     """
 
+    ask: ClassVar[str] = "compare_means"
+    meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "by": COLUMN,
+        "partitions": WHOLE,
+        "partition_by": COLUMN,
+        "censor": PAIR,
+        "method": METHOD,
+        "arm": METHOD,
+        "unit_sum": UNIT_SUM,
+        "spread": NUMBER,
+        "expected_rows": WHOLE,
+    }
     schema: Schema
     column: str
+    _: KW_ONLY
     by: str
     guarantee: Guarantee
     partitions: int | None = None
@@ -107,11 +131,6 @@ class ColumnComparison:
             )  # fmt: skip
         return count
 
-    @property
-    def method_name(self) -> str:
-        """Name of the method that was asked for."""
-        return self._method.name
-
     def noise_scale(self) -> float | None:
         """Scale of the noise on an arm's total, where arms are measured directly with the whole budget."""
         if not isinstance(self._single(), Direct):
@@ -130,6 +149,7 @@ class ColumnComparison:
             "partition_by": self.partition_by,
             "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
             "statistic": self.statistic.to_dict(),
+            "method": self._method.parameters(),
             "schema": self.schema.facts_of(columns),
         }
 
@@ -138,7 +158,7 @@ class ColumnComparison:
         return Setting(self.statistic, self.schema.neighbours, self._sizes() if public else None)
 
     def _sizes(self) -> tuple[int, int]:
-        rows = cast(int, self.expected_rows)
+        rows = self.expected_rows or 0
         return -(-rows // 2), rows // 2
 
     def _single(self) -> Method:
@@ -146,16 +166,16 @@ class ColumnComparison:
         chosen = self._method
         return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
 
-    def selection(self) -> dict[str, Any]:
-        """What has to be added up, as `discreet.core.rows.Selected` takes it."""
-        return {
-            "by": (self.by,) if self.partition_by is None else (self.by, self.partition_by),
-            "columns": (self.column,),
-            "contribution": Contribution(groups=1, rows=1) if self._by_id else None,
-            "unit_sum": self.outcome if self._by_id else None,
-        }
+    def _selected(self) -> Selected:
+        """What has to be added up."""
+        return Selected(
+            by=(self.by,) if self.partition_by is None else (self.by, self.partition_by),
+            columns=(self.column,),
+            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
+            unit_sum=self.outcome if self._by_id else None,
+        )
 
-    def terms(self, ledger: Ledger) -> Terms:
+    def _terms(self, ledger: Ledger | None) -> Terms:
         """Validated arguments of the comparison itself."""
         facts = public_facts(self.schema.neighbours, self.statistic.arm)
         return Terms.of(
@@ -163,8 +183,42 @@ class ColumnComparison:
             question=self.content(), ledger=ledger,
         )  # fmt: skip
 
-    def plan(self) -> ComparisonPlan | None:
-        """What the comparison would show; None where nothing says how many units there are, or no formula does."""
+    def claim(self, ledger: Ledger | None) -> Claim:
+        return self._terms(ledger).certified_claim(self.statistic)
+
+    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> MeanComparison:
+        selected, partitions = self._selected(), self.statistic.partitions
+        natural = self.partition_by is not None
+        arms = arms_by_column(rows, selected) if natural else arms_on_engine(rows, selected, partitions)
+        return compare_totals(arms, self.statistic, self._terms(ledger), request=request)
+
+    def read(self, stored: Any) -> MeanComparison:
+        return MeanComparison.from_dict(stored)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
+        planned = self.methods_plan()
+        error = None if planned is None else planned.standard_error[planned.method]
+        notes = (EXPECTED_ROWS,) if self.expected_rows is None else ()
+        if self.expected_rows is not None and self.spread is None:
+            notes = ("spread is taken as a hundredth of the bounds' width",)
+        return Plan(
+            statistic=self.statistic.name,
+            mechanism=self._method.name if planned is None else planned.method,
+            scale=self.noise_scale(),
+            guarantee=self.guarantee,
+            read="the difference",
+            expected_error=None if error is None else _WITHIN * error,
+            standard_error=error,
+            smallest_effect=None if planned is None else planned.smallest_effect,
+            remaining=remaining,
+            remaining_after=after,
+            notes=notes if planned is None else (*notes, *planned.notes),
+            details={"statistic": self.statistic.to_dict()},
+        )
+
+    def methods_plan(self) -> ComparisonPlan | None:
+        """What the chosen method would show; None where nothing says how many units there are, or no formula does."""
         single = self._single()
         if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
             return None

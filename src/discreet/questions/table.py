@@ -1,29 +1,41 @@
-"""Contingency tables and histograms: how many rows fall into each public cell."""
+"""Table: how many rows fall into each public cell."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import product
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
+from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.stability import stability
 from discreet.core.statistic import Statistic
+from discreet.inference.association import CramersV, OddsRatio, cramers_v, odds_ratio
+from discreet.inference.measured_table import measured_table
+from discreet.inference.monte_carlo import MonteCarlo
+from discreet.mechanisms.additive import additive_noise
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
+from discreet.questions.cell_estimates import CellEstimates, margin, proportions
+from discreet.questions.forms import COLUMNS, Form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.table_axes import Bins, Categories, column_values, in_order
 
-if TYPE_CHECKING:
-    from discreet.inference.table_release import TableRelease
-
-__all__ = ["ContingencyTable"]
+__all__ = ["ContingencyTable", "TableQuestion", "TableRelease", "table_measurement"]
 
 Counts = NDArray[np.int64]
 MAX_CELLS = 10**8
@@ -39,7 +51,7 @@ class ContingencyTable(Statistic):
 
     Guarantee
     ---------
-    With one row a unit: add/remove changes one cell by 1 (Δ₁ = Δ₂ = 1); replace-one moves a row between two cells
+    With one row per unit: add/remove changes one cell by 1 (Δ₁ = Δ₂ = 1); replace-one moves a row between two cells
     (Δ₁ = 2, Δ₂ = √2), and leaves the total as it is (lee2022, Example 1).
 
     Parameters
@@ -91,8 +103,6 @@ class ContingencyTable(Statistic):
     @classmethod
     def release_type(cls) -> type[TableRelease]:
         """Releases of tables have margins, proportions and intervals."""
-        from discreet.inference.table_release import TableRelease
-
         return TableRelease
 
     @cached_property
@@ -218,3 +228,130 @@ def _axis(name: Any, spec: Any, other: bool) -> Categories | Bins:
     if not isinstance(spec, Sequence | np.ndarray) or isinstance(spec, str):
         raise WrongType("categories", spec, "must be a list of values", 'Pass ["no", "yes"].')
     return Categories(tuple(spec), other)
+
+
+@dataclass(frozen=True)
+class TableRelease(Answer):
+    """A released `ContingencyTable`; everything below is post-processing."""
+
+    @property
+    def table(self) -> ContingencyTable:
+        """The public description of the cells."""
+        return cast(ContingencyTable, self.statistic)
+
+    @property
+    def total(self) -> float:
+        """The number of rows: exact where it is public, otherwise the noisy total."""
+        measured = measured_table(self)
+        return float(measured.n) if measured.n is not None else float(measured.cells.sum())
+
+    def facts(self) -> Facts:
+        """What to show: one line per cell, where the law of its noise is known."""
+        facts = super().facts()
+        try:
+            cells = self.counts().facts()
+        except InvalidParameter:
+            return facts
+        common = [fact for fact in facts if fact[0] not in ("value", "95 % interval")]
+        return [*cells, ("intervals", "95 %, for the noise"), *common]
+
+    def heading(self) -> str:
+        return f"{super().heading()} by {', '.join(self.table.axes)}"
+
+    def counts(self) -> CellEstimates:
+        """Every cell, with intervals for the true counts (noise) and for shares of the population."""
+        return self.margin(*self.table.axes)
+
+    def margin(self, *columns: str) -> CellEstimates:
+        """Counts by some of the columns, summed over the others."""
+        return margin(self, self._axes(columns))
+
+    def proportions(self, *columns: str) -> CellEstimates:
+        """Shares of the population by cell, or by some of the columns, with intervals for sampling and noise."""
+        return proportions(self, self._axes(columns or self.table.axes))
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the population's share of every cell: sampling and noise together."""
+        return self.proportions().confidence_interval(level)
+
+    def odds_ratio(self) -> OddsRatio:
+        """Odds ratio of a 2 × 2 table."""
+        return odds_ratio(self)
+
+    def cramers_v(self, null: MonteCarlo | None = None) -> CramersV:
+        """Strength of association in a two-way table, from 0 to 1."""
+        return cramers_v(self, null)
+
+    def _axes(self, columns: tuple[str, ...]) -> tuple[int, ...]:
+        known = self.table.axes
+        for column in columns:
+            if column not in known:
+                raise InvalidParameter("column", column, f"must be one of {list(known)}", "Check the spelling.")
+        if not columns or len(set(columns)) != len(columns):
+            raise InvalidParameter(
+                "columns", columns, "must be different columns, at least one", "Name each column once."
+            )
+        return tuple(known.index(column) for column in columns)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every cell, with its noise interval."""
+        counts = self.counts()
+        noise = counts.confidence_interval()
+        labels = [" · ".join(str(one) for one in cell) for cell in product(*counts.labels)]
+        estimates, low, high = (np.ravel(np.asarray(part, dtype=float)) for part in (counts, noise.low, noise.high))
+        return [
+            Reading(label, float(value), Interval(float(a), float(b), noise.level))
+            for label, value, a, b in zip(labels, estimates, low, high, strict=True)
+        ]
+
+
+def table_measurement(
+    question: MeasuredQuestion[Any], columns: tuple[str, ...], contribution: Contribution | None
+) -> Measurement:
+    """How the counts by the labels of some columns are measured."""
+    schema = question.schema
+    statistic = ContingencyTable({name: schema.categories(name).labels for name in columns})
+    limits = schema.contribution(contribution)
+    sensitivity = stability(limits, cells=statistic.cells, neighbours=schema.neighbours)
+    size = question.public_size(*columns)
+    return Measurement(
+        statistic=statistic,
+        sensitivity=sensitivity,
+        mechanism=additive_noise(question.guarantee, sensitivity),
+        by=columns,
+        contribution=contribution,
+        public={} if size is None else {"n": size},
+        value=lambda counts, sums: counts.astype(np.int64).reshape(statistic.shape),
+        read="rows of a cell",
+    )
+
+
+@dataclass(frozen=True)
+class TableQuestion(MeasuredQuestion[TableRelease]):
+    """Counts by the labels of one or more columns.
+
+    Guarantee
+    ---------
+    A unit that keeps r rows in each of k cells moves k counts by at most r, and twice as many when it is replaced: see
+    `stability`.
+
+    Examples
+    --------
+    >>> from discreet import Categories, PureDP, Schema
+    >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "sex": Categories(["f", "m"])})
+    >>> TableQuestion(schema, ["arm", "sex"], PureDP(1.0)).measurement.statistic.shape
+    (2, 2)
+    """
+
+    ask: ClassVar[str] = "table"
+    meaning: ClassVar[str] = "How many rows fall into each cell."
+    part: ClassVar[str] = "cell"
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
+    schema: Schema
+    columns: str | Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+
+    def _measured(self) -> Measurement:
+        return table_measurement(self, column_names(self.columns, "columns"), self.contribution)

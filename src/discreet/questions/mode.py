@@ -1,24 +1,35 @@
-"""Mode: the most frequent of a public list of categories."""
+"""Mode: the most frequent of a public list of categories, chosen without publishing any count."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
+from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.selection import Selection
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
 from discreet.questions.count import labelled
+from discreet.questions.forms import COLUMN, Form
+from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.table import table_measurement
 from discreet.releases import Release
 
-__all__ = ["Mode"]
+__all__ = ["Mode", "ModeQuestion", "ModeRelease"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +76,6 @@ class Mode(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.choice_release import ModeRelease
-
         return ModeRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -98,4 +107,73 @@ class Mode(Statistic):
             self.sensitivity(neighbours=neighbours),
             Protection(unit, neighbours),
             statistic=self,
+        )
+
+
+@dataclass(frozen=True)
+class ModeRelease(Answer):
+    """A released mode: its category, and how far behind the true mode it can be."""
+
+    @property
+    def mode(self) -> Any:
+        """The chosen category."""
+        return self._of.categories[int(self.value)]
+
+    @property
+    def _of(self) -> Mode:
+        return cast(Mode, self.statistic)
+
+    def count_gap(self, level: float = 0.95) -> float:
+        """With probability ``level`` no category has more than this many rows more than the chosen one.
+
+        It holds for all data and is decided by the noise alone.
+        """
+        chooser = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, among the kept rows
+        return cast(Selection, chooser).score_loss(len(self._of.categories), level)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The label."""
+        return [Reading("", str(self.mode), None)]
+
+    def facts(self) -> Facts:
+        """What to show."""
+        hidden = ("value", "95 % interval")
+        rest = [fact for fact in super().facts() if fact[0] not in hidden]
+        gap = f"no category has {self.count_gap():.3g} rows more, with probability 95 %"
+        return [("mode", str(self.mode)), ("at most", gap), *rest]
+
+
+@dataclass(frozen=True)
+class ModeQuestion(MeasuredQuestion[ModeRelease]):
+    """The most frequent label of a column; only the choice is published, no count.
+
+    Guarantee
+    ---------
+    Permute-and-flip for ε, the exponential mechanism otherwise, on counts that a unit moves as in a table. Proof:
+    ``docs/proofs/selection.md``.
+    """
+
+    ask: ClassVar[str] = "mode"
+    meaning: ClassVar[str] = "The most frequent label."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
+    schema: Schema
+    column: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+
+    def _measured(self) -> Measurement:
+        labels = tuple(self.schema.categories(self.column).labels)
+        counts = table_measurement(self, (self.column,), self.contribution)
+        kind = PermuteAndFlip if isinstance(self.guarantee, PureDP) else ExponentialMechanism
+        # A unit that comes or goes moves all of its counts one way.
+        one_way = self.schema.neighbours is Neighbours.ADD_REMOVE
+        chooser = kind.calibrate(self.guarantee, counts.sensitivity, monotone=one_way)
+        return replace(
+            counts,
+            statistic=Mode(categories=labels),
+            mechanism=chooser,
+            public={},
+            read="rows behind",
+            bound=lambda level: chooser.score_loss(len(labels), level),
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -12,16 +12,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.exact import Exact
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.noise.law import Floats
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal, not_below
-from discreet.core.schema import Bounds
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
+from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.question import Histograms, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
-__all__ = ["MOST_POINTS", "Quantiles"]
+__all__ = ["MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles"]
 
 MOST_POINTS = 2**22
 """Finest grid for quantiles; every point is a candidate that must be weighed."""
@@ -97,8 +107,6 @@ class Quantiles(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        from discreet.inference.quantile_release import QuantileRelease
-
         return QuantileRelease
 
     def parameters(self) -> dict[str, Any]:
@@ -215,3 +223,188 @@ def _sampling(q: float, rows: int, miss: float) -> tuple[float, float]:
     high = 1.0 if spent(1.0) <= 0 else float(optimize.brentq(spent, q, 1.0))
     # Outwards to six digits: shares stay short decimals, so ranks stay exact.
     return float(Fraction(math.floor(low * 10**6), 10**6)), float(Fraction(math.ceil(high * 10**6), 10**6))
+
+
+@dataclass(frozen=True)
+class QuantileRelease(Answer):
+    """Published quantiles; with intervals where they were asked for."""
+
+    @property
+    def _quantiles(self) -> Quantiles:
+        return cast(Quantiles, self.statistic)
+
+    def _parts(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        return np.atleast_1d(np.asarray(self.value, dtype=float)).reshape(len(self._quantiles.shares), -1)
+
+    @property
+    def estimate(self) -> Floats:
+        """The quantiles, one per probability."""
+        parts = self._parts()
+        middle = parts[:, parts.shape[1] // 2]
+        return middle if isinstance(self._quantiles.probabilities, tuple) else float(middle[0])
+
+    def population_interval(self, level: float | None = None) -> Interval:
+        """Interval for the population's quantiles, where one was asked for with a public number of rows."""
+        if self._quantiles.rows_at_least is None:
+            raise NoPopulationInterval(
+                "release",
+                "quantiles",
+                "must be asked for the population, because an interval costs privacy of its own",
+                "Ask with interval=0.95 and rows_at_least=…, a public lower bound of the number of rows.",
+            )
+        return self.confidence_interval(level)
+
+    def confidence_interval(self, level: float | None = None) -> Interval:
+        """The interval that was published, of the level it was planned for.
+
+        It covers the quantile of the data, or of the population where ``rows_at_least`` was declared. Without a
+        planned interval only the grid itself is certain.
+        """
+        planned = self._quantiles.interval
+        parts = self._parts()
+        if planned is None:
+            low, high = self.mechanism.confidence_interval(parts[:, 0], requirements.level(level or 0.95))
+            return Interval(self._shaped(low), self._shaped(high), level or 0.95)
+        if level is not None and level != planned:
+            raise InvalidParameter("level", level, f"the interval was published at {planned}", "Leave level out.")
+        return Interval(self._shaped(parts[:, 0]), self._shaped(parts[:, 2]), planned)
+
+    def _shaped(self, values: Floats) -> Floats:
+        array = np.asarray(values)
+        return array if isinstance(self._quantiles.probabilities, tuple) else float(array[0])
+
+    def facts(self) -> Facts:
+        """What to show of a release."""
+        facts = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
+        shown: list[tuple[str, str]] = [("quantiles at", number(self._quantiles.probabilities))]
+        shown.append(("value", number(self.estimate)))
+        if self._quantiles.interval is not None:
+            interval = self.confidence_interval()
+            shown.append((f"{100 * interval.level:g} % interval", f"{number(interval.low)} to {number(interval.high)}"))
+        return [*shown, *facts]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Each quantile, with the interval that was published with it."""
+        values = np.atleast_1d(np.asarray(self.estimate, dtype=float))
+        of = self._quantiles
+        intervals: list[Interval | None] = [None] * len(values)
+        if of.interval is not None:
+            found = self.confidence_interval()
+            ends = (np.atleast_1d(np.asarray(end, dtype=float)).tolist() for end in (found.low, found.high))
+            intervals = [Interval(low, high, found.level) for low, high in zip(*ends, strict=True)]
+        # With a declared number of rows the interval is for the population, else for the data.
+        return [
+            Reading(
+                f"{100 * share:g} %",
+                float(value),
+                one if of.rows_at_least is None else None,
+                None if of.rows_at_least is None else one,
+            )
+            for share, value, one in zip(of.shares, values, intervals, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[QuantileRelease]]):
+    """Quantiles of a column, in all or by group, with intervals where a level is given.
+
+    Guarantee
+    ---------
+    As `Quantiles`, for the rows that a unit keeps. Proof: ``docs/proofs/quantile.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Schema
+    >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
+    >>> round(QuantileQuestion(schema, "age", 0.5, PureDP(1.0)).plan().expected_error)  # in ranks
+    8
+    """
+
+    ask: ClassVar[str] = "quantile"
+    meaning: ClassVar[str] = "The value below which this share of rows lies."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "probabilities": PROBABILITIES,
+        "by": COLUMNS,
+        "interval": LEVEL,
+        "rows_at_least": WHOLE,
+        "recursive": FLAG,
+        "unit_sum": UNIT_SUM,
+    }
+    schema: Schema
+    column: str
+    probabilities: float | Sequence[float]
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    interval: float | None = None
+    rows_at_least: int | None = None
+    recursive: bool = False
+    contribution: Contribution | None = None
+    unit_sum: Bounds | None = None
+
+    def _measured(self) -> Measurement:
+        requirements.instance("recursive", self.recursive, bool, "recursive=True or False")
+        by = column_names(self.by)
+        limits = self.limits(self.contribution, self.unit_sum)
+        bounds, coarse = _coarsened(self._values(self.column, self.unit_sum))
+        statistic = Quantiles(
+            probabilities=self._shares(),
+            bounds=bounds,
+            interval=self.interval,
+            rows_at_least=self._independent_rows(limits),
+            recursive=self.recursive,
+        )
+        groups = self.schema.cells(by)
+        sensitivity = statistic.sensitivity(
+            neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
+        )
+
+        def value(found: Histograms) -> Any:
+            return _stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
+
+        mechanism = QuantileChoice.calibrate(self.guarantee, sensitivity, statistic=statistic, groups=groups)
+        return Measurement(
+            statistic=self.grouped(statistic, by),
+            sensitivity=sensitivity,
+            mechanism=mechanism,
+            by=by,
+            columns=(self.column,),
+            contribution=self.contribution,
+            unit_sum=self.unit_sum,
+            public={},
+            from_histograms=value,
+            read="ranks",
+            bound=mechanism.rank_error,
+        )
+
+    def _shares(self) -> Any:
+        given: Any = self.probabilities
+        if isinstance(given, float | int):
+            return given
+        return requirements.listed("probabilities", given, "a quantile such as 0.5, or a list of them")
+
+    def _independent_rows(self, limits: Contribution) -> int | None:
+        """How many rows to count on: k rows of a unit say no more of the population than one of them, at the worst."""
+        if self.rows_at_least is None:
+            return None
+        rows = requirements.positive_integer("rows_at_least", self.rows_at_least)
+        return max(1, rows // limits.most_rows(1))
+
+
+def _coarsened(bounds: Bounds) -> tuple[Bounds, int]:
+    """The column's grid, or the finest multiple of it with few enough points to weigh each."""
+    coarse = 1
+    while (bounds.highest - bounds.lowest) // coarse >= MOST_POINTS:
+        coarse *= 10
+    if coarse == 1:
+        return bounds, 1
+    step = bounds.step * coarse
+    low, high = (bounds.lowest + coarse // 2) // coarse, (bounds.highest + coarse // 2) // coarse
+    return Bounds(float(low * step), float(high * step), grid=float(step)), coarse
+
+
+def _stacked(histograms: list[NDArray[np.int64]], bounds: Bounds) -> NDArray[np.int64]:
+    """Histograms of groups one after another on one long grid."""
+    shifted = [np.array([one[0] + group * bounds.cells, one[1]]) for group, one in enumerate(histograms)]
+    return np.concatenate(shifted, axis=1)

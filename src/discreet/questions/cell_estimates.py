@@ -1,4 +1,4 @@
-"""Intervals for the cells and margins of a released table."""
+"""Cell estimates: the cells and margins of a released table, with their intervals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from discreet.core.interval import Interval
 from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.noise_sum import NoiseSum
+from discreet.publish.charts import interval_chart
 
 if TYPE_CHECKING:
-    from discreet.inference.table_release import TableRelease
+    from discreet.questions.table import TableRelease
 
 __all__ = ["CellEstimates", "margin", "proportions"]
 
@@ -168,8 +169,6 @@ class CellEstimates(Result):
 
     def chart(self) -> Any:
         """Altair chart of every cell with its 95 % interval."""
-        from discreet.publish.charts import interval_chart
-
         interval = self.confidence_interval()
         ends = (np.ravel(part).tolist() for part in (self.estimate, interval.low, interval.high))
         known, unknown = ("noise", "population") if self.kind == "count" else ("population", "noise")

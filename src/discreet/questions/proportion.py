@@ -1,0 +1,182 @@
+"""Proportion: the share of rows with a property, over a public or a protected number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.columns import Label
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+from discreet.core.rounding import not_below
+from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.core.stability import in_parts
+from discreet.inference.sampling import Binomial
+from discreet.mechanisms.additive import additive_noise
+from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
+from discreet.questions.count import flags
+from discreet.questions.forms import COLUMN, COLUMNS, LABEL, SHARE, WHOLE, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.parts import MeanInParts, MeanInPartsRelease
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.releases import Release
+
+__all__ = ["Proportion", "ProportionQuestion", "ProportionReading", "ProportionRelease"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proportion(PublicSizeStatistic):
+    """The share of rows for which the data is true.
+
+    **Guarantee.** One row changes it by at most 1/n, under replace-one and, with n declared public, under
+    add/remove (liu2019 D).
+
+    Parameters
+    ----------
+    n
+        The public number of rows; needed under add/remove, taken from the data under replace-one.
+
+    Examples
+    --------
+    >>> Proportion().sensitivity(n=100, neighbours=Neighbours.REPLACE_ONE).l1
+    0.01
+    >>> Proportion().value([True, False, True])
+    Fraction(2, 3)
+    """
+
+    name: ClassVar[str] = "proportion"
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return ProportionRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def domain(self, n: int | None = None) -> Domain:
+        return 0.0, 1.0
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        return Sensitivity(moves=(not_below(Fraction(1, self.require_n_between(n, neighbours))),))
+
+    def value(self, data: Any) -> Fraction:
+        yes = flags(data)
+        rows = requirements.positive_integer("rows", yes.size)
+        return Fraction(int(np.count_nonzero(yes)), rows)
+
+
+@dataclass(frozen=True)
+class ProportionRelease(MomentRelease):
+    """A released proportion; the population's interval is exact (binomial sampling, known noise)."""
+
+    def sampling_model(self) -> Binomial:  # type: ignore[override]  # nothing else need be known
+        """Binomial with the public n."""
+        return Binomial(n=self.n)
+
+
+ProportionReading = ProportionRelease | MeanInPartsRelease
+"""What a proportion is read from: one number where the number of rows is public, else counts of no and yes."""
+
+
+@dataclass(frozen=True)
+class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[ProportionReading]]):
+    """Proportion of rows with a label, in all or by group.
+
+    The value per group is (noes, yeses): a row moves one of them by one, `MeanInParts` on (0, 1). A unit's rows are
+    limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
+
+    Guarantee
+    ---------
+    Where the number of rows is public, a replaced row moves the proportion by at most 1/n. Else a row moves the two
+    counts by one in all: ``docs/proofs/parts.md``.
+
+    Examples
+    --------
+    >>> from discreet import Categories, PureDP
+    >>> schema = Schema(columns={"vote": Categories(["yes", "no"])})
+    >>> ProportionQuestion(schema, "vote", "yes", PureDP(0.5)).measurement.mechanism.scale
+    2.0
+    """
+
+    ask: ClassVar[str] = "proportion"
+    meaning: ClassVar[str] = "The share of rows."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "label": LABEL,
+        "by": COLUMNS,
+        "expected_rows": WHOLE,
+        "expected_share": SHARE,
+    }
+    schema: Schema
+    column: str
+    label: Label
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+    expected_share: float | None = None
+
+    def _measured(self) -> Measurement:
+        by = column_names(self.by)
+        label: Any = self.label
+        labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
+        if not isinstance(label, str | int) or label not in labels:
+            raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
+        if self.column in by:
+            raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
+        expected = Expected(rows=self.expected_rows, mean=self.expected_share)
+        slope = expected.slope(0.0, 1.0, "expected_share")
+        size, place = self.public_size(self.column), labels.index(label)
+        if not by and size is not None:
+            return self._of_public_size(place, size)
+        groups = self.schema.cells(by)
+        rows = self.limits(self.contribution).most_rows(groups)
+        limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
+        sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)
+
+        def value(counts: Any, sums: Any) -> Any:
+            parts: list[Fraction] = []
+            for group in np.asarray(counts).reshape(groups, len(labels)):
+                yes, total = int(group[place]), int(group.sum())
+                parts += [Fraction(total - yes), Fraction(yes)]
+            return fractions(parts)
+
+        return Measurement(
+            statistic=self.grouped(MeanInParts(bounds=(0.0, 1.0)), by),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            by=(*by, self.column),
+            contribution=None if self.schema.unit.column is None else Contribution(total=rows),
+            public={},
+            value=value,
+            read="the share",
+            weights=expected.per_group(groups, ((1 + slope) / 2, (1 - slope) / 2)),
+        )
+
+    def _of_public_size(self, place: int, size: int) -> Measurement:
+        sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))
+        return Measurement(
+            statistic=Proportion(n=size),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            by=(self.column,),
+            public={"n": size},
+            value=lambda counts, sums: Fraction(int(counts[place]), int(counts.sum())),
+            read="the share",
+        )
+
+    def content(self) -> dict[str, Any]:
+        return super().content() | {"label": self.label}
