@@ -64,7 +64,7 @@ def measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=".") as directory:
         place = Path(directory)
         connection, handle = _bare(place / "bare.db"), os.open(place / "raw", os.O_WRONLY | os.O_CREAT)
-        with Ledger(place / "ledger.db", PureDP(1000.0)) as ledger, Ledger(":memory:", PureDP(1000.0)) as memory:
+        with Ledger(place / "bench.ledger", PureDP(1000.0)) as ledger, Ledger(":memory:", PureDP(1000.0)) as memory:
             figures = _medians(
                 {
                     "flushed write of 8 kB": lambda: _write(handle),
@@ -76,7 +76,7 @@ def measure() -> dict[str, float]:
         os.close(handle)
         connection.close()
         start = time.perf_counter()
-        Ledger(place / "ledger.db").close()
+        Ledger(place / "bench.ledger").close()
         figures[f"opening with {SPENDS} spends"] = (time.perf_counter() - start) * 1e3
     return figures
 

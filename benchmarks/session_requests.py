@@ -44,7 +44,7 @@ def measure() -> dict[str, tuple[float, float]]:
     """Milliseconds of new and of repeated requests: with an empty ledger, and with one of 2,000 releases."""
     rows = pa.table({"x": list(range(1000))})
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "ledger.sqlite", PureDP(1000.0))
+        ledger = Ledger(Path(folder) / "bench.ledger", PureDP(1000.0))
         session = Session(rows, Schema(columns={}), ledger=ledger)
         session.count(PureDP(0.001))  # opens the data
         fresh = _median(lambda i: session.count(PureDP(0.001), request=f"first {i}"))

@@ -183,8 +183,10 @@ class FileJournal(Journal):
                 return self._written(decide)
             finally:
                 self.recover()
+        except LedgerUnavailable:  # it is an OSError, too
+            raise
         except OSError as error:
-            raise error if isinstance(error, LedgerUnavailable) else self._explained(error) from error
+            raise self._explained(error) from error
         finally:
             self.recover()  # again, for an interrupt between two lines above: others must not wait for our lock
 
