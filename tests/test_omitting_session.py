@@ -5,6 +5,7 @@ import pyarrow
 import pytest
 
 from discreet import (
+    ApproxDP,
     Bounds,
     Categories,
     Neighbours,
@@ -116,3 +117,58 @@ def test_clusters_find_two_groups_and_are_charged_once():
     assert mine.ledger.remaining().epsilon < 1e-9
     with pytest.raises(InsufficientBudget):
         mine.clusters(["x", "y"], 2, PureDP(1.0))
+
+
+SUPPRESSION = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 120)), columns=("age",))
+SIZES = Schema(columns={**SCHEMA.columns, "size": Categories(["s", "l"])})
+SIZED = ROWS.append_column("size", pyarrow.array(["s", "l"] * 2000))
+TESTS = {
+    "independence": lambda asked: asked.independence(["colour", "size"], PureDP(1.0)),
+    "homogeneity": lambda asked: asked.homogeneity("colour", "size", PureDP(1.0)),
+    "goodness_of_fit": lambda asked: asked.goodness_of_fit("colour", [0.75, 0.25], PureDP(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_behind_a_sample_are_answered_and_behind_a_suppression_refused_before_spending(name):
+    mine = Session(SIZED, SIZES, ledger=":memory:", budget=PureDP(100.0))
+    sampled, suppressed = mine.omitting(PoissonSample(0.5)), mine.omitting(SUPPRESSION)
+    assert TESTS[name](sampled.plan).guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
+    answer = TESTS[name](sampled)
+    assert 0 < answer.pvalue <= 1
+    assert answer.release.public["omission"] == {"name": "poisson_sample", "rate": 0.5}
+    spent = mine.ledger.spent()
+    for asked in (suppressed.plan, suppressed):
+        with pytest.raises(InvalidParameter, match="not proved"):
+            TESTS[name](asked)
+    assert mine.ledger.spent() == spent
+
+
+@pytest.mark.parametrize("step", [PoissonSample(0.5), SUPPRESSION], ids=["sample", "suppression"])
+def test_whatever_is_answered_behind_a_step_can_be_read(step):
+    mine = Session(SIZED, SIZES, ledger=":memory:", budget=PureDP(200.0)).omitting(step)
+    one = PureDP(2.0)
+    answers = [
+        mine.count(one),
+        mine.count(one, by="size"),
+        mine.sum("age", one),
+        mine.mean("age", one, by="size", spread=True),
+        mine.proportion("colour", "red", one),
+        mine.variance("age", one),
+        mine.covariance_matrix(["age"], one),
+        mine.quantile("age", 1 / 3, one, interval=0.9),
+        mine.histogram("age", one, edges=[0, 50, 120]),
+        mine.table(["colour", "size"], one),
+        mine.mode("colour", one),
+    ]
+    for answer in answers:
+        assert answer.readings()
+        assert str(answer)
+    assert answers[-2].proportions().confidence_interval().contains(np.full((2, 2), 0.25)).shape == (2, 2)
+
+
+def test_tables_behind_a_sample_can_be_read():
+    mine = Session(SIZED, SIZES, ledger=":memory:", budget=ApproxDP(2.0, 1e-5))
+    answer = mine.omitting(PoissonSample(0.5)).tables([["colour"], ["colour", "size"]], ApproxDP(1.0, 1e-6))
+    assert len(answer.readings()) == 6
+    assert answer.table("colour").estimate.shape == (2,)

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from discreet import Categories, Schema, Session, questions
 from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.core.guarantee import PureDP
@@ -22,6 +25,9 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
+from discreet.questions.forms import COLUMN
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.question import MeasuredQuestion
 from discreet.releases import Release
 
 PLAN = """\
@@ -321,3 +327,90 @@ def test_describe_writes_names_and_types_only(plan, capsys):
     filled = text.replace("# [schema.columns", "[schema.columns").replace('# categories = ["…"]', 'categories = ["a"]')
     out.write_text(filled)
     assert list(PlanFile.read(out).schema.columns) == ['odd "name" [x]']
+
+
+IDENTITY = """\
+[source]
+path = "rows.csv"
+
+[budget]
+epsilon = 4.0
+
+[schema.columns.x]
+low = 0
+high = 10
+grid = 1
+
+[[release]]
+name = "mean"
+ask = "mean"
+column = "x"
+epsilon = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "drawn"),
+    [
+        ('path = "rows.csv"', 'path = "./rows.csv"', 0),
+        ('path = "rows.csv"', 'path = "rows.csv"\nmemory = "1GB"', 0),
+        ('path = "rows.csv"', 'path = "rows.csv"\ndecimal = "."', 0),
+        ('path = "rows.csv"', 'path = "rows.csv"\nengine = "duckdb"', 0),
+        ('column = "x"', 'by = []\ncolumn = "x"', None),
+        ('column = "x"', 'spread = false\ncolumn = "x"', 0),
+        ('column = "x"', 'expected_rows = 400\ncolumn = "x"', 0),
+        ("epsilon = 1.0", "epsilon = 2.0", 1),
+        ('column = "x"', 'spread = true\ncolumn = "x"', 1),
+        ("high = 10", "high = 20", 1),
+        ('name = "mean"', 'title = "The mean"\nname = "mean"', 0),
+    ],
+)
+def test_a_release_is_the_same_where_the_same_is_asked_of_the_same_data(tmp_path, old, new, drawn):
+    """The words of the file and how the data is read do not matter; what is asked does."""
+    (tmp_path / "rows.csv").write_text("x\n" + "5\n" * 50)
+    path = tmp_path / "plan.toml"
+    path.write_text(IDENTITY)
+    assert Job(path).run().drawn == 1
+    assert old in IDENTITY
+    path.write_text(IDENTITY.replace(old, new))
+    if drawn is None:
+        with pytest.raises(PlanFileError, match="by"):
+            Job(path).run()
+    else:
+        assert Job(path).run().drawn == drawn
+
+
+def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, monkeypatch):
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "rows.csv").write_text("x\n" + "5\n" * 50)
+    (first / "plan.toml").write_text(IDENTITY)
+    assert Job(first / "plan.toml").run().drawn == 1
+    second = first.rename(tmp_path / "second")
+    assert Job(second / "plan.toml").run().drawn == 0
+
+    @dataclass(frozen=True)
+    class Renamed(MeasuredQuestion[Any]):
+        ask: ClassVar[str] = "mean"
+        meaning: ClassVar[str] = "The mean."
+        forms: ClassVar[dict[str, Any]] = {"variable": COLUMN}
+        schema: Schema
+        variable: str
+        guarantee: Any
+
+        def _measured(self):
+            return MeanQuestion(self.schema, self.variable, self.guarantee).measurement
+
+    kinds = [Renamed if kind.ask == "mean" else kind for kind in questions.QUESTIONS]
+    monkeypatch.setattr(questions, "QUESTIONS", kinds)
+    path = second / "plan.toml"
+    path.write_text(path.read_text().replace('column = "x"', 'variable = "x"'))
+    assert Job(path).run().drawn == 0
+
+
+def test_another_label_is_another_question(tmp_path):
+    schema = Schema(columns={"vote": Categories(["yes", "no"])})
+    session = Session(pa.table({"vote": ["yes", "no"] * 50}), schema, ledger=":memory:", budget=PureDP(2.0))
+    session.proportion("vote", "yes", PureDP(1.0), request="r")
+    with pytest.raises(DiscreetError, match="different release"):
+        session.proportion("vote", "no", PureDP(1.0), request="r")

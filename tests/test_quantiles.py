@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -215,3 +216,30 @@ def test_duplicates_do_not_hide_points():
 def test_refusals(build):
     with pytest.raises(DiscreetError):
         build()
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+@pytest.mark.parametrize("q", [1 / 3, 1 / 7, 0.1 + 0.2, 0.123456789, [1 / 3, 0.5, 5 / 7]])
+def test_every_probability_is_answered_whatever_the_number_of_rows(q, recursive):
+    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 100, grid=1), recursive=recursive)
+    moved = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE)
+    mechanism = QuantileChoice.calibrate(PureDP(1.0), moved, statistic=statistic)
+    for n in (0, 1, 7, 1000, 1001, 12_345, 10**6 + 1, 10**9 + 7):
+        histogram = statistic.whole(np.array([10, 20, 90]), np.array([n // 2, n - n // 2, 0]))
+        assert np.isfinite(mechanism.draw(histogram, rng=1)).all()
+
+
+def test_rounded_shares_keep_the_declared_sensitivity():
+    """Distances of all grid points between all neighbours of small histograms, against Theorem 1."""
+    for q in (1 / 3, 0.1 + 0.2, 0.987654321):
+        statistic = Quantiles(probabilities=q, bounds=Bounds(0, 3, grid=1))
+        declared = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
+        mechanism = QuantileChoice(factor=1.0, **statistic.targets(1.0))
+        for counts in product(range(4), repeat=4):
+            for place in range(4):
+                more = [count + (place == step) for step, count in enumerate(counts)]
+                one, other = (
+                    np.log(mechanism.chances(statistic.whole(np.arange(4), np.array(rows)))) for rows in (counts, more)
+                )
+                change = one - other
+                assert change.max() - change.min() <= 2 * declared * (1 + 1e-9)

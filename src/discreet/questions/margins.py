@@ -309,7 +309,8 @@ class MarginsRelease(Answer):
     @property
     def noise(self) -> MarginsGaussian:
         """The mechanism that made it."""
-        mechanism: MarginsGaussian = requirements.instance("mechanism", self.mechanism, MarginsGaussian, "such noise")
+        used = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, on the kept rows
+        mechanism: MarginsGaussian = requirements.instance("mechanism", used, MarginsGaussian, "such noise")
         return mechanism
 
     @cached_property

@@ -19,11 +19,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rounding import decimal, not_below
+from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice, share_of
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
@@ -155,7 +155,7 @@ class Quantiles(Statistic):
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
-        worst = Fraction(1) if self.recursive else max(max(decimal(q), 1 - decimal(q)) for q in self._aims())
+        worst = Fraction(1) if self.recursive else max(max(share_of(q), 1 - share_of(q)) for q in self._aims())
         # In parts of the data a replaced row is removed from one and added to another.
         return Sensitivity(l1=not_below(rows * worst * (2 if neighbours is Neighbours.REPLACE_ONE else 1)))
 

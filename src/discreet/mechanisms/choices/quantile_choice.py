@@ -31,10 +31,14 @@ if TYPE_CHECKING:
     from discreet.core.contract import Profile
     from discreet.core.exact import Exact
 
-__all__ = ["QuantileChoice"]
+__all__ = ["QuantileChoice", "share_of"]
 
 Integers = NDArray[np.int64]
 Generator = int | np.random.Generator | None
+_FINEST = 10**6
+"""Largest denominator of a share."""
+_FARTHEST = 2**53 - 1
+"""Largest distance, in parts of a rank: floats hold it exactly."""
 _SMALLEST = 2.0**-40
 
 
@@ -260,8 +264,9 @@ class QuantileChoice(Mechanism):
         middle = order[len(order) // 2]
         steps, counts = part
         low, high = share
-        q = decimal(self.probabilities[middle])
-        relative = (q - low) / (high - low) if high > low else Fraction(1, 2)
+        q = share_of(self.probabilities[middle])
+        # The part's own share is rounded as shares are, so that ranks stay exact whatever the shares are.
+        relative = ((q - low) / (high - low)).limit_denominator(_FINEST) if high > low else Fraction(1, 2)
         step = self._one(steps, counts, relative * int(counts.sum()), rng)
         found[middle] = step
         below, above = _cut(steps, counts, step)
@@ -280,7 +285,21 @@ def _factor(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
 
 
 def _rank(q: float, counts: Integers, margin: float) -> Fraction:
-    return decimal(q) * int(counts.sum()) + Fraction(margin)
+    return share_of(q) * int(counts.sum()) + Fraction(margin)
+
+
+def share_of(q: float) -> Fraction:
+    """The share that a probability stands for: the nearest fraction with a denominator of at most a million.
+
+    Decimals of six digits are exact, and 1/3 is a third. Ranks are whole numbers of its denominator's parts, so every
+    probability has an answer for every number of rows.
+
+    Examples
+    --------
+    >>> share_of(0.25), share_of(1 / 3), share_of(0.1 + 0.2)
+    (Fraction(1, 4), Fraction(1, 3), Fraction(3, 10))
+    """
+    return decimal(q).limit_denominator(_FINEST)
 
 
 def _histogram(truth: Truth, lowest: int, highest: int) -> tuple[Integers, Integers]:
@@ -322,7 +341,8 @@ class _Classes:
         over = [int(self.common * rank - target.numerator) for rank in left.tolist()]
         # The ends of the grid are open: no rank is below the first point or above the last.
         over[0], scaled[-1] = min(over[0], 0), min(scaled[-1], 0)
-        self._gaps = [max(0, a, b) for a, b in zip(over, scaled, strict=True)]
+        # Beyond 9·10⁹ ranks points are equally far: a minimum with a constant moves no more than the distance itself.
+        self._gaps = [min(max(0, a, b), _FARTHEST) for a, b in zip(over, scaled, strict=True)]
 
     @property
     def distances(self) -> list[Fraction]:
@@ -333,8 +353,6 @@ class _Classes:
         """One grid step with probability proportional to exp(−factor · distance), exactly."""
         least = min(gap for gap, width in zip(self._gaps, self.widths.tolist(), strict=True) if width)
         scores = np.array([float(least - gap) for gap in self._gaps])
-        if -scores.min() >= 2.0**53:
-            raise InvalidParameter("probabilities", "…", "have too many digits for this many rows", "Round them.")
         chosen = int(choose(scores, factor / self.common, multiplicity=self.widths, rng=rng))
         width = int(self.widths[chosen])
         offset = secrets.randbelow(width) if rng is None else int(rng.integers(width))
