@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from discreet import Categories, GaussianDP, Schema, Sensitivity, Session, all_margins, release
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
-from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
+from discreet.mechanisms.tables.marginals import MarginsGaussian
+from discreet.mechanisms.tables.margins_noise import Workload
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import Margins, MarginsRelease
 

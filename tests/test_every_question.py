@@ -25,8 +25,8 @@ SCHEMA = Schema(
 )
 
 
-NOT_PURE = ("groups", "tables")
-"""What needs a δ, or normal noise."""
+NOT_PURE = ("groups",)
+"""What needs a δ."""
 
 
 def guarantee(name):

@@ -143,6 +143,8 @@ def _margins(rows: World, people: World) -> Iterator[Pipeline]:
 
     schema = Schema(columns=COLUMNS, neighbours=one, size=3)
     replaced = row_world(RECORDS, most=3, neighbours=one)
+    yield _asked("tables, pure, one row", tables, ROWS, rows)
+    yield _asked("tables with means, pure, a row replaced", means, schema, replaced, tight=False, quick=False)
     for name, ask in (("tables", tables), ("tables with means", means)):
         yield _asked(f"{name}, one row", ask, ROWS, rows, spent)
         yield _asked(f"{name}, one person", ask, PEOPLE, people, spent, tight=False, quick=False)

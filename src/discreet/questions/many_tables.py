@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet.core.columns import MOST_CELLS
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.tables.direct_margins import MarginsLaplace
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.marginals import MarginsGaussian
+from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.questions.forms import COLUMN, TABLES, WEIGHTS, WHOLE, Form
 from discreet.questions.margins import Margins, MarginsRelease, Weights
 from discreet.questions.question import MeasuredQuestion, Measurement
@@ -34,7 +36,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
 
     Guarantee
     ---------
-    That of `MarginsGaussian`, for the rows that a unit keeps. Proof: ``docs/proofs/margins.md``.
+    That of `MarginsGaussian`, or of `MarginsLaplace` under a pure guarantee, for the rows that a unit keeps. Proof:
+    ``docs/proofs/margins.md``.
 
     Parameters
     ----------
@@ -112,12 +115,11 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             )  # fmt: skip
         rows = schema.contribution(self.contribution).most_rows(cells)
         sensitivity = statistic.sensitivity(schema.neighbours, rows_per_unit=rows)
-        mechanism = MarginsGaussian.calibrate(
-            self.guarantee,
-            sensitivity,
-            workload=statistic.workload(self.weights, self.accuracy),
-            replaced=schema.neighbours is Neighbours.REPLACE_ONE,
+        workload, replaced = (
+            statistic.workload(self.weights, self.accuracy),
+            schema.neighbours is Neighbours.REPLACE_ONE,
         )
+        mechanism = margins_noise(self.guarantee, sensitivity, workload, replaced=replaced)
         errors = [mechanism.standard_error(statistic.axes(table)) for table in statistic.tables]
         return Measurement(
             statistic=statistic,
@@ -133,7 +135,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
                 {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
             ),
             read="rows of a cell, worst table",
-            bound=lambda level: NormalDist().inv_cdf((1 + level) / 2) * max(errors),
+            bound=lambda level: mechanism.reach(level) * max(errors),
         )
 
     def _columns(self, wanted: list[list[str]]) -> dict[str, tuple[Any, ...]]:
@@ -145,6 +147,31 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             if len(labels) < 2:
                 raise InvalidParameter("tables", name, "has only one label", f"Leave {name!r} out of the tables.")
         return columns
+
+
+def margins_noise(
+    guarantee: Guarantee, sensitivity: Sensitivity, workload: Workload, *, replaced: bool = False
+) -> MarginsNoise:
+    """The noise that makes the wanted tables most accurate: only Laplace noise meets a pure guarantee.
+
+    Under (ε, δ) the weighted sums of cell variances decide; a guarantee that allows both never gets the worse.
+    """
+    calibrated: list[MarginsNoise] = []
+    for kind in (MarginsGaussian, MarginsLaplace):
+        if kind is MarginsLaplace and workload.accuracy == "largest" and calibrated:
+            continue
+        try:
+            calibrated.append(kind.calibrate(guarantee, sensitivity, workload=workload, replaced=replaced))
+        except NoConversion as refusal:
+            last = refusal
+    if not calibrated:
+        raise last
+
+    def error(noise: MarginsNoise) -> float:
+        pairs = zip(workload.weights, workload.tables, strict=True)
+        return sum(weight * noise.standard_error(table) ** 2 for weight, table in pairs)
+
+    return min(calibrated, key=error)
 
 
 def _blocks(columns: Mapping[str, Any], tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

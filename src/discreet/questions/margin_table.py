@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
@@ -24,13 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Combination", "MarginTable"]
 
 Array = NDArray[np.float64]
+Reach = Callable[[float], float]
 _CAUTION, _UNRELIABLE = 0.165, 0.333
 """Standard error over estimate from which a cell is flagged, as statistical offices have it (Statistics Canada)."""
 _SHOWN = 40
-
-
-def _normal_quantile(level: float) -> float:
-    return -float(scipy.special.ndtri((1 - requirements.level(level)) / 2))
 
 
 def fieller(above: Array, below: Array, variances: tuple[float, float, float], z: float) -> tuple[Array, Array]:
@@ -53,25 +49,28 @@ class Combination(Result):
     estimate, standard_error
         Of the number in the data; only the noise is uncertain. The standard error of a share is approximate, its
         interval is not.
+    reach
+        How many standard errors the noise stays below, by probability.
     """
 
     estimate: float
     standard_error: float
+    reach: Reach = field(repr=False, compare=False)
     _ratio: tuple[tuple[float, float], tuple[float, float, float]] | None = None
 
     @classmethod
-    def ratio(cls, parts: tuple[float, float], variances: tuple[float, float, float]) -> Combination:
+    def ratio(cls, parts: tuple[float, float], variances: tuple[float, float, float], reach: Reach) -> Combination:
         """The first number over the second, from their variances and covariance."""
         above, below = parts
         estimate = above / below if below > 0 else math.nan
         of_above, of_both, of_below = variances
         square = of_above - 2 * estimate * of_both + estimate**2 * of_below
         error = math.sqrt(max(square, 0.0)) / below if below > 0 else math.inf
-        return cls(estimate, error, (parts, variances))
+        return cls(estimate, error, reach, (parts, variances))
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the number in the data, from the known law of the noise."""
-        z = _normal_quantile(level)
+        z = self.reach(requirements.level(level))
         if self._ratio is None:
             reach = z * self.standard_error
             return Interval(self.estimate - reach, self.estimate + reach, level)
@@ -106,6 +105,8 @@ class MarginTable(Result):
         The columns it is by, and the labels along each of them.
     estimate, standard_error
         Counts as measured, without bias, and the exact standard error of the noise, the same in every cell.
+    reach
+        How many standard errors the noise stays below, by probability.
     presented
         Whole, non-negative counts; those of all tables of a release add up. None where they were not computed.
     possible
@@ -122,6 +123,7 @@ class MarginTable(Result):
     labels: tuple[tuple[Hashable, ...], ...]
     estimate: Array
     standard_error: float
+    reach: Reach = field(repr=False)
     presented: NDArray[np.int64] | None
     possible: NDArray[np.bool_]
     total: float
@@ -145,7 +147,7 @@ class MarginTable(Result):
         """
         checked = requirements.level(level)
         each = checked ** (1 / self.estimate.size) if simultaneous else checked
-        reach = _normal_quantile(each) * self.standard_error
+        reach = self.reach(each) * self.standard_error
         ends = (np.maximum(self.estimate - reach, 0.0), np.maximum(self.estimate + reach, 0.0))
         return Interval(*self._around_presented(*ends), checked)
 
@@ -154,7 +156,7 @@ class MarginTable(Result):
 
         All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population.
         """
-        z2, spread = _normal_quantile(level) ** 2, float(self.rows_per_unit)
+        z2, spread = self.reach(requirements.level(level)) ** 2, float(self.rows_per_unit)
         lead, middle = 1 + z2 * spread / self.total, 2 * self.estimate + z2 * spread
         root = np.sqrt(np.maximum(middle**2 - 4 * lead * (self.estimate**2 - z2 * self.standard_error**2), 0.0))
         ends = (np.clip((middle - root) / (2 * lead), 0.0, None), np.clip((middle + root) / (2 * lead), 0.0, None))
@@ -185,7 +187,7 @@ class MarginTable(Result):
         """Intervals for the means in the data, which account for the noise of sum and count (Fieller)."""
         low, high, sums, middle, step = self._number()
         variances = (self.sum_error**2, 0.0, self.standard_error**2)
-        ends = np.array(fieller(sums, self.estimate, variances, _normal_quantile(level)))
+        ends = np.array(fieller(sums, self.estimate, variances, self.reach(requirements.level(level))))
         lower, upper = np.clip((middle + ends) * step, low, high)
         return Interval(lower, upper, level)
 

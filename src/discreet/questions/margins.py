@@ -32,7 +32,7 @@ from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.tables.clipping import onto_simplex
 from discreet.mechanisms.tables.components import Axes, cell_covariance, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
-from discreet.mechanisms.tables.marginals import MarginsGaussian, Workload
+from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
 from discreet.questions.margin_table import Combination, MarginTable
@@ -307,10 +307,10 @@ class MarginsRelease(Answer):
         return statistic
 
     @property
-    def noise(self) -> MarginsGaussian:
+    def noise(self) -> MarginsNoise:
         """The mechanism that made it."""
         used = getattr(self.mechanism, "inner", self.mechanism)  # behind an omission step, on the kept rows
-        mechanism: MarginsGaussian = requirements.instance("mechanism", used, MarginsGaussian, "such noise")
+        mechanism: MarginsNoise = requirements.instance("mechanism", used, MarginsNoise, "noise on margins")
         return mechanism
 
     @cached_property
@@ -362,6 +362,7 @@ class MarginsRelease(Answer):
             labels=tuple(tuple(self.margins.columns[name]) for name in columns),
             estimate=placed(margin_of(self._components[0], self.margins.sizes, axes)),
             standard_error=self.noise.standard_error(axes),
+            reach=self.noise.reach,
             presented=None if self.presented is None else placed(_margin(self.presented, axes)),
             possible=placed(self.margins.possible(axes)),
             total=max(self.total, 1.0),
@@ -420,7 +421,8 @@ class MarginsRelease(Answer):
         """
         placed = [(self._place(cell), requirements.finite("weight", weight)) for cell, weight in cells]
         estimate = sum(weight * self._at(place) for place, weight in placed)
-        return Combination(float(estimate), math.sqrt(max(self._covariance(placed, placed), 0.0)))
+        error = math.sqrt(max(self._covariance(placed, placed), 0.0))
+        return Combination(float(estimate), error, self.noise.reach)
 
     def share(self, part: Cell, of: Cell | None = None) -> Combination:
         """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller)."""
@@ -434,6 +436,7 @@ class MarginsRelease(Answer):
                 self._covariance(above, below_),
                 self._covariance(below_, below_),
             ),
+            self.noise.reach,
         )
 
     def _place(self, cell: Cell) -> dict[int, int]:
@@ -502,24 +505,11 @@ class MarginsRelease(Answer):
         found = []
         for size in _chunks(chosen.n_resamples, expected.size):
             tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
-            found.append(np.asarray(departure(tables + self._simulated_noise(axes, size, rng), n, noise)))
+            found.append(np.asarray(departure(tables + self.noise.simulated(axes, size, rng), n, noise)))
         simulated = np.concatenate(found)
         return ChiSquareResult(
             test, "shrunken", observed, chosen.pvalue(observed, simulated), df, simulated, (float(rows),)
         )
-
-    def _simulated_noise(self, axes: Axes, size: int, rng: np.random.Generator) -> Array:
-        """Noise of a margin, ``size`` times: centred normal noise of each component, spread over the other axes."""
-        sizes, found = self.margins.sizes, np.zeros((size, *shape_of(self.margins.sizes, axes)))
-        for part, variance in self.noise.variances().items():
-            if not set(part) <= set(axes):
-                continue
-            others = math.prod(sizes[axis] for axis in axes if axis not in part)
-            noise = rng.normal(0.0, math.sqrt(variance) / others, size=(size, *shape_of(sizes, part)))
-            for axis in range(1, noise.ndim):
-                noise -= noise.mean(axis=axis, keepdims=True)
-            found += noise.reshape(size, *(sizes[axis] if axis in part else 1 for axis in axes))
-        return found
 
     def heading(self) -> str:
         return f"Release of {len(self.margins.tables)} tables that add up"

@@ -16,7 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Axes", "below", "cell_covariance", "centred", "centred_share", "margin_of", "scaled_centred", "shape_of"]
+__all__ = [
+    "Axes",
+    "below",
+    "cell_covariance",
+    "centred",
+    "centred_share",
+    "lifted",
+    "margin_of",
+    "scaled_centred",
+    "shape_of",
+]
 
 Array = NDArray[np.float64]
 Axes = tuple[int, ...]
@@ -45,12 +55,18 @@ def centred_share(sizes: Sequence[int], axes: Axes) -> Fraction:
     return math.prod((Fraction(sizes[axis] - 1, sizes[axis]) for axis in axes), start=Fraction(1))
 
 
-def centred(margin: Array) -> Array:
-    """The component of a margin: its mean along every axis removed."""
+def centred(margin: Array, first: int = 0) -> Array:
+    """The component of a margin: its mean along every axis, from the ``first`` on, removed."""
     part = margin
-    for axis in range(margin.ndim):
+    for axis in range(first, margin.ndim):
         part = part - part.mean(axis=axis, keepdims=True)
     return part
+
+
+def lifted(component: Array, sizes: Sequence[int], axes: Axes, table: Axes) -> Array:
+    """A component (or a stack of them) with an axis of length 1 for each axis of the table that it lacks."""
+    spread = [sizes[axis] if axis in axes else 1 for axis in table]
+    return component.reshape((*component.shape[: component.ndim - len(axes)], *spread))
 
 
 def scaled_centred(margin: NDArray[Any]) -> NDArray[Any]:
@@ -68,9 +84,8 @@ def margin_of(components: Mapping[Axes, Array], sizes: Sequence[int], table: Axe
     total = np.zeros(shape_of(sizes, table))
     for axes in below([table]):
         if axes in components:
-            spread = [sizes[axis] if axis in axes else 1 for axis in table]
             others = math.prod(sizes[axis] for axis in table if axis not in axes)
-            total += np.reshape(components[axes], spread) / others
+            total += lifted(components[axes], sizes, axes, table) / others
     return total
 
 

@@ -6,7 +6,7 @@ A search like any calibration, and not trusted: the door verifies what comes of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,11 +18,14 @@ from discreet.mechanisms.tables.components import Axes, below, centred_share
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Accuracy", "component_variances", "variance_shares"]
+__all__ = ["Accuracy", "component_variances", "direct_shares", "variance_shares"]
 
 Array = NDArray[np.float64]
 Accuracy = Literal["sum", "largest"]
 _ROUNDS = 5_000
+_MOST_CANDIDATES = 256
+_SMALL, _NOTHING = -3.0, 1e-3
+"""Where the search starts for tables that are not wanted, and the share below which a table is not measured at all."""
 _GAP = 1e-7
 """The search for the least largest variance stops within this of the optimum, which duality bounds."""
 
@@ -81,3 +84,46 @@ def _least_sum(shares: Shares, weights: Array) -> Array:
     value = np.maximum(value, 1e-12 * value.max())
     per_cost = 1 / np.sqrt(value)
     return np.asarray(per_cost * float(np.sum(shares.cost / per_cost)))
+
+
+def direct_shares(sizes: Sequence[int], tables: Sequence[Axes], weights: Array) -> dict[Axes, float]:
+    """Shares of a pure budget for tables that are measured directly; those without a share are not measured.
+
+    A table W with share e tells about each component A below it with variance ∏d/e² (d of the axes of W that A lacks),
+    and several tables tell more together. The weighted sum of cell variances is not convex in the shares, so the search
+    starts from the wanted tables, from the largest ones alone, and from all margins, and keeps the best.
+    """
+    shares = variance_shares(sizes, tables)
+    wanted = shares.of_tables.T @ weights
+    candidates = shares.components if len(shares.components) <= _MOST_CANDIDATES else tuple(dict.fromkeys(tables))
+    told = np.array(
+        [
+            [
+                0.0 if not set(axes) <= set(table) else 1 / math.prod(sizes[a] for a in table if a not in axes)
+                for axes in shares.components
+            ]
+            for table in candidates
+        ]
+    )
+
+    def cost(logs: Array) -> tuple[float, Array]:
+        parts = np.exp(logs - logs.max())
+        split = parts / parts.sum()
+        precision = split**2 @ told
+        slope = 2 * split * (told @ (-wanted / precision**2))
+        value = float(np.sum(wanted / precision))
+        return math.log(value), split * (slope - float(slope @ split)) / value
+
+    largest = [not any(set(one) < set(other) for other in candidates) for one in candidates]
+    starts = [[one in tables for one in candidates], largest, [True] * len(candidates)]
+    found = [_descended(cost, np.where(np.array(start) | largest, 0.0, _SMALL)) for start in starts]
+    best = min(found, key=lambda logs: cost(logs)[0])
+    split = np.exp(best - best.max())
+    split = np.where((split < _NOTHING * split.sum()) & ~np.array(largest), 0.0, split)
+    return {table: float(part) for table, part in zip(candidates, split / split.sum(), strict=True) if part > 0}
+
+
+def _descended(cost: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    from scipy.optimize import minimize
+
+    return np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * start.size).x)
