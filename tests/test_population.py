@@ -41,6 +41,7 @@ from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, Norma
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.papers import coverage as study
+from discreet.questions.means_and_covariances import MeansAndCovariances
 
 REPLACE = Neighbours.REPLACE_ONE
 BOUNDED = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
@@ -367,3 +368,19 @@ def test_double_sanitization_learns_the_noise() -> None:
 def test_refusals(make: Any) -> None:
     with pytest.raises(InvalidParameter):
         make()
+
+
+@pytest.mark.parametrize("kind", ["yes/no", "lognormal", "t3"])
+def test_covariances_with_a_private_size_are_covered(kind: str) -> None:
+    """60 releases of each; the noise and the worst sampling error are added up, so nearly all are covered."""
+    rng = np.random.default_rng(9)
+    wanted = np.cov(_pairs(kind, 400_000, rng).T)
+    statistic = MeansAndCovariances(bounds=((0, 1), (0, 1)))
+    hits = []
+    for _ in range(60):
+        exact = statistic.exact(_pairs(kind, 1000, rng), neighbours=Neighbours.ADD_REMOVE)
+        noisy = release(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), rng=rng)
+        interval = noisy.population_interval()
+        hits.append(interval.contains(wanted).all())
+        assert np.all(np.asarray(interval.high) - np.asarray(interval.low) < 0.5)
+    assert np.mean(hits) >= 0.95
