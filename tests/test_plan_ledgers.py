@@ -102,6 +102,14 @@ def test_another_ledger_of_the_same_data_is_told(folder: Path, capsys: pytest.Ca
     assert Job(plan(folder)).plan().warnings  # and the other way round
 
 
+def test_ledger_of_a_session_is_told(folder: Path) -> None:
+    from discreet import Bounds, Schema, Session
+
+    schema = Schema(columns={"age": Bounds(18, 100, grid=1)})
+    Session(folder / "survey.csv", schema, ledger=folder / "mine.ledger", budget=PureDP(1.0)).ledger.close()
+    assert "mine.ledger already counts" in Job(plan(folder)).plan().warnings[0]
+
+
 def test_data_set_is_known_by_its_declared_name(folder: Path) -> None:
     named = '[ledger]\npath = "{path}"\ndataset = "survey 2026"'
     Job(plan(folder, extra=named.format(path="one.ledger"))).run()

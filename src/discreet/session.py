@@ -21,6 +21,7 @@ from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
 from discreet.plans.plan import affordable
 from discreet.plans.planner import Planner
+from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.named import NamedQuestions
 
@@ -96,6 +97,8 @@ class Session(NamedQuestions):
             self.ledger = ledger
         else:
             self.ledger = Ledger(ledger, budget, neighbours=schema.neighbours, unit=schema.unit.unit)
+            if isinstance(source, str | os.PathLike):  # so that plans notice a second ledger for the same data
+                self.ledger.note(sources=[source_identity(source, table)])
 
     def ask(self, question: Question[A], request: str | None = None) -> A:
         """Answer a question, and charge the ledger for it.

@@ -21,6 +21,7 @@ from discreet.core.errors import DiscreetError, PlanFileError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.plans.source_identity import source_identity
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
 
@@ -128,10 +129,8 @@ class PlanFile:
 
     def identities(self) -> tuple[str, ...]:
         """Texts by which a ledger knows this source again: its place, and the declared name of the data set."""
-        place = self.open_options()["source"]
-        known = [{"place": place if "://" in place else os.path.realpath(place), "table": self.source.get("table")}]
-        named = [] if self.dataset is None else [{"dataset": self.dataset}]
-        return tuple(json.dumps(one, sort_keys=True) for one in (*known, *named))
+        known = source_identity(self.open_options()["source"], self.source.get("table"))
+        return (known,) if self.dataset is None else (known, json.dumps({"dataset": self.dataset}))
 
     def open_options(self) -> dict[str, Any]:
         """Arguments for a session: source, table, engine, memory and the dialect of a file."""
