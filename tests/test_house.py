@@ -1,10 +1,17 @@
 """The house: rules about the source itself."""
 
 import ast
+import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+
+import pyarrow
+import pytest
 
 import discreet
+from discreet import Bounds, PureDP, Schema, Session
 
 SOURCE = Path(discreet.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -25,3 +32,78 @@ def test_nothing_hangs_on_an_assert() -> None:
         if isinstance(node, ast.Assert)
     ]
     assert asserting == []
+
+
+LONGEST = 450
+LONGER = {"ledger.py": 620, "margins.py": 600}
+"""Files that wait to be divided; they may only become shorter."""
+
+
+def test_files_are_short() -> None:
+    lengths = {file.name: len(file.read_text().splitlines()) for file in FILES}
+    assert {name: size for name, size in lengths.items() if size > LONGER.get(name, LONGEST)} == {}
+
+
+HEAVY = {
+    "altair", "duckdb", "ibis", "jinja2", "markdown_it", "markupsafe", "pandas", "polars", "psycopg", "pyarrow",
+    "pyspark", "scipy", "sklearn", "vl_convert",
+}  # fmt: skip
+"""Libraries that are slow to import, or that an installation may lack."""
+PLATFORM = {"fcntl"}
+
+
+def test_only_heavy_libraries_are_imported_inside_functions() -> None:
+    """The command line alone imports rooms late, so that ``discreet --help`` is quick."""
+    late = {
+        f"{file.relative_to(SOURCE)}: {name}"
+        for file in FILES
+        if file.name != "cli.py"
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in _imported(node)
+        if name not in HEAVY | PLATFORM
+    }
+    assert late - {"papers/study.py: discreet", "audit/sweep.py: time"} == set()
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return [name.split(".")[0] for name in names]
+
+
+def traced(ask: Callable[[], object]) -> tuple[dict[str, int], int]:
+    """Files of discreet that a call passes through, each with its executed lines, and the lines in all."""
+    lines: set[tuple[str, int]] = set()
+
+    def local(frame: FrameType, event: str, argument: object) -> object:
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return local
+
+    def called(frame: FrameType, event: str, argument: object) -> object:
+        return local if frame.f_code.co_filename.startswith(str(SOURCE)) else None
+
+    before = sys.gettrace()
+    sys.settrace(called)  # type: ignore[arg-type]
+    try:
+        ask()
+    finally:
+        sys.settrace(before)
+    return dict(Counter(name for name, _ in lines)), len(lines)
+
+
+def test_a_mean_passes_through_few_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an auditor must read for ``Session.mean``: printed, and never more than now."""
+    rows = pyarrow.table({"age": [float(i % 80) for i in range(1000)]})
+    schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(4.0))
+    session.plan.mean("age", PureDP(1.0))  # what is imported once is not what is executed
+    found = [traced(lambda: session.mean("age", PureDP(1.0))) for _ in range(2)]
+    with capsys.disabled():
+        for name, (files, lines) in zip(("first", "second"), found, strict=True):
+            mine = sum(not Path(file).is_relative_to(SOURCE / "core") for file in files)
+            print(f"\n{name} mean of a session: {len(files)} files ({mine} outside the core), {lines} lines", end="")
+    assert [len(files) for files, _ in found] <= [46, 42]
+    assert [lines for _, lines in found] <= [920, 760]

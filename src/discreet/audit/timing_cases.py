@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.core.contract import Mechanism
 from discreet.core.guarantee import PureDP
+from discreet.core.noise.entropy import Words
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
@@ -56,8 +57,6 @@ def _draw(mechanism: Mechanism, truth: Any) -> Call:
 
 def _by_noise(mechanism: Mechanism) -> tuple[Call, Call]:
     """Draws whose words make the noise small, and draws whose words make it large."""
-    from discreet.core.noise.entropy import Words
-
     law: Any = mechanism.law(0.5)
     random = np.random.default_rng()
 

@@ -14,11 +14,11 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import moves_with_truth
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
+from discreet.releases import Release
 
 if TYPE_CHECKING:
     from discreet.core.contract import Mechanism
     from discreet.core.noise.law import Law
-    from discreet.releases import Release
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 
@@ -95,8 +95,6 @@ class MeasuredTable:
 
 def measured_table(release: Release) -> MeasuredTable:
     """What inference may use of a released table; refuses releases whose noise it does not know."""
-    from discreet.releases import Release
-
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism
     noise = getattr(mechanism, "noise", mechanism)  # that of the measurement, where the value was processed further

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,13 @@ from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
+from discreet.core.ledger import Ledger
 from discreet.core.noise.law import generator
 from discreet.core.result import Result
-
-if TYPE_CHECKING:
-    from discreet.core.exact import Exact
-    from discreet.core.ledger import Ledger
-    from discreet.releases import Release
+from discreet.releases import Release, release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 
@@ -150,9 +148,6 @@ class MultipleSynthesis:
 
         ``options`` go to the mechanism's `calibrate`, for example ``bounds``.
         """
-        from discreet.core.exact import Exact
-        from discreet.releases import release
-
         requirements.instance("exact", exact, Exact, "an Exact, such as Exact(10.0, Sensitivity(l1=1.0))")
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
         kind: Any = mechanism

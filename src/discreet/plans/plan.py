@@ -74,15 +74,14 @@ class Plan(Result):
     def facts(self) -> Facts:
         """What to show."""
         error, effect = self.expected_error, self.smallest_effect
-        level = f"{100 * self.level:g} %"
-        facts = [
-            ("statistic", self.statistic),
-            ("expected error", "–" if error is None else f"at most {number(error)} ({level}), of {self.read}"),
-            ("smallest effect", "–" if effect is None else f"{number(effect)} (5 % test, 80 % power)"),
-            ("mechanism", self.mechanism),
-            ("scale", "–" if self.scale is None else number(self.scale)),
-            ("guarantee", "none" if self.guarantee is None else str(self.guarantee)),
-        ]
+        known = f"at most {number(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
+        facts = [("statistic", self.statistic), ("expected error", known)]
+        if effect is not None:
+            facts.append(("smallest effect", f"{number(effect)} (5 % test, 80 % power)"))
+        facts.append(("mechanism", self.mechanism))
+        if self.scale is not None:
+            facts.append(("scale", number(self.scale)))
+        facts.append(("guarantee", "none" if self.guarantee is None else str(self.guarantee)))
         if self.remaining is not None:
             facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]
         return [*facts, *(("note", note) for note in self.notes)]

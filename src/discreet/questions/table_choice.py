@@ -68,7 +68,9 @@ class TableChoice(Result):
     def plan(self, *, ledger: Ledger | None = None) -> TablePlan:
         """What a release with it would cost, with the reason of the choice."""
         base = plan(self.sensitivity, self.mechanism, ledger=ledger)
-        return TablePlan(**{entry.name: getattr(base, entry.name) for entry in fields(base)}, reason=self.reason)
+        named = {entry.name: getattr(base, entry.name) for entry in fields(base)}
+        named |= {"statistic": ContingencyTable.name, "read": "rows of a cell"}
+        return TablePlan(**named, reason=self.reason)
 
     def facts(self) -> Facts:
         """What to show of a choice."""

@@ -94,7 +94,6 @@ class TableTest(Question[TestedRelease]):
     expected_rows: int | None
 
     def __post_init__(self) -> None:
-        self.table  # noqa: B018  (refuses before anything is planned or spent)
         limits = self.schema.contribution(self.contribution)
         if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
             raise InvalidParameter(
@@ -103,6 +102,7 @@ class TableTest(Question[TestedRelease]):
                 "a test needs independent rows, so at most one of each unit",
                 "Pass contribution=Contribution(total=1); in a plan file, total = 1.",
             )
+        self.table  # noqa: B018  (refuses before anything is planned or spent)
         self._check()
 
     @property

@@ -19,6 +19,7 @@ from discreet.core.ledger.accounting import Accounting
 from discreet.core.result import Result
 from discreet.core.rounding import decimal, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.noise_sum import NoiseSum
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
@@ -88,8 +89,6 @@ class LloydPlan(Result):
     @property
     def expected_error(self) -> float | None:
         """95 % of the errors of a centre's coordinate stay below this."""
-        from discreet.inference.noise_sum import NoiseSum
-
         if self.cluster_error is None:
             return None
         weights = np.array([self.sum_scale, _TYPICAL_OFFSET * self.count_scale])

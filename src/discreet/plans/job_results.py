@@ -1,0 +1,163 @@
+"""Job results: what a plan would release, how far a run is, and what it left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from discreet.core.display import Facts
+from discreet.core.guarantee import Guarantee
+from discreet.core.result import Result
+from discreet.plans.plan import Plan
+
+__all__ = ["JobPlan", "JobResult", "Progress"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a run: release ``done`` of ``total`` is ready; ``fresh`` if it was drawn now."""
+
+    name: str
+    done: int
+    total: int
+    fresh: bool
+
+
+_LEGEND = """\
+error 95 %: in 95 of 100 releases the noise changes the result by less than
+this. effect: the smallest difference a test at the 5 % level detects with
+80 % power. Comparisons and table tests include sampling error; other releases
+count noise only. No data was read."""
+
+
+@dataclass(frozen=True)
+class JobPlan(Result):
+    """What a plan would release and cost.
+
+    Attributes
+    ----------
+    releases
+        Name and plan of every release.
+    cost
+        What those that are not yet released would spend together; None where nothing is left to release.
+    remaining
+        What the ledger has now.
+    refusal
+        Why a run would be refused; None where the budget is enough.
+    warnings
+        Other ledgers that count releases of the same data.
+    """
+
+    title: str
+    releases: tuple[tuple[str, Plan], ...]
+    cost: Guarantee | None
+    remaining: Guarantee
+    refusal: str | None
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {
+            "title": self.title,
+            "releases": [{"name": name, **planned.to_dict()} for name, planned in self.releases],
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "refusal": self.refusal,
+            "warnings": list(self.warnings),
+        }
+
+    def heading(self) -> str:
+        return self.title
+
+    def facts(self) -> Facts:
+        shown = [(name, _expected(planned)) for name, planned in self.releases]
+        refused = [] if self.refusal is None else [("refused", self.refusal)]
+        warned = [("warning", warning) for warning in self.warnings]
+        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused, *warned]
+
+    def __str__(self) -> str:
+        header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
+        lines = [self.title, "", header]
+        for name, planned in self.releases:
+            scale, error, effect = (
+                "–" if number is None else f"{number:.4g}"
+                for number in (planned.scale, planned.expected_error, planned.smallest_effect)
+            )
+            lines.append(
+                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {scale:>8} {error:>10} {_cut(planned.read, 17)} "
+                f"{effect:>7}"
+            )
+        notes = [(name, note) for name, planned in self.releases for note in planned.notes]
+        lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
+        lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
+        if self.refusal is not None:
+            lines += wrap(f"A run would be refused: {self.refusal}", 80)
+        lines += [line for warning in self.warnings for line in wrap(f"Warning: {warning}", 80)]
+        return "\n".join([*lines, "", _LEGEND])
+
+
+def _expected(planned: Plan) -> str:
+    error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
+    return f"{planned.statistic} by {planned.mechanism}{error}"
+
+
+@dataclass(frozen=True)
+class JobResult(Result):
+    """What a run left behind.
+
+    Attributes
+    ----------
+    results, page, markdown
+        The files: releases as JSON, the report as HTML and markdown.
+    drawn, reused
+        Number of releases drawn now, and of those taken from the ledger.
+    spent, remaining, head
+        State of the ledger. A copy of the head, kept elsewhere, shows later that the ledger was not rolled back.
+    kept
+        Where earlier results of other releases were moved, if there were any in the directory.
+    warnings
+        Other ledgers that count releases of the same data.
+    """
+
+    results: Path
+    page: Path | None
+    markdown: Path
+    drawn: int
+    reused: int
+    spent: Guarantee
+    remaining: Guarantee
+    head: str
+    kept: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+    def heading(self) -> str:
+        return f"{self.drawn} released now, {self.reused} taken from the ledger"
+
+    def facts(self) -> Facts:
+        spent = ("spent", f"{self.spent} in all; {self.remaining} left")
+        page = [("report", str(self.page))] if self.page else []
+        kept = [("earlier results", str(self.kept))] if self.kept else []
+        told = [*page, ("text", str(self.markdown)), *kept]
+        return [spent, ("results", str(self.results)), *told, *(("warning", one) for one in self.warnings)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The files and the state of the ledger as JSON-ready data."""
+        return {
+            "results": str(self.results),
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "drawn": self.drawn,
+            "reused": self.reused,
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "head": self.head,
+            "kept": None if self.kept is None else str(self.kept),
+            "warnings": list(self.warnings),
+        }
+
+
+def _cut(text: str, width: int) -> str:
+    """A table's cell: text of that width, an ellipsis where it is longer."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
