@@ -1,4 +1,4 @@
-"""Coverage: how often population intervals hold the truth, on populations that nobody tuned them to."""
+"""Coverage: how often population intervals hold the truth, on populations of many shapes."""
 
 from __future__ import annotations
 

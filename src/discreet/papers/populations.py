@@ -1,4 +1,4 @@
-"""Populations that nobody tuned an interval to, as points on [0, 1] with their probabilities.
+"""Populations of many shapes, as points on [0, 1] with their probabilities.
 
 Continuous ones stand at 400 equally likely quantiles, clipped: that is itself a population, whose moments are exact.
 """
