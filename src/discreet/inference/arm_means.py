@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from discreet.inference.noise_sum import NoiseSum
 
@@ -173,6 +173,6 @@ def positive_part_mean(estimate: Any, error: Any) -> Array:
     """
     spread = np.maximum(error, 1e-300)
     ratio = np.asarray(estimate / spread, dtype=float)
-    hazard = np.exp(-0.5 * ratio**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(ratio))
+    hazard = np.exp(-0.5 * ratio**2 - 0.5 * np.log(2 * np.pi) - scipy.special.log_ndtr(ratio))
     # Far below zero the difference of two large numbers is the mean of an exponential.
     return np.asarray(np.where(ratio > -30, spread * (ratio + hazard), spread / np.maximum(-ratio, 1.0)))

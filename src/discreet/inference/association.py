@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import number
@@ -43,7 +43,7 @@ class OddsRatio(Result):
         interval from 0 to infinity says that noise or sampling error hide the association altogether.
         """
         checked = requirements.level(level)
-        z2 = float(ndtri((1 - checked) / 2)) ** 2
+        z2 = float(scipy.special.ndtri((1 - checked) / 2)) ** 2
         a, b, c, d = self._cells
         upper, lower = a * d, b * c
         gradient_upper, gradient_lower = np.array([d, 0, 0, a]), np.array([0, c, b, 0])

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 __all__ = ["CensoredNormal", "LocationEstimate"]
 
@@ -92,8 +92,8 @@ class CensoredNormal:
         scale = np.exp(-tau)
         quadratic = self.squares - 2 * theta * self.total + self.inside * theta**2
         value = -self.inside * tau - 0.5 * quadratic * scale**2
-        value = value + self.below * log_ndtr((self.lower - theta) * scale)
-        return np.asarray(value + self.above * log_ndtr((theta - self.upper) * scale))
+        value = value + self.below * scipy.special.log_ndtr((self.lower - theta) * scale)
+        return np.asarray(value + self.above * scipy.special.log_ndtr((theta - self.upper) * scale))
 
     def _derivatives(self, theta: Array, tau: Array) -> tuple[Array, ...]:
         """Gradient and Hessian in (θ, τ)."""
@@ -172,7 +172,7 @@ class CensoredNormal:
 
 def _mills(x: Array) -> Array:
     """φ(x)/Φ(x), stable in both tails."""
-    return np.asarray(np.exp(-0.5 * x * x - log_ndtr(x)) * (_ROOT / 2))
+    return np.asarray(np.exp(-0.5 * x * x - scipy.special.log_ndtr(x)) * (_ROOT / 2))
 
 
 def _inverse(information: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
@@ -343,5 +343,5 @@ def _simulated_result(
 
 
 def _asymptotic(test: str, statistic: float, df: int, tables: Sequence[MeasuredTable]) -> ChiSquareResult:
-    pvalue = float(chdtrc(df, max(statistic, 0.0)))
+    pvalue = float(scipy.special.chdtrc(df, max(statistic, 0.0)))
     return ChiSquareResult(test, "quadratic", statistic, pvalue, df, None, tuple(table.size for table in tables))

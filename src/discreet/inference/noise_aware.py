@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 __all__ = ["NoiseAwarePosterior", "WinsorizedLaw"]
 
@@ -46,7 +46,7 @@ class WinsorizedLaw:
         width = high - low
         left, right = (low - theta) / sigma, (high - theta) / sigma
         pdf_l, pdf_r = np.exp(-0.5 * left**2) / np.sqrt(2 * np.pi), np.exp(-0.5 * right**2) / np.sqrt(2 * np.pi)
-        inside, above = ndtr(right) - ndtr(left), ndtr(-right)
+        inside, above = scipy.special.ndtr(right) - scipy.special.ndtr(left), scipy.special.ndtr(-right)
         partial = [inside, pdf_l - pdf_r]
         for k in range(2, 5):
             partial.append((k - 1) * partial[k - 2] - right ** (k - 1) * pdf_r + left ** (k - 1) * pdf_l)

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from discreet.core.contract import Mechanism
 from discreet.core.noise.law import Law
@@ -40,8 +40,8 @@ def excess_kurtosis(law: Law) -> float:
     >>> round(excess_kurtosis(Laplace(2.0).law(0.0)), 6), abs(round(excess_kurtosis(Gaussian(2.0).law(0.0)), 6))
     (3.0, 0.0)
     """
-    chances = expit(_LOGITS)
-    weights = chances * expit(-_LOGITS)
+    chances = scipy.special.expit(_LOGITS)
+    weights = chances * scipy.special.expit(-_LOGITS)
     weights /= weights.sum()
     values = np.asarray(law.quantile(chances), dtype=float) - float(np.ravel(law.mean)[0])
     return float(weights @ values**4 / (weights @ values**2) ** 2 - 3)
@@ -147,13 +147,17 @@ class NoiseSum:
         point = np.asarray(x, dtype=float)
         mixture = self._mixture
         if not mixture:
-            return np.asarray(ndtr(-point / spread))
+            return np.asarray(scipy.special.ndtr(-point / spread))
         total = np.zeros(np.broadcast_shapes(point.shape, spread.shape))
         for weight, scale in mixture:
             ratio = spread / scale
-            near = np.exp(np.minimum(0.5 * ratio**2 - point / scale + log_ndtr(point / spread - ratio), 700))
-            far = np.exp(np.minimum(0.5 * ratio**2 + point / scale + log_ndtr(-point / spread - ratio), 700))
-            total = total + weight * (ndtr(-point / spread) + 0.5 * (near - far))
+            near = np.exp(
+                np.minimum(0.5 * ratio**2 - point / scale + scipy.special.log_ndtr(point / spread - ratio), 700)
+            )
+            far = np.exp(
+                np.minimum(0.5 * ratio**2 + point / scale + scipy.special.log_ndtr(-point / spread - ratio), 700)
+            )
+            total = total + weight * (scipy.special.ndtr(-point / spread) + 0.5 * (near - far))
         return np.clip(total, 0.0, 0.5)
 
     def quantile(self, q: Any) -> Array:
@@ -171,7 +175,7 @@ class NoiseSum:
 
     def score(self, x: Any) -> Array:
         """The standard normal quantile that has the same tail as |x|: a normal score."""
-        return np.asarray(-ndtri(np.maximum(self.sf(np.abs(x)), 1e-300)))
+        return np.asarray(-scipy.special.ndtri(np.maximum(self.sf(np.abs(x)), 1e-300)))
 
 
 def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> float:

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.interval import Interval
@@ -252,7 +252,7 @@ def _within(most: Array, least: Array, variance: Array, third: Array, fourth: Ar
 
     Heavier tails widen both sides; a third cumulant widens the longer one and leaves the other as it is.
     """
-    z = -float(ndtri((1 - level) / 2))
+    z = -float(scipy.special.ndtri((1 - level) / 2))
     spread = np.sqrt(np.maximum(variance, _TINY))
     reach = z + max(z**3 - 3 * z, 0.0) / 24 * fourth / spread**4
     skew = (z * z - 1) / 6 * third / spread**3

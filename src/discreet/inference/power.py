@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import chdtri, chndtr
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
@@ -72,8 +71,8 @@ class TestDesign(ABC):
         return self._power(rows, _scale(guarantee, neighbours) ** 2, _probability("alpha", alpha))
 
     def _power(self, n: float, variance: float, alpha: float) -> float:
-        critical = float(chdtri(self.df, alpha))
-        return float(1 - chndtr(critical, self.df, self._noncentrality(n, variance)))
+        critical = float(scipy.special.chdtri(self.df, alpha))
+        return float(1 - scipy.special.chndtr(critical, self.df, self._noncentrality(n, variance)))
 
     def sample_size(
         self,
@@ -116,7 +115,7 @@ class TestDesign(ABC):
         def excess(log_scale: float) -> float:
             return self._power(rows, math.exp(2 * log_scale), level) - wanted
 
-        scale = math.exp(float(brentq(excess, -20.0, 20.0 + math.log(rows), xtol=1e-12)))
+        scale = math.exp(float(scipy.optimize.brentq(excess, -20.0, 20.0 + math.log(rows), xtol=1e-12)))
         return GaussianDP(math.ceil(delta / scale * 1e6) / 1e6)
 
     def _check_reachable(self, wanted: float, alpha: float) -> None:
@@ -141,9 +140,9 @@ def smallest_departure(
     >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=250.0), 4)  # as much noise as sampling
     0.1477
     """
-    critical = float(chdtri(df, _probability("alpha", alpha)))
+    critical = float(scipy.special.chdtri(df, _probability("alpha", alpha)))
     wanted = _probability("power", power)
-    found = float(brentq(lambda x: 1 - chndtr(critical, df, x) - wanted, 1e-9, 1e4))
+    found = float(scipy.optimize.brentq(lambda x: 1 - scipy.special.chndtr(critical, df, x) - wanted, 1e-9, 1e4))
     return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
@@ -54,8 +54,8 @@ def ratio_interval(
     if not signs.any():  # the noise of a tiny count can put every mean out of reach: claim nothing
         return Interval(*bounds, level)
     first, last = int(np.argmax(signs)), len(grid) - 1 - int(np.argmax(signs[::-1]))
-    left = low if first == 0 else brentq(accepted, grid[first - 1], grid[first], xtol=1e-14)
-    right = high if last == len(grid) - 1 else brentq(accepted, grid[last], grid[last + 1], xtol=1e-14)
+    left = low if first == 0 else scipy.optimize.brentq(accepted, grid[first - 1], grid[first], xtol=1e-14)
+    right = high if last == len(grid) - 1 else scipy.optimize.brentq(accepted, grid[last], grid[last + 1], xtol=1e-14)
     return Interval(centre + reach * float(left), centre + reach * float(right), level)
 
 

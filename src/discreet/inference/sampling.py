@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy import special
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -100,11 +100,11 @@ class Binomial(SamplingModel):
         first = max(0, math.floor(self.n * parameter - reach))
         k = np.arange(first, min(self.n, math.ceil(self.n * parameter + reach)) + 1)
         log_pmf = (
-            special.gammaln(self.n + 1)
-            - special.gammaln(k + 1)
-            - special.gammaln(self.n - k + 1)
-            + special.xlogy(k, parameter)
-            + special.xlog1py(self.n - k, -parameter)
+            scipy.special.gammaln(self.n + 1)
+            - scipy.special.gammaln(k + 1)
+            - scipy.special.gammaln(self.n - k + 1)
+            + scipy.special.xlogy(k, parameter)
+            + scipy.special.xlog1py(self.n - k, -parameter)
         )
         weights = np.exp(log_pmf)
         return k / self.n, weights / weights.sum()
@@ -160,7 +160,7 @@ class BetaMean(SamplingModel):
             return np.array([0.0, 1.0]), np.array([1 - position, position])
         spread = math.sqrt(position * (1 - position) / (concentration + 1))
         edges = _edges(position, spread, _CELLS, 0.0, 1.0)
-        return _middles(edges, special.betainc(position * concentration, (1 - position) * concentration, edges))
+        return _middles(edges, scipy.special.betainc(position * concentration, (1 - position) * concentration, edges))
 
 
 def largest_fourth(variance: float, width: float) -> float:
@@ -226,7 +226,7 @@ class GammaVariance(SamplingModel):
         spread = math.sqrt(self.variance(parameter))
         shape = (parameter / spread) ** 2
         edges = _edges(parameter, spread, _CELLS, 0.0, parameter + 40 * spread)
-        below = np.asarray(special.gammainc(shape, edges * (shape / parameter)), dtype=float)
+        below = np.asarray(scipy.special.gammainc(shape, edges * (shape / parameter)), dtype=float)
         values, weights = _middles(edges, below)
         return np.minimum(values, self.largest), weights
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
 from discreet.core.display import Facts
@@ -216,7 +216,7 @@ def _mode_error(n: int, shares: tuple[float, float], candidates: int) -> Any:
 
     def errors(q: float, epsilon: float) -> tuple[float, float, float]:
         gap, spread = n * q * (first - second), math.sqrt(n * q * (1 - q) * (first + second))
-        omission = float(ndtr(-gap / spread)) if spread > 0 else 0.0
+        omission = float(scipy.special.ndtr(-gap / spread)) if spread > 0 else 0.0
         noise = wrong(n * q * first, n * q * second, n * q * rest, epsilon)
         points = gap + spread * _NODES if spread > 0 else np.array([gap])
         weights = _WEIGHTS / _WEIGHTS.sum() if spread > 0 else np.array([1.0])

@@ -9,8 +9,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import DTypeLike, NDArray
-from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import number
@@ -100,7 +100,7 @@ class CellEstimates(Result):
         """
         checked = requirements.level(level)
         each = checked ** (1 / self.estimate.size) if simultaneous else checked
-        z = -float(ndtri((1 - each) / 2))
+        z = -float(scipy.special.ndtri((1 - each) / 2))
         ends = self._count_ends(z) if self.kind == "count" else self._share_ends(z)
         return Interval(*ends, checked)
 

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
@@ -218,7 +218,7 @@ class MeansAndCovariancesRelease(Answer):
         """
         share = (1 + requirements.level(level)) / 2
         data = self.confidence_interval(share)
-        score = float(ndtri((1 + share) / 2))
+        score = float(scipy.special.ndtri((1 + share) / 2))
         fewest = max(self.count - combined_error(self.mechanism, [1.0], share), 2.0)
         widths = 2 * self._halves()
         fourths = [_fourth(float(v), w, score, fewest) for v, w in zip(np.diag(data.high), widths, strict=True)]

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
@@ -215,7 +215,7 @@ class NoisyAverageRelease(Answer):
         data = self.confidence_interval(share)
         low, high = self._place()[0]
         fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
-        reach = float(ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
+        reach = float(scipy.special.ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
 
     def facts(self) -> Facts:

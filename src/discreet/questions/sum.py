@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
 from discreet.core.grid import total
@@ -174,7 +174,7 @@ class SumAndCountRelease(Answer):
         largest = (high - low) ** 2 / 4
         spread = largest if variance is None else min(requirements.positive("variance", variance), largest)
         fewest = max(float(np.asarray(self.confidence_interval(share).low)[1]), 1.0)
-        reach = float(ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
+        reach = float(scipy.special.ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
 
 

@@ -16,8 +16,8 @@ import heapq
 from itertools import pairwise
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import gammainc
 
 from discreet.mechanisms.bounded.bounded_curve import Ridge, largest_loss
 
@@ -66,7 +66,7 @@ def largest_divergence(shift: float, rest: float) -> float:
     drift = np.sign(width - 2 * t) * np.exp(-np.minimum(t, width - t)) * -np.expm1(-np.abs(width - 2 * t))
     gain = -np.expm1(-shift) * drift / (left + right)
     # The loss falls from its top by 2·min(x − t, shift) as the output x moves right.
-    fallen = (gammainc(2.0, shift) + shift * decay * -np.expm1(t - width)) / (left + right)
+    fallen = (scipy.special.gammainc(2.0, shift) + shift * decay * -np.expm1(t - width)) / (left + right)
     return float(np.max(shift + np.log1p(gain) - 2 * fallen))
 
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from discreet.core import requirements
 from discreet.core.contract import Profile
@@ -193,7 +193,7 @@ def _normal_log_density(z: Array) -> Array:
 
 
 def _normal_log_below(z: Array) -> Array:
-    return np.asarray(log_ndtr(z))
+    return np.asarray(scipy.special.log_ndtr(z))
 
 
 _LOGS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import gammainc, gammaln
 
 from discreet.mechanisms.tables.helmert import trend
 
@@ -109,7 +109,7 @@ def _mixture(noncentrality: float, first: float, last: float) -> tuple[Array, Ar
     index = np.arange(min(start, stop), stop, dtype=float)
     if half == 0:
         return index, (index == 0).astype(float)
-    return index, np.exp(index * math.log(half) - half - gammaln(index + 1))
+    return index, np.exp(index * math.log(half) - half - scipy.special.gammaln(index + 1))
 
 
 def _mean_reciprocal(k: int, noncentrality: float) -> float:
@@ -137,7 +137,7 @@ def _positive_part_gain(k: int, noncentrality: float) -> float:
     index, weight = _mixture(noncentrality, max(0.0, half - 40 - 12 * math.sqrt(half)), last)
     if index.size == 0:
         return 0.0
-    below = {shift: gammainc((k + shift + 2 * index) / 2, c / 2) for shift in (-2, 0, 2)}
+    below = {shift: scipy.special.gammainc((k + shift + 2 * index) / 2, c / 2) for shift in (-2, 0, 2)}
     df = k + 2 * index
     own = df * below[2] - 2 * c * below[0] + c**2 * below[-2] / (df - 2)
     cross = below[2] - c * below[0] / df

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import ndtri
+import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
 from discreet.core.display import number
@@ -148,7 +148,7 @@ def plan_methods(
     errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     tail = 1 - (1 - requirements.level(level)) / 2
-    reach = float(ndtri(tail) + ndtri(requirements.probability("power", power)))
+    reach = float(scipy.special.ndtri(tail) + scipy.special.ndtri(requirements.probability("power", power)))
     sampling = spread**2 * sum(1 / size for size in sizes)
     count = setting.statistic.partitions
     return ComparisonPlan(

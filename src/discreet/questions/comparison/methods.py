@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -260,7 +260,7 @@ def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tup
     """(l*, u*) from a direct measurement: the wished quantiles, widened by what is unknown of the centre."""
     sigma = np.sqrt(partitions * start.sampling_variance)
     doubt = np.sqrt(start.noise_variance)
-    reach_low, reach_high = (-float(ndtri(share)) for share in censor)
+    reach_low, reach_high = (-float(scipy.special.ndtri(share)) for share in censor)
     return start.estimate - reach_low * sigma - doubt, start.estimate + reach_high * sigma + doubt
 
 
@@ -333,7 +333,7 @@ def expected_error(method: Method, spending: Spending, setting: Setting, sizes: 
     start_noise = direct_noise / unit * _unit_variance(first, setting)
     count = setting.partitions
     sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)
-    reach = [-float(ndtri(share)) for share in setting.censor]
+    reach = [-float(scipy.special.ndtri(share)) for share in setting.censor]
     width = sum(reach) * sigma + 2 * doubt
     inside = 1 - sum(setting.censor)
     partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
