@@ -39,6 +39,10 @@ class ComparisonQuestion(Question[MeanComparison]):
 
     Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
 
+    Guarantee
+    ---------
+    As asked for, for the schema's units and neighbours. Proof: ``docs/proofs/mean_difference.md``.
+
     Attributes
     ----------
     column, by
