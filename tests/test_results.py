@@ -40,6 +40,7 @@ from discreet.core.result import Result
 from discreet.omission.advice import advise
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult
+from discreet.publish.tidy import Tidy
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
@@ -162,6 +163,6 @@ def _shows_itself(result):
 
 
 def test_charts_of_results_are_drawn(examples):
-    drawn = [result.chart().to_dict() for result in examples if hasattr(result, "chart")]
-    assert len(drawn) == 4
+    drawn = [result.plot().to_dict() for result in examples if isinstance(result, Tidy)]
+    assert len(drawn) == 5
     assert all("layer" in chart and "description" in chart for chart in drawn)

@@ -37,7 +37,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (InvalidParameter, 2),
     (NoConversion, 2),
 )
-_FILE_COMMANDS = 3
+_FILE_COMMANDS = 4
 """Help lists so many commands on files first, then the ledger, then the rest."""
 
 
@@ -67,7 +67,7 @@ def _app() -> App:
         sort_key=_FILE_COMMANDS,
     )
     app.command(ledger)
-    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _advise, _audit, _reproduce)
+    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _export, _advise, _audit, _reproduce)
     for place, command in enumerate(commands):
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
     ledger.command(_show, name="show")
@@ -118,6 +118,24 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
 
     job = Job(file)
     _say(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
+
+
+def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -> None:
+    """Write the numbers of a run as csv, xlsx, parquet, sdmx-csv, r or stata. Reads no data.
+
+    Parameters
+    ----------
+    results
+        results.json of a run, or the directory that holds it.
+    format
+        csv, xlsx, parquet, sdmx-csv, r or stata; the last two write a CSV file and a script that reads it.
+    out
+        Directory to write to; that of the results by default.
+    """
+    from discreet.publish.export import export
+
+    for file in export(results, format, out):
+        _say(file)
 
 
 def _describe(

@@ -6,15 +6,37 @@ order, so that the text can be acted on without opening the documentation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 _SHOWN = 80
+_LISTED = 12
 
 
 def _shown(value: Any) -> str:
     """A short repr: error texts must stay readable, and must not print whole data sets."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def spelling(value: Any, known: Iterable[Any]) -> str:
+    """A fix for a name that is not known: the nearest one that is, or some of those there are.
+
+    Examples
+    --------
+    >>> spelling("regoin", ["age", "region"])
+    "Did you mean 'region'?"
+    >>> spelling("sex", ["age", "region"])
+    "Use one of: 'age', 'region'."
+    """
+    names = list(known)
+    texts = {str(name).lower(): name for name in names}
+    near = get_close_matches(str(value).lower(), texts, n=1)
+    if near:
+        return f"Did you mean {texts[near[0]]!r}?"
+    listed = ", ".join(repr(name) for name in names[:_LISTED])
+    return f"Use one of: {listed}{', …' if len(names) > _LISTED else ''}." if names else "There are none."
 
 
 class DiscreetError(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.core import requirements
 from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Label, Policy, Unlisted, one_of
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
 
 __all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema", "Unlisted"]
@@ -210,7 +210,7 @@ class Schema:
                 "column",
                 name,
                 "is not declared in the schema",
-                f"Declare it, or use one of: {', '.join(self.columns) or '(none)'}.",
+                f"{spelling(name, self.columns)} Or declare it.",
             )
         return self.columns[name]
 
@@ -323,7 +323,7 @@ def _known(name: str, data: Any, allowed: set[str]) -> dict[str, Any]:
     table = _table(name, data)
     for key in table:
         if key not in allowed:
-            raise InvalidParameter(f"{name}.{key}", table[key], "is not a setting", f"Use {sorted(allowed)}.")
+            raise InvalidParameter(f"{name}.{key}", table[key], "is not a setting", spelling(key, sorted(allowed)))
     return dict(table)
 
 

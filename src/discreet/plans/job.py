@@ -28,6 +28,8 @@ from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.plans.planner import Planner
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
+from discreet.publish.export import RESULTS_FORMAT, export
+from discreet.publish.whole_file import write_whole
 from discreet.session import Session
 
 if sys.platform != "win32":
@@ -161,23 +163,32 @@ class Job:
         )
         results: dict[str, Any] = {
             "discreet": "results",
+            "format": RESULTS_FORMAT,
             "title": self.file.title,
             "facts": facts,
             # A test is made of a release again whenever it is read.
             "releases": {one.name: getattr(answer, "release", answer).to_dict() for one, answer in answers},
         }
         kept = _keep_others(directory / "results.json", results["releases"])
-        _write_text(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
-        _write_text(directory / "report.md", as_markdown(facts))
+        write_whole(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
+        write_whole(directory / "report.md", as_markdown(facts))
         page: Path | None = directory / "report.html"
         try:
-            _write_text(directory / "report.html", as_page(facts))
+            write_whole(directory / "report.html", as_page(facts))
         except MissingExtra:  # results and text do not need it
             page = None
+        (table,) = export(directory / "results.json", "csv")
+        workbook: Path | None = directory / "results.xlsx"
+        try:
+            export(directory / "results.json", "xlsx")
+        except MissingExtra:
+            workbook = None
         return JobResult(
             directory / "results.json",
             page,
             directory / "report.md",
+            table,
+            workbook,
             drawn,
             len(answers) - drawn,
             ledger.spent(),
@@ -326,18 +337,3 @@ def _keep_others(path: Path, releases: Mapping[str, Any]) -> Path | None:
 
 def _ids(releases: Any) -> set[str]:
     return {str(release.get("release_id")) for release in releases.values()}
-
-
-def _write_text(path: Path, text: str) -> None:
-    """Write all of a file or nothing of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -9,8 +9,10 @@ from typing import Any
 
 from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
-from discreet.core.result import Result
 from discreet.plans.plan import Plan
+from discreet.publish.charts import plot_readings
+from discreet.publish.export import all_rows, read_facts
+from discreet.publish.tidy import Row, Tidy
 
 __all__ = ["JobPlan", "JobResult", "Progress"]
 
@@ -33,7 +35,7 @@ count noise only. No data was read."""
 
 
 @dataclass(frozen=True)
-class JobPlan(Result):
+class JobPlan(Tidy):
     """What a plan would release and cost.
 
     Attributes
@@ -67,6 +69,14 @@ class JobPlan(Result):
             "refusal": self.refusal,
             "warnings": list(self.warnings),
         }
+
+    def rows(self) -> list[Row]:
+        """One row per release."""
+        return [{"release": name, **row} for name, planned in self.releases for row in planned.rows()]
+
+    def plot(self) -> Any:
+        """Altair chart of how far the noise would move each result."""
+        return plot_readings(self.title, [one for name, plan in self.releases for one in plan.error_readings(name)])
 
     def heading(self) -> str:
         return self.title
@@ -104,13 +114,15 @@ def _expected(planned: Plan) -> str:
 
 
 @dataclass(frozen=True)
-class JobResult(Result):
+class JobResult(Tidy):
     """What a run left behind.
 
     Attributes
     ----------
     results, page, markdown
         The files: releases as JSON, the report as HTML and markdown.
+    table, workbook
+        The same numbers as CSV, one row per number, and as a workbook, one sheet per release.
     drawn, reused
         Number of releases drawn now, and of those taken from the ledger.
     spent, remaining, head
@@ -124,6 +136,8 @@ class JobResult(Result):
     results: Path
     page: Path | None
     markdown: Path
+    table: Path
+    workbook: Path | None
     drawn: int
     reused: int
     spent: Guarantee
@@ -132,6 +146,20 @@ class JobResult(Result):
     kept: Path | None = None
     warnings: tuple[str, ...] = ()
 
+    def rows(self) -> list[Row]:
+        """One row per number of every release, as in the CSV file."""
+        return all_rows(read_facts(self.results))
+
+    def plot(self) -> Any:
+        """Altair charts of all releases, one below the other."""
+        facts = read_facts(self.results)
+        readings = [
+            {**one, "measure": f"{release['title']}: {one['measure']}"}
+            for release in facts["releases"]
+            for one in release["readings"]
+        ]
+        return plot_readings(facts["title"], readings)
+
     def heading(self) -> str:
         return f"{self.drawn} released now, {self.reused} taken from the ledger"
 
@@ -139,7 +167,8 @@ class JobResult(Result):
         spent = ("spent", f"{self.spent} in all; {self.remaining} left")
         page = [("report", str(self.page))] if self.page else []
         kept = [("earlier results", str(self.kept))] if self.kept else []
-        told = [*page, ("text", str(self.markdown)), *kept]
+        book = [("workbook", str(self.workbook))] if self.workbook else []
+        told = [*page, ("text", str(self.markdown)), ("table", str(self.table)), *book, *kept]
         return [spent, ("results", str(self.results)), *told, *(("warning", one) for one in self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,6 +177,8 @@ class JobResult(Result):
             "results": str(self.results),
             "page": None if self.page is None else str(self.page),
             "markdown": str(self.markdown),
+            "table": str(self.table),
+            "workbook": None if self.workbook is None else str(self.workbook),
             "drawn": self.drawn,
             "reused": self.reused,
             "spent": self.spent.to_dict(),

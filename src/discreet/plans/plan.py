@@ -17,8 +17,9 @@ from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.noise.law import Floats
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.publish.charts import plot_readings
+from discreet.publish.tidy import Row, Tidy
 
 __all__ = ["DETECTED", "EXPECTED_ROWS", "Plan", "affordable", "plan"]
 
@@ -28,7 +29,7 @@ EXPECTED_ROWS = "give expected_rows to see the error"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Result):
+class Plan(Tidy):
     """A release that has not happened.
 
     Attributes
@@ -85,6 +86,32 @@ class Plan(Result):
         if self.remaining is not None:
             facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]
         return [*facts, *(("note", note) for note in self.notes)]
+
+    def rows(self) -> list[Row]:
+        """One row: what would be read, with what error, and at what cost."""
+        return [
+            {
+                "statistic": self.statistic,
+                "mechanism": self.mechanism,
+                "measure": self.read,
+                "expected_error": None if self.expected_error is None else float(np.max(self.expected_error)),
+                "standard_error": self.standard_error,
+                "smallest_effect": self.smallest_effect,
+                "scale": None if self.scale is None else float(np.max(self.scale)),
+                "guarantee": None if self.guarantee is None else str(self.guarantee),
+            }
+        ]
+
+    def error_readings(self, name: str = "error") -> list[dict[str, Any]]:
+        """The expected error as an interval around zero, for a chart; none where it is not known."""
+        reach = self.rows()[0]["expected_error"]
+        measure, noise = f"error of {self.read}", {"low": -(reach or 0.0), "high": reach}
+        shown = {"label": name, "measure": measure, "estimate": 0.0, "noise": noise, "population": None}
+        return [] if reach is None else [shown]
+
+    def plot(self) -> Any:
+        """Altair chart of how far the noise would move the result."""
+        return plot_readings(self.heading(), self.error_readings())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from discreet.core.dialect import Dialect
-from discreet.core.errors import DiscreetError, PlanFileError
+from discreet.core.errors import DiscreetError, PlanFileError, spelling
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
@@ -203,7 +203,7 @@ class _Reader:
         for key in table:
             if key not in allowed:
                 place = f"{where}.{key}" if where else key
-                raise self.error(place, f"{key!r} is not a setting here. Use one of: {', '.join(allowed)}.")
+                raise self.error(place, f"{key!r} is not a setting here. {spelling(key, allowed)}")
 
     def _source(self) -> dict[str, Any]:
         source = self._table("source")
@@ -262,7 +262,7 @@ class _Reader:
             where = f"release.{position}"
             ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
-                raise self.error(f"{where}.ask", f"ask = {ask!r} must be one of: {', '.join(questions)}.")
+                raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
             allowed, forms = questions[ask].settings(), {"title": TEXT, **questions[ask].forms}
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():

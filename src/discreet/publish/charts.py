@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from discreet.core.errors import MissingExtra
+from discreet.core.errors import InvalidParameter, MissingExtra
+from discreet.publish.readings import by_measure
 
-__all__ = ["chart", "interval_chart", "svg"]
+__all__ = ["chart", "interval_chart", "plot_readings", "svg"]
 
 _NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
 _MOST_LABELS = 40
@@ -15,10 +16,22 @@ _WIDTH = 280  # of the panel; with its labels a phone shows it as it is, and a d
 
 
 def chart(release: Mapping[str, Any]) -> Any:
-    """The Altair chart of a release's readings; None where there is nothing to compare."""
-    if not 1 < len(release["readings"]) <= _MOST_LABELS or isinstance(release["readings"][0]["estimate"], str):
+    """The Altair chart of what a release measures first; None where there is nothing to compare."""
+    readings = next(iter(by_measure(release["readings"]).values()), [])
+    if not 1 < len(readings) <= _MOST_LABELS or isinstance(readings[0]["estimate"], str):
         return None
-    return interval_chart(release["title"], release["readings"])
+    return interval_chart(release["title"], readings).properties(padding=4)
+
+
+def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
+    """The Altair chart of all numbers, with an axis for each thing that is measured."""
+    numbers = [reading for reading in readings if not isinstance(reading["estimate"], str)]
+    if not numbers:
+        raise InvalidParameter("plot", title, "has no number to draw", "Print the labels that were chosen.")
+    drawn = [interval_chart(title, of_one_kind) for of_one_kind in by_measure(numbers).values()]
+    if len(drawn) == 1:
+        return drawn[0].properties(title=title)
+    return _altair().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
 
 
 def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
@@ -29,16 +42,13 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     title
         What is drawn, for readers who do not see it.
     readings
-        Each with ``label``, ``estimate``, ``noise`` and ``population``; the last two are None or have ``low``
-        and ``high``.
+        Each with ``label``, ``measure``, ``estimate``, ``noise`` and ``population``; the last two are None or have
+        ``low`` and ``high``.
     """
-    try:
-        import altair as alt
-    except ImportError as missing:
-        raise MissingExtra(missing.name or "altair", "report") from None
+    alt = _altair()
     rows = [_row(reading) for reading in readings]
     intervals = any(row["low"] is not None or row["wide_low"] is not None for row in rows)
-    words = "estimate with 95 % intervals" if intervals else "estimate"
+    words = f"{readings[0]['measure']} with 95 % intervals" if intervals else str(readings[0]["measure"])
     data = alt.InlineData(values=rows)
     labels = alt.Axis(labelLimit=130, labelFontSize=12)
     y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)
@@ -52,9 +62,15 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     dot = alt.Chart(data).mark_point(color=_DOT, filled=True, size=60, opacity=1)
     x = alt.X(field="estimate", type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
     layers.append(dot.encode(y=y, x=x))
-    return alt.layer(*layers).properties(
-        width=_WIDTH, height=max(24 * len(rows), 40), padding=4, description=f"{title}: {words}"
-    )
+    return alt.layer(*layers).properties(width=_WIDTH, height=max(24 * len(rows), 40), description=f"{title}: {words}")
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "altair", "report") from None
+    return altair
 
 
 def _row(reading: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class Answered(Protocol):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]: ...
     def published(self) -> dict[str, Any]: ...
-    def spread_words(self) -> str | None: ...
     def verdict(self) -> Mapping[str, Any] | None: ...
 
 
@@ -141,7 +140,6 @@ def _released(entry: Entry) -> dict[str, Any]:
         "ask": question.ask,
         "meaning": question.meaning_words(),
         "counted": question.counted_words(),
-        "spread": answer.spread_words(),
         "readings": [reading.to_dict() for reading in answer.readings(question.columns_read())],
         "test": answer.verdict(),
         **answer.published(),

@@ -8,6 +8,7 @@ from typing import Any
 
 from discreet.core.display import number
 from discreet.core.guarantee import Guarantee
+from discreet.publish.readings import by_measure
 
 __all__ = ["as_markdown", "guarantee_words", "mechanism_words", "moment", "reading_words", "verdict"]
 
@@ -91,15 +92,18 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     lines = [f"## {_cell(release['title'])}", "", release["meaning"], ""]
     if release["test"] is not None:
         lines += [verdict(release["test"]), ""]
-    lines += ["| | estimate | 95 % interval, noise | 95 % interval, noise and sampling |", "|---|---|---|---|"]
-    for reading in release["readings"]:
-        lines.append(f"| {_cell(reading['label'])} | {' | '.join(map(_cell, reading_words(reading)))} |")
+    for measure, readings in by_measure(release["readings"]).items():
+        lines += [
+            f"| | {_cell(measure)} | 95 % interval, noise | 95 % interval, noise and sampling |",
+            "|---|---|---|---|",
+        ]
+        for reading in readings:
+            lines.append(f"| {_cell(reading['label'])} | {' | '.join(map(_cell, reading_words(reading)))} |")
+        lines.append("")
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
-    if release["spread"] is not None:
-        lines += ["", f"Standard deviation: {_cell(release['spread'])}."]
     if release["counted"] is not None:
-        lines += ["", f"Counted: {_cell(release['counted'])}."]
-    return [*lines, "", f"{guarantee}; {mechanism_words(release)}.", ""]
+        lines += [f"Counted: {_cell(release['counted'])}.", ""]
+    return [*lines, f"{guarantee}; {mechanism_words(release)}.", ""]
 
 
 _MARKS = str.maketrans({**{mark: f"\\{mark}" for mark in "|[]`*_!"}, "\n": " ", "\r": " ", "<": "&lt;"})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.core.interval import Interval
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "by_measure"]
 
 
 @dataclass(frozen=True)
@@ -17,25 +18,46 @@ class Reading:
     Attributes
     ----------
     label
-        Of what: group, cell or quantile; empty for a single number.
+        Of what, for people: group, cell or quantile; empty for a single number.
     estimate
         The number, or the label where a label was chosen.
     noise
         Interval for the number in the data: privacy noise alone.
     population
         Interval for the number in the population: noise and sampling; None where it is not known.
+    labels
+        Of what, for machines: columns with their labels.
+    measure
+        What the number is: a count, a mean, a standard deviation, …
+    standard_error
+        Of the noise alone; where only a population interval is known, of noise and sampling. None where it is not
+        known.
     """
 
     label: str
     estimate: float | str
-    noise: Interval | None
+    noise: Interval | None = None
     population: Interval | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    measure: str = "value"
+    standard_error: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The reading as JSON-ready data."""
         return {
             "label": self.label,
+            "labels": dict(self.labels),
+            "measure": self.measure,
             "estimate": self.estimate,
             "noise": None if self.noise is None else self.noise.to_dict(),
             "population": None if self.population is None else self.population.to_dict(),
+            "standard_error": self.standard_error,
         }
+
+
+def by_measure(readings: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Readings, as plain data, under what they measure: numbers of one kind share a table and an axis."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for reading in readings:
+        found.setdefault(reading["measure"], []).append(reading)
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 from discreet.core.errors import MissingExtra
 from discreet.publish.charts import svg
 from discreet.publish.prose import mechanism_words, moment, reading_words, verdict
+from discreet.publish.readings import by_measure
 
 __all__ = ["as_page"]
 
@@ -71,11 +72,12 @@ pre { overflow-x: auto; background: #f5f6f8; padding: 1rem; border-radius: .5rem
 <h2 id="short" style="margin-top:0">In short</h2>
 <dl class="short">{% for release in releases %}
 <dt><a href="#r{{ loop.index }}">{{ release.title }}</a></dt>
-<dd>{% if release.test %}{{ verdict(release.test) }}{% elif release.readings | length == 1 %}
-{% set estimate, noise, both = words(release.readings[0]) %}<strong>{{ estimate }}</strong> ({{
-both if has(release, "population") else noise }}){% elif release.readings | length <= 4 %}
-{% for reading in release.readings %}{{ reading.label }} <strong>{{ words(reading)[0] }}</strong>{{
-"" if loop.last else "; " }}{% endfor %}{% else %}{{ release.readings | length }} numbers{% endif %}</dd>
+<dd>{% set first = (by_measure(release.readings).values() | list)[0] if release.readings else [] %}
+{% if release.test %}{{ verdict(release.test) }}{% elif first | length == 1 %}
+{% set estimate, noise, both = words(first[0]) %}<strong>{{ estimate }}</strong> ({{
+both if has(release, "population") else noise }}){% elif first | length <= 4 %}
+{% for reading in first %}{{ reading.label }} <strong>{{ words(reading)[0] }}</strong>{{
+"" if loop.last else "; " }}{% endfor %}{% else %}{{ first | length }} numbers{% endif %}</dd>
 {% endfor %}</dl>
 </nav>
 <p>Every number carries noise that protects people, and its law is known. Intervals hold with 95 % confidence:
@@ -89,19 +91,20 @@ sampling</span> covers the value in the population that the data is a random sam
 {% if charts[loop.index0] %}<figure role="img" aria-label="Chart: {{ release.title }}">{{ charts[loop.index0] }}
 <figcaption>Dot: estimate.{% if has(release, "noise") %} Thick blue bar: noise.{% endif %}
 {% if has(release, "population") %} Thin amber bar: noise and sampling.{% endif %}</figcaption></figure>{% endif %}
+{% for measure, readings in by_measure(release.readings).items() %}
 <div class="wide"><table>
-<caption>{% if has(release, "noise") or has(release, "population") %}Estimates and 95 % intervals{% else
-%}Estimates{% endif %}</caption>
+<caption>{{ measure | capitalize }}{% if has(release, "noise") or has(release, "population") %}, with 95 % intervals{%
+endif %}</caption>
 <thead><tr><th scope="col"><span class="unseen">of</span></th><th scope="col">estimate</th>
 {% if has(release, "noise") %}<th scope="col" class="noise">noise</th>{% endif %}
 {% if has(release, "population") %}<th scope="col" class="both">noise and sampling</th>{% endif %}</tr></thead>
-<tbody>{% for reading in release.readings %}{% set estimate, noise, both = words(reading) %}
+<tbody>{% for reading in readings %}{% set estimate, noise, both = words(reading) %}
 <tr><th scope="row">{{ reading.label or "value" }}</th><td>{{ estimate }}</td>
 {% if has(release, "noise") %}<td>{{ noise }}</td>{% endif %}
 {% if has(release, "population") %}<td>{{ both }}</td>{% endif %}</tr>{% endfor %}
 </tbody></table></div>
+{% endfor %}
 <dl>
-{% if release.spread %}<dt>Standard deviation</dt><dd>{{ release.spread }}</dd>{% endif %}
 {% if release.counted %}<dt>Counted</dt><dd>{{ release.counted }}</dd>{% endif %}
 <dt>Guarantee</dt><dd>{{ release.guarantee.symbols if release.guarantee else "none" }}</dd>
 <dt>Mechanism</dt><dd>{{ mechanism(release) }}</dd>
@@ -137,6 +140,7 @@ def as_page(facts: Mapping[str, Any]) -> str:
         moment=moment,
         mechanism=mechanism_words,
         verdict=verdict,
+        by_measure=by_measure,
         has=lambda release, kind: any(reading[kind] for reading in release["readings"]),
     )
 

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from discreet.core.errors import DiscreetError
 from discreet.core.interval import Interval
-from discreet.core.result import Result
-from discreet.publish.charts import interval_chart
+from discreet.publish.charts import plot_readings
 from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
+from discreet.publish.tidy import Row, Tidy, tidy_rows
 from discreet.releases import Release
 
 __all__ = ["Answer", "Readable", "name_of", "pair_name"]
 
 
-class Readable(Result):
-    """What a report, a chart and a notebook need of an answer, whatever kind of result it is."""
+class Readable(Tidy):
+    """What a report, a frame and a chart need of an answer, whatever kind of result it is."""
 
     @abstractmethod
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
@@ -30,17 +32,23 @@ class Readable(Result):
     def published(self) -> dict[str, Any]:
         """How the answer is protected and where the ledger has it, as JSON-ready data for a report."""
 
-    def spread_words(self) -> str | None:
-        """Standard deviations in words, where they were released with the mean."""
-        return None
-
     def verdict(self) -> Mapping[str, Any] | None:
         """The test that was made, with its name and p-value; None where there is none."""
         return None
 
-    def chart(self) -> Any:
+    def rows(self) -> list[Row]:
+        published = self.published()
+        guarantee = published["guarantee"]
+        return tidy_rows(
+            [reading.to_dict() for reading in self.readings()],
+            unit=published["unit"],
+            guarantee=None if guarantee is None else guarantee["symbols"],
+            test=self.verdict(),
+        )
+
+    def plot(self) -> Any:
         """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
-        return interval_chart(self.heading(), [reading.to_dict() for reading in self.readings()])
+        return plot_readings(self.heading(), [reading.to_dict() for reading in self.readings()])
 
 
 @dataclass(frozen=True)
@@ -52,14 +60,41 @@ class Answer(Release, Readable):
         values = np.ravel(np.asarray(self.value, dtype=float))
         interval = self.confidence_interval()
         low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
-        labels = [""] if values.size == 1 else [str(position + 1) for position in range(values.size)]
+        errors = self._noise_errors(values)
+        several = values.size > 1
         return [
-            Reading(label, float(value), Interval(float(a), float(b), interval.level))
-            for label, value, a, b in zip(labels, values, low, high, strict=True)
+            Reading(
+                str(position) if several else "",
+                value,
+                Interval(a, b, interval.level),
+                labels={"position": position} if several else {},
+                measure="value" if self.statistic is None else self.statistic.title,
+                standard_error=error,
+            )
+            for position, value, a, b, error in zip(
+                range(1, values.size + 1), values.tolist(), low.tolist(), high.tolist(), errors, strict=True
+            )
         ]
+
+    @property
+    def estimate(self) -> Any:
+        """What the release says: the value, or what is read from it."""
+        return self.value
+
+    def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
+        """Standard error of the noise on each number: exact where noise only moves with the truth."""
+        try:
+            variance = None if self.measurement is not None else self.mechanism.law(values).variance
+        except DiscreetError:  # the law needs more than the number to be written down
+            variance = None
+        if variance is None or np.size(variance) not in (1, values.size):
+            return [None] * values.size
+        errors: list[float | None] = np.sqrt(np.broadcast_to(np.ravel(variance), values.shape)).tolist()
+        return errors
 
     def published(self) -> dict[str, Any]:
         return {
+            "unit": str(self.protection.unit),
             "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
             "protects": str(self.protection),
             "mechanism": self.mechanism.to_dict(),

@@ -319,7 +319,8 @@ class MomentRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number, with both intervals."""
-        return [Reading("", self._number(), self.confidence_interval(), self._population())]
+        (number,) = super().readings(columns)
+        return [replace(number, population=self._population())]
 
     def _population(self) -> Interval | None:
         """Intervals for the population are for independent rows; several rows of one unit are not."""

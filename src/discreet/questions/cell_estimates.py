@@ -15,10 +15,11 @@ from numpy.typing import DTypeLike, NDArray
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.interval import Interval
-from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.noise_sum import NoiseSum
-from discreet.publish.charts import interval_chart
+from discreet.publish.charts import plot_readings
+from discreet.publish.readings import Reading
+from discreet.publish.tidy import Row, Tidy, tidy_rows
 
 if TYPE_CHECKING:
     from discreet.questions.table import TableRelease
@@ -31,7 +32,7 @@ _MANY = 8
 
 
 @dataclass(frozen=True)
-class CellEstimates(Result):
+class CellEstimates(Tidy):
     """Estimated counts or shares of cells. It behaves as the array of its estimates.
 
     Attributes
@@ -42,6 +43,8 @@ class CellEstimates(Result):
         From the noisy measurement; the intervals are built on it.
     columns, labels
         The columns it is by, and the labels along each of them.
+    unit, guarantee
+        Who is protected, and the guarantee of the release in symbols.
     """
 
     estimate: Array
@@ -50,6 +53,8 @@ class CellEstimates(Result):
     labels: tuple[tuple[Hashable, ...], ...]
     kind: str
     _table: MeasuredTable = field(repr=False)
+    unit: str | None = None
+    guarantee: str | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -167,24 +172,37 @@ class CellEstimates(Result):
             "confidence_interval": self.confidence_interval().to_dict(),
         }
 
-    def chart(self) -> Any:
-        """Altair chart of every cell with its 95 % interval."""
+    def readings(self) -> list[Reading]:
+        """Every cell with its 95 % interval: of counts for the noise, of shares for the population."""
         interval = self.confidence_interval()
-        ends = (np.ravel(part).tolist() for part in (self.estimate, interval.low, interval.high))
-        known, unknown = ("noise", "population") if self.kind == "count" else ("population", "noise")
-        readings = [
-            {
-                "label": " · ".join(map(str, cell)),
-                "estimate": value,
-                known: {"low": low, "high": high},
-                unknown: None,
-            }
-            for cell, value, low, high in zip(product(*self.labels), *ends, strict=True)
+        parts = (self.estimate, self.standard_error, interval.low, interval.high)
+        numbers = zip(*(np.ravel(np.asarray(part, dtype=float)).tolist() for part in parts), strict=True)
+        kind = "noise" if self.kind == "count" else "population"
+        return [
+            Reading(
+                " · ".join(map(str, cell)),
+                value,
+                labels=dict(zip(self.columns, cell, strict=True)),
+                measure=self.kind,
+                standard_error=error,
+                **{kind: Interval(low, high, interval.level)},
+            )
+            for cell, (value, error, low, high) in zip(product(*self.labels), numbers, strict=True)
         ]
-        return interval_chart(self.heading(), readings)
+
+    def rows(self) -> list[Row]:
+        return tidy_rows([one.to_dict() for one in self.readings()], unit=self.unit, guarantee=self.guarantee)
+
+    def plot(self) -> Any:
+        """Altair chart of every cell with its 95 % interval."""
+        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
 
     def heading(self) -> str:
         return f"{self.kind.capitalize()} by {', '.join(self.columns)} (95 % intervals)"
+
+
+def _protection(release: TableRelease) -> tuple[str, str | None]:
+    return str(release.protection.unit), None if release.guarantee is None else str(release.guarantee)
 
 
 def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array:
@@ -206,6 +224,7 @@ def margin(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
         tuple(release.table.labels(column) for column in columns),
         "count",
         table,
+        *_protection(release),
     )
 
 
@@ -223,4 +242,5 @@ def proportions(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
         tuple(release.table.labels(column) for column in columns),
         "share",
         table,
+        *_protection(release),
     )

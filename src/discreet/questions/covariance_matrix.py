@@ -28,7 +28,7 @@ from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer, pair_name
+from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.forms import COLUMNS, WHOLE, Form
@@ -269,11 +269,18 @@ class CovarianceMatrixRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The released coordinates under the names of their columns."""
-        names = [pair_name(columns, j, k) for j, k in pairs(self._of().dimension)]
+        entries = list(pairs(self._of().dimension))
         found = super().readings()
-        if len(found) != len(names):  # a repaired matrix holds every covariance twice
+        if len(found) != len(entries):  # a repaired matrix holds every covariance twice
             return found
-        return [replace(one, label=name) for one, name in zip(found, names, strict=True)]
+        return [
+            replace(
+                one,
+                label=pair_name(columns, j, k),
+                labels={"column": name_of(columns, j), "with": name_of(columns, k)},
+            )
+            for one, (j, k) in zip(found, entries, strict=True)
+        ]
 
 
 CovariancesReading = CovarianceMatrixRelease | MeansAndCovariancesRelease

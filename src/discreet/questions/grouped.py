@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.interval import Interval
 from discreet.core.statistic import Statistic, statistic_from_dict
 from discreet.publish.readings import Reading
@@ -20,9 +20,10 @@ from discreet.questions.answer import Answer
 from discreet.questions.table_axes import in_order
 from discreet.releases import Release
 
-__all__ = ["Grouped", "GroupedRelease"]
+__all__ = ["Grouped", "GroupedIntervals", "GroupedRelease"]
 
 R = TypeVar("R", bound=Answer, covariant=True)
+_SHOWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,17 @@ class Grouped(Statistic):
 
 
 @dataclass(frozen=True)
+class GroupedIntervals(Interval):
+    """Intervals of all groups, in the order of their labels; ``intervals["A"]`` is the interval of one of them."""
+
+    labels: tuple[Any, ...] = ()
+
+    def __getitem__(self, label: Any) -> Interval:
+        place = _place(label, self.labels)
+        return Interval(np.asarray(self.low)[place], np.asarray(self.high)[place], self.level)
+
+
+@dataclass(frozen=True)
 class GroupedRelease(Answer, Generic[R]):
     """All groups of one release; ``release["A"]`` is the release of one of them."""
 
@@ -98,9 +110,7 @@ class GroupedRelease(Answer, Generic[R]):
 
     def __getitem__(self, label: Any) -> R:
         labels = self.labels()
-        if label not in labels:
-            raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
-        values = np.asarray(self.value, dtype=float).reshape(len(labels), -1)[labels.index(label)]
+        values = np.asarray(self.value, dtype=float).reshape(len(labels), -1)[_place(label, labels)]
         kind = self.grouping.of.release_type() or Answer
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
@@ -113,22 +123,60 @@ class GroupedRelease(Answer, Generic[R]):
         """Labels with their releases."""
         return [(label, self[label]) for label in self.labels()]
 
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Refused: every group has its own."""
-        label = self.labels()[0]
-        raise NoPopulationInterval(
-            "release", self.heading(), "has one interval per group", f"Use release[{label!r}].population_interval()."
-        )
+    def _each(self, name: str) -> dict[Any, Any]:
+        """One thing that every group's release says, by label."""
+        return {label: getattr(part, name) for label, part in self.items()}
+
+    @property
+    def estimate(self) -> dict[Any, Any]:
+        """What was asked for, by group."""
+        return self._each("estimate")
+
+    @property
+    def mean(self) -> dict[Any, float]:
+        """The mean of each group."""
+        return self._each("mean")
+
+    @property
+    def count(self) -> dict[Any, float]:
+        """The noisy number of rows of each group, where it was released with a mean."""
+        return self._each("count")
+
+    @property
+    def variance(self) -> dict[Any, float]:
+        """The variance of each group, where it was released."""
+        return self._each("variance")
+
+    @property
+    def standard_deviation(self) -> dict[Any, float]:
+        """The standard deviation of each group, where it was released."""
+        return self._each("standard_deviation")
+
+    def confidence_interval(self, level: float | None = None) -> GroupedIntervals:
+        """Intervals for what was asked for in the data of each group; privacy noise only.
+
+        The level is 95 % unless it was fixed when the intervals were released.
+        """
+        given = {} if level is None else {"level": level}
+        return _intervals({label: part.confidence_interval(**given) for label, part in self.items()})
+
+    def population_interval(self, level: float = 0.95) -> GroupedIntervals:
+        """Intervals for what was asked for in the population of each group: noise and sampling together."""
+        return _intervals({label: part.population_interval(level) for label, part in self.items()})
 
     def facts(self) -> Facts:
-        """What to show: one line per group."""
-        lines = []
-        for label, part in self.items():
-            shown = getattr(part, "mean", getattr(part, "estimate", part.value))
-            interval = part.confidence_interval()
-            lines.append((str(label), f"{number(shown)} ({number(interval.low)} to {number(interval.high)})"))
+        """What to show: one line per number, for up to 40 groups."""
+        lines: list[tuple[str, str]] = []
+        for label in self.labels()[:_SHOWN]:
+            found = self[label].readings()
+            for one in found:
+                name = _joined(label, one.label)
+                lines.append((name if one.measure == found[0].measure else f"{name}, {one.measure}", _in_words(one)))
+        hidden = len(self.labels()) - _SHOWN
+        more = [("…", f"{hidden} more groups")] if hidden > 0 else []
+        words = "95 %, for the noise; population: for noise and sampling"
         common = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
-        return [*lines, ("intervals", "95 %, for the noise"), *common]
+        return [*lines, *more, ("intervals", words), *common]
 
     def heading(self) -> str:
         return f"Release of {self.grouping.of.title} by {', '.join(self.grouping.by)}"
@@ -136,14 +184,33 @@ class GroupedRelease(Answer, Generic[R]):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The readings of each group, under its labels."""
         return [
-            Reading(_joined(label, part.label), part.estimate, part.noise, part.population)
-            for label, one in self.items()
+            replace(
+                part,
+                label=_joined(label, part.label),
+                labels={**dict(zip(self.grouping.by, cell, strict=True)), **part.labels},
+            )
+            for cell, (label, one) in zip(self.grouping.labels(), self.items(), strict=True)
             for part in one.readings()
         ]
 
-    def spread_words(self) -> str | None:
-        found = [(label, part.spread_words()) for label, part in self.items()]
-        return "; ".join(f"{label} {spread}" for label, spread in found if spread is not None) or None
+
+def _place(label: Any, labels: Sequence[Any]) -> int:
+    if label not in labels:
+        raise InvalidParameter("label", label, "is not one of the groups", spelling(label, labels))
+    return labels.index(label)
+
+
+def _intervals(found: Mapping[Any, Interval]) -> GroupedIntervals:
+    low, high = (np.array([getattr(one, end) for one in found.values()]) for end in ("low", "high"))
+    return GroupedIntervals(low, high, next(iter(found.values())).level, tuple(found))
+
+
+def _in_words(reading: Reading) -> str:
+    """An estimate with its intervals on one line."""
+    known = [("", reading.noise), ("population ", reading.population)]
+    told = [f"{word}{number(one.low)} to {number(one.high)}" for word, one in known if one is not None]
+    shown = reading.estimate if isinstance(reading.estimate, str) else number(reading.estimate)
+    return f"{shown} ({'; '.join(told)})" if told else shown
 
 
 def _joined(label: Any, rest: str) -> str:

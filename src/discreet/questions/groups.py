@@ -90,10 +90,11 @@ class ReleasedGroups(Readable):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The labels."""
-        return [Reading(str(label), "shown", None) for label in self.labels]
+        return [Reading(str(label), "shown", labels={self.column: label}, measure="shown") for label in self.labels]
 
     def published(self) -> dict[str, Any]:
         return {
+            "unit": str(self.protection.unit),
             "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
             "protects": str(self.protection),
             "mechanism": self.mechanism.to_dict(),

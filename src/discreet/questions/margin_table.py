@@ -16,6 +16,9 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
 from discreet.core.result import Result
+from discreet.publish.charts import plot_readings
+from discreet.publish.readings import Reading
+from discreet.publish.tidy import Tidy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +99,7 @@ class Combination(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginTable(Result):
+class MarginTable(Tidy):
     """One released table.
 
     Attributes
@@ -238,6 +241,35 @@ class MarginTable(Result):
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows(level, minimum=minimum))
+
+    def readings(self, level: float = 0.95) -> list[Reading]:
+        """Every cell as it is published, with both intervals; and the mean in it, where a number was summed."""
+        name = " × ".join(self.columns) or "total"
+        found = []
+        for row in self.rows(level):
+            place = {column: row[column] for column in self.columns}
+            label, labels = " · ".join(map(str, place.values())) or "total", {"table": name, **place}
+            found.append(
+                Reading(
+                    label,
+                    float(row["count"]),
+                    Interval(row["noise_low"], row["noise_high"], level),
+                    Interval(row["population_low"], row["population_high"], level),
+                    labels=labels,
+                    measure="count",
+                    standard_error=self.standard_error,
+                )
+            )
+            if self.summed is not None:
+                mean = f"mean_{self.summed[0]}"
+                noise = Interval(row[f"{mean}_low"], row[f"{mean}_high"], level)
+                words = f"mean of {self.summed[0]}"
+                found.append(Reading(label, float(row[mean]), noise, labels=labels, measure=words))
+        return found
+
+    def plot(self) -> Any:
+        """Altair chart of every cell with its 95 % intervals: thick for noise, thin for noise and sampling."""
+        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
 
     def heading(self) -> str:
         return f"Counts by {', '.join(self.columns)}" if self.columns else "Total"

@@ -22,7 +22,6 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
@@ -378,12 +377,6 @@ class MarginsRelease(Answer):
         """Every wanted table."""
         return [self.table(*columns) for columns in self.margins.tables]
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """All wanted tables as tidy rows: one per cell, with the table it belongs to."""
-        return [
-            {"table": " × ".join(one.columns) or "total", **row} for one in self.tables() for row in one.rows(level)
-        ]
-
     @cached_property
     def presented(self) -> NDArray[np.int64] | None:
         """The table of all columns in whole numbers whose margins are presented; None where it is too large.
@@ -528,17 +521,7 @@ class MarginsRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every cell of every wanted table, with both intervals."""
-        level = 0.95
-        return [
-            Reading(
-                " · ".join(str(row[name]) for name in table.columns) or "total",
-                float(row["count"]),
-                Interval(row["noise_low"], row["noise_high"], level),
-                Interval(row["population_low"], row["population_high"], level),
-            )
-            for table in self.tables()
-            for row in table.rows(level)
-        ]
+        return [one for table in self.tables() for one in table.readings()]
 
 
 def _cells(release: MarginsRelease, table: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import largest_fourth
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer, pair_name
+from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.releases import Release
@@ -246,6 +246,8 @@ class MeansAndCovariancesRelease(Answer):
                 pair_name(columns, j, k),
                 float(matrix[j, k]),
                 Interval(float(low[j, k]), float(high[j, k]), interval.level),
+                labels={"column": name_of(columns, j), "with": name_of(columns, k)},
+                measure="covariance",
             )
             for j, k in pairs(len(matrix))
         ]

@@ -133,7 +133,7 @@ class ModeRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The label."""
-        return [Reading("", str(self.mode), None)]
+        return [Reading("", str(self.mode), labels={columns[0] if columns else "mode": self.mode}, measure="mode")]
 
     def facts(self) -> Facts:
         """What to show."""

@@ -202,6 +202,22 @@ class NoisyAverageRelease(Answer):
         top, bottom = self._totals()
         return min(max(centre + reach * top / bottom, low), high) if bottom >= 1 else (low + high) / 2
 
+    @property
+    def estimate(self) -> float:
+        """What was asked for: the mean."""
+        return self.mean
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the noise in the mean, to first order in it; None where the count is below one."""
+        _, centre, reach = self._place()
+        _, rows = self._totals()
+        if rows < 1:
+            return None
+        deviation = math.sqrt(float(np.max(self.mechanism.law(0.0).variance)))
+        weights = self._weights(np.asarray((self.mean - centre) / reach))
+        return reach * deviation * float(np.linalg.norm(weights)) / rows
+
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
         return ratio_interval(self._totals(), self.mechanism, *self._place(), level, self._weights)
@@ -231,4 +247,18 @@ class NoisyAverageRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The mean, with both intervals."""
-        return [Reading("", self.mean, self.confidence_interval(), self.population_interval())]
+        return [
+            Reading(
+                "",
+                self.estimate,
+                self.confidence_interval(),
+                self.population_interval(),
+                measure=self.measure,
+                standard_error=self.standard_error,
+            )
+        ]
+
+    @property
+    def measure(self) -> str:
+        """What was asked for, in a word."""
+        return "mean"

@@ -244,14 +244,15 @@ class MeanInPartsRelease(NoisyAverageRelease):
         both_words = f"{number(both.low)} to {number(both.high)}"
         return [first, ("noise interval, 95 %", noise), ("population interval, 95 %", both_words), *rest]
 
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """What was asked for, with both intervals."""
-        return [Reading("", self.estimate, self.confidence_interval(), self.population_interval())]
-
     @property
-    def estimate(self) -> float:
-        """What was asked for: the mean."""
-        return self.mean
+    def measure(self) -> str:
+        return self._of.title
+
+
+def root_interval(interval: Interval) -> Interval:
+    """The interval of a variance as one of the standard deviation: the root is monotone."""
+    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
+    return Interval(low, high, interval.level)
 
 
 @dataclass(frozen=True)
@@ -285,16 +286,42 @@ class MeanAndVarianceInPartsRelease(MeanInPartsRelease):
         shown = list(super().facts())
         return [*shown[:3], ("standard deviation", number(self.standard_deviation)), *shown[3:]]
 
-    def spread_words(self) -> str | None:
-        noise = self.variance_interval()
-        three = (self.standard_deviation, math.sqrt(float(noise.low)), math.sqrt(float(noise.high)))
-        value, low, high = (f"{float(f'{one:.3g}'):,g}" for one in three)
-        return f"{value} ({low} to {high}, noise)"
+    @property
+    def measure(self) -> str:
+        return "mean"
+
+    def standard_deviation_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the standard deviation of the data; privacy noise only."""
+        return root_interval(self.variance_interval(level))
+
+    def population_standard_deviation_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's standard deviation: noise and sampling together."""
+        return root_interval(self.population_variance_interval(level))
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """What was asked for, and the standard deviation, each with both intervals."""
+        spread = Reading(
+            "",
+            self.standard_deviation,
+            self.standard_deviation_interval(),
+            self.population_standard_deviation_interval(),
+            measure="standard deviation",
+        )
+        return [*super().readings(columns), spread]
 
 
 @dataclass(frozen=True)
 class VarianceInPartsRelease(MeanAndVarianceInPartsRelease):
     """The same totals, asked for the variance: both intervals are the variance's."""
+
+    @property
+    def measure(self) -> str:
+        return "variance"
+
+    @property
+    def standard_error(self) -> None:
+        """Not known in closed form; the intervals are."""
+        return None
 
     @property
     def estimate(self) -> float:

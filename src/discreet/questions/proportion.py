@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.columns import Label
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
@@ -28,7 +28,7 @@ from discreet.questions.parts import MeanInParts, MeanInPartsRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
-__all__ = ["Proportion", "ProportionQuestion", "ProportionReading", "ProportionRelease"]
+__all__ = ["Proportion", "ProportionInParts", "ProportionQuestion", "ProportionReading", "ProportionRelease"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,24 @@ class ProportionRelease(MomentRelease):
         return Binomial(n=self.n)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProportionInParts(MeanInParts):
+    """A proportion where the number of rows is protected too: counts of no and yes, the mean of zeros and ones.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Examples
+    --------
+    >>> ProportionInParts().title
+    'proportion'
+    """
+
+    name: ClassVar[str] = "proportion_in_parts"
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+
 ProportionReading = ProportionRelease | MeanInPartsRelease
 """What a proportion is read from: one number where the number of rows is public, else counts of no and yes."""
 
@@ -134,7 +152,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
         label: Any = self.label
         labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
         if not isinstance(label, str | int) or label not in labels:
-            raise InvalidParameter("label", label, f"must be one of {list(labels)}", "Check the spelling.")
+            raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
         if self.column in by:
             raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
         expected = Expected(rows=self.expected_rows, mean=self.expected_share)
@@ -155,7 +173,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
             return fractions(parts)
 
         return Measurement(
-            statistic=self.grouped(MeanInParts(bounds=(0.0, 1.0)), by),
+            statistic=self.grouped(ProportionInParts(), by),
             sensitivity=sensitivity,
             mechanism=additive_noise(self.guarantee, sensitivity),
             by=(*by, self.column),

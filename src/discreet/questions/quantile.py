@@ -299,6 +299,8 @@ class QuantileRelease(Answer):
                 float(value),
                 one if of.rows_at_least is None else None,
                 None if of.rows_at_least is None else one,
+                labels={"probability": float(share)},
+                measure="quantile",
             )
             for share, value, one in zip(of.shares, values, intervals, strict=True)
         ]

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
@@ -123,7 +122,7 @@ class ContingencyTable(Statistic):
     def labels(self, column: str) -> tuple[Hashable, ...]:
         """Labels of the cells along one column."""
         if column not in self.columns:
-            raise InvalidParameter("column", column, f"must be one of {list(self.columns)}", "Check the spelling.")
+            raise InvalidParameter("column", column, "is not a column of the table", spelling(column, self.columns))
         names: tuple[Hashable, ...] = self.columns[column].names()
         return names
 
@@ -286,7 +285,7 @@ class TableRelease(Answer):
         known = self.table.axes
         for column in columns:
             if column not in known:
-                raise InvalidParameter("column", column, f"must be one of {list(known)}", "Check the spelling.")
+                raise InvalidParameter("column", column, "is not a column of the table", spelling(column, known))
         if not columns or len(set(columns)) != len(columns):
             raise InvalidParameter(
                 "columns", columns, "must be different columns, at least one", "Name each column once."
@@ -295,14 +294,7 @@ class TableRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every cell, with its noise interval."""
-        counts = self.counts()
-        noise = counts.confidence_interval()
-        labels = [" · ".join(str(one) for one in cell) for cell in product(*counts.labels)]
-        estimates, low, high = (np.ravel(np.asarray(part, dtype=float)) for part in (counts, noise.low, noise.high))
-        return [
-            Reading(label, float(value), Interval(float(a), float(b), noise.level))
-            for label, value, a, b in zip(labels, estimates, low, high, strict=True)
-        ]
+        return self.counts().readings()
 
 
 def table_measurement(

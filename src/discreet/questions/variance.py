@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -20,10 +20,11 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
+from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import VarianceInParts, VarianceInPartsRelease, parts_measurement
+from discreet.questions.parts import VarianceInParts, VarianceInPartsRelease, parts_measurement, root_interval
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
@@ -166,20 +167,21 @@ class StandardDeviationRelease(VarianceRelease):
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the data's standard deviation."""
-        return _root(super().confidence_interval(level))
+        return root_interval(super().confidence_interval(level))
 
     def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
         """Interval for the population's standard deviation; see `MomentRelease.population_interval`."""
-        return _root(super().population_interval(level, method=method, **known))
+        return root_interval(super().population_interval(level, method=method, **known))
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The standard deviation, with both intervals."""
+        (variance,) = super().readings(columns)
+        root = math.sqrt(max(self._number(), 0.0))
+        return [replace(variance, estimate=root, measure="standard deviation", standard_error=None)]
 
     def facts(self) -> Facts:
         """What to show, with the standard deviation first."""
         return [("standard deviation", number(self.standard_deviation)), *super().facts()]
-
-
-def _root(interval: Interval) -> Interval:
-    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
-    return Interval(low, high, interval.level)
 
 
 VarianceReading = VarianceInPartsRelease

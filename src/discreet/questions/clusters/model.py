@@ -135,13 +135,19 @@ class ClusterModel(Readable):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Coordinates of the centres."""
         return [
-            Reading(f"centre {i + 1} · {name_of(columns, j)}", float(value), None)
+            Reading(
+                f"centre {i + 1} · {name_of(columns, j)}",
+                float(value),
+                labels={"centre": i + 1, "column": name_of(columns, j)},
+                measure="centre",
+            )
             for i, centre in enumerate(self.cluster_centers_)
             for j, value in enumerate(centre)
         ]
 
     def published(self) -> dict[str, Any]:
         return {
+            "unit": "row",
             "guarantee": guarantee_words(self.guarantee_, "row"),
             "protects": str(Protection()),
             "mechanism": self.description(),

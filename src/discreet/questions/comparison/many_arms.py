@@ -15,9 +15,9 @@ from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.result import Result
 from discreet.inference.arm_means import Contrast, contrast
-from discreet.publish.charts import interval_chart
+from discreet.publish.charts import plot_readings
+from discreet.publish.tidy import Row, Tidy, aligned
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.mean_comparison import MeanComparison
@@ -32,7 +32,7 @@ __all__ = ["ArmComparisons", "compare_arms"]
 
 
 @dataclass(frozen=True)
-class ArmComparisons(Result):
+class ArmComparisons(Tidy):
     """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni).
 
     ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
@@ -65,18 +65,12 @@ class ArmComparisons(Result):
             for one in self.pairs
         ]
 
-    def chart(self) -> Any:
+    def rows(self) -> list[Row]:
+        return aligned([row for one in self.pairs for row in one.rows()])
+
+    def plot(self) -> Any:
         """Altair chart of every difference with its simultaneous 95 % interval."""
-        readings = [
-            {
-                "label": f"{one.treatment} − {one.against}",
-                "estimate": one.estimate,
-                "noise": None,
-                "population": one.confidence_interval().to_dict(),
-            }
-            for one in self.pairs
-        ]
-        return interval_chart(self.heading(), readings)
+        return plot_readings(self.heading(), [one.to_dict() for pair in self.pairs for one in pair.readings()])
 
     def heading(self) -> str:
         return "Differences of means, all pairs at once"

@@ -125,10 +125,20 @@ class MeanComparison(Readable):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The difference, with noise and sampling in its interval."""
         label = f"{self.treatment} − {self.against}"
-        return [Reading(label, self.estimate, None, self.confidence_interval())]
+        return [
+            Reading(
+                label,
+                self.estimate,
+                population=self.confidence_interval(),
+                labels={"treatment": self.treatment, "control": self.against},
+                measure="difference of means",
+                standard_error=self.standard_error,
+            )
+        ]
 
     def published(self) -> dict[str, Any]:
         return {
+            "unit": str(self.protection.unit),
             "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
             "protects": str(self.protection),
             "mechanism": {"name": self.method},

@@ -1,0 +1,127 @@
+"""Workbook: the numbers of a run for a spreadsheet; notes and guarantee first, then one sheet per release."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from discreet.core.errors import MissingExtra
+from discreet.publish.prose import mechanism_words, moment
+from discreet.publish.tidy import NUMBERS, release_rows
+
+__all__ = ["as_workbook"]
+
+_MOST_ROWS = 1_048_576 - 1  # of a sheet, below its header
+_NAME_LENGTH = 31
+_WIDEST = 60
+_FORBIDDEN = re.compile(r"[\[\]:*?/\\\x00-\x1f']")
+_COLUMNS = (
+    ("measure", "what the number is"),
+    ("estimate", "the number, with noise that protects people"),
+    ("noise_low, noise_high", "95 % interval for the value in this data; covers privacy noise"),
+    ("population_low, population_high", "95 % interval for the value in the population; covers noise and sampling"),
+    ("standard_error", "of the noise; where only a population interval is known, of noise and sampling"),
+    ("unit", "whose data is protected"),
+    ("guarantee", "what the release guarantees"),
+)
+
+
+def as_workbook(facts: Mapping[str, Any]) -> bytes:
+    """The facts of a report as an Excel workbook."""
+    try:
+        from openpyxl import Workbook
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "openpyxl", "report") from None
+    book = Workbook()
+    notes = book.active
+    notes.title = "Notes"
+    names = _sheet_names([release["name"] for release in facts["releases"]])
+    for line in _notes(facts, names):
+        notes.append([_safe(notes, text) for text in line])
+    _dress(notes, header=False)
+    for release, name in zip(facts["releases"], names, strict=True):
+        sheet = book.create_sheet(name)
+        rows = [{key: value for key, value in row.items() if key != "release"} for row in release_rows(release)]
+        sheet.append([_safe(sheet, column) for column in (rows[0] if rows else ("measure", *NUMBERS))])
+        for row in rows[:_MOST_ROWS]:
+            sheet.append([_safe(sheet, value) for value in row.values()])
+        _dress(sheet, header=True)
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def _notes(facts: Mapping[str, Any], names: list[str]) -> Iterator[tuple[str, ...]]:
+    privacy = facts["privacy"]
+    yield (facts["title"],)
+    yield (f"Made with discreet {facts['version']}, {moment(facts['created'])}.",)
+    yield ()
+    yield ("Who is protected", privacy["protects"])
+    yield ("Budget", privacy["budget"]["symbols"])
+    yield ("In words", privacy["budget"]["words"])
+    yield ("Spent", privacy["spent"]["symbols"])
+    yield ("Left", privacy["remaining"]["symbols"])
+    yield ("Ledger head", privacy["head"])
+    yield ()
+    yield ("Sheet", "Release", "What it says", "Guarantee", "Mechanism", "Numbers")
+    for name, release in zip(names, facts["releases"], strict=True):
+        guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
+        numbers = len(release["readings"])
+        shown = (
+            f"{numbers:,}" if numbers <= _MOST_ROWS else f"first {_MOST_ROWS:,} of {numbers:,}; all are in the CSV file"
+        )
+        yield name, release["title"], release["meaning"], guarantee, mechanism_words(release), shown
+    yield ()
+    yield ("Column", "Meaning")
+    yield from _COLUMNS
+    yield ()
+    yield from (("Assumed", said) for said in facts["assumptions"])
+
+
+def _sheet_names(names: list[str]) -> list[str]:
+    """Names that a spreadsheet allows: short, without special characters, different from each other."""
+    found = ["Notes"]
+    for name in names:
+        plain = _FORBIDDEN.sub(" ", name).strip()[:_NAME_LENGTH] or "release"
+        number, one = 1, plain
+        while one.lower() in (taken.lower() for taken in found):
+            number += 1
+            one = f"{plain[: _NAME_LENGTH - len(str(number)) - 1]} {number}"
+        found.append(one)
+    return found[1:]
+
+
+def _safe(sheet: Any, value: Any) -> Any:
+    """A cell that is never a formula, without characters that a workbook cannot hold."""
+    if not isinstance(value, str):
+        return value
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", value))
+    cell.data_type = "s"
+    return cell
+
+
+def _dress(sheet: Any, *, header: bool) -> None:
+    """Bold headings, columns as wide as their text, numbers to be read and a header that stays."""
+    from openpyxl.styles import Alignment, Font
+
+    for cell in sheet[1]:
+        cell.font = Font(bold=True)
+    for column in sheet.columns:
+        width = max(len(_shown(cell.value)) for cell in column[:200])
+        sheet.column_dimensions[column[0].column_letter].width = min(width + 2, _WIDEST)
+    if header:
+        sheet.freeze_panes = "A2"
+        sheet.auto_filter.ref = sheet.dimensions
+        return
+    for row in sheet.iter_rows(min_row=3):
+        for cell in row:
+            cell.alignment = Alignment(wrap_text=True, vertical="top")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value or "")
