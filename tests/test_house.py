@@ -45,8 +45,8 @@ def test_files_are_short() -> None:
 
 
 HEAVY = {
-    "altair", "duckdb", "ibis", "jinja2", "openpyxl", "markdown_it", "markupsafe", "pandas", "polars", "psycopg", "pyarrow",
-    "pyspark", "scipy", "sklearn", "vl_convert",
+    "altair", "duckdb", "ibis", "jinja2", "markdown_it", "markupsafe", "openpyxl", "pandas", "polars", "psycopg",
+    "pyarrow", "pyspark", "scipy", "sklearn", "vl_convert",
 }  # fmt: skip
 """Libraries that are slow to import, or that an installation may lack."""
 PLATFORM = {"fcntl"}
