@@ -32,6 +32,7 @@ from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified
 from discreet.core.protection import ROW, Fact, Protection, Unit
 from discreet.questions.clusters import DPLloyd
+from discreet.questions.table import TableQuestion
 
 UNIT = Sensitivity(l1=1.0)
 REPLACE = Neighbours.REPLACE_ONE
@@ -166,8 +167,7 @@ def test_a_total_that_is_not_public_is_not_published():
     columns = {"arm": Categories(["a", "b"]), "x": Bounds(0, 1, grid=1)}
     schema = Schema(columns=columns, neighbours=REPLACE, size=10)
     session = Session(table([("a", 1)] * 9 + [("?", 1)]), schema, ledger=":memory:", budget=GaussianDP(1.0))
-    question = session._questions.table(("arm",), GaussianDP(0.5), _selection())
-    exact = session.exact(question)
+    exact = session.exact(TableQuestion(schema, ("arm",), GaussianDP(0.5)))
     assert Fact.TOTAL not in exact.protection.public
     mechanism = RankDeficientGaussian.calibrate(GaussianDP(0.5), exact.sensitivity)
     with pytest.raises(InvalidParameter, match="exact total"):
@@ -179,18 +179,12 @@ def test_a_total_that_is_public_is_declared_with_the_guarantee():
     columns = {"arm": Categories(["a", "b"], nulls="=a", unknown="=b"), "x": Bounds(0, 1, grid=1)}
     schema = Schema(columns=columns, neighbours=REPLACE, size=10)
     session = Session(table([("a", 1)] * 9 + [("?", 1)]), schema, ledger=":memory:", budget=GaussianDP(1.0))
-    exact = session.exact(session._questions.table(("arm",), GaussianDP(0.5), _selection()))
+    exact = session.exact(TableQuestion(schema, ("arm",), GaussianDP(0.5)))
     released = release(
         exact, RankDeficientGaussian.calibrate(GaussianDP(0.5), exact.sensitivity), ledger=session.ledger
     )
     assert float(np.sum(released.value)) == pytest.approx(10.0)
     assert "the total of the table" in " ".join(str(released).split())
-
-
-def _selection():
-    from discreet.questions.question import Selection
-
-    return Selection()
 
 
 def test_a_comparison_says_that_arms_are_public_wherever_it_is_printed_or_stored():
