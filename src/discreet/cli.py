@@ -67,7 +67,7 @@ def _app() -> App:
         sort_key=_FILE_COMMANDS,
     )
     app.command(ledger)
-    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _export, _advise, _audit, _reproduce)
+    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _export, _advise, _attack, _audit, _reproduce)
     for place, command in enumerate(commands):
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
     ledger.command(_show, name="show")
@@ -253,6 +253,28 @@ def _advise(
 
     advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
     _say(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
+
+
+def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> None:
+    """Attack every release of a plan file on synthetic worst-case data. Reads no data and spends nothing.
+
+    Parameters
+    ----------
+    file
+        The plan file (TOML).
+    json
+        Print JSON.
+    out
+        Write the result as a page (.html).
+    """
+    from discreet.audit.attack_plan import attack_plan
+
+    found = attack_plan(file, progress=_progress("ran"))
+    if out is not None:
+        _write_new(out, found.to_html())
+    print(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
+    if not found.passed:
+        raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
 
 
 def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:

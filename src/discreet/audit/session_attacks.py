@@ -13,22 +13,18 @@ All tables of a world get the same questions and the same script of outcomes. Th
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from discreet.audit.generated_worlds import GeneratedWorld
-from discreet.audit.pipeline import Refusal, largest_loss, loss_between, number_laws, shown
+from discreet.audit.judging import Answer, QuestionAudit, judged
+from discreet.audit.pipeline import Refusal, shown
 from discreet.audit.reference_values import REFERENCES
 from discreet.audit.source_kinds import as_source
-from discreet.audit.statistical import audit_draws
-from discreet.audit.transcript import Choice, Draw, Numbers, Script, scripted
+from discreet.audit.transcript import Script, scripted
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
@@ -36,7 +32,7 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.session import Session
 
-__all__ = ["QuestionAudit", "attack_world", "world_questions"]
+__all__ = ["attack_world", "world_questions"]
 
 Ask = Callable[[Session, Guarantee, str], Any]
 _ENOUGH: dict[type[Guarantee], Guarantee] = {
@@ -46,59 +42,6 @@ _ENOUGH: dict[type[Guarantee], Guarantee] = {
     ApproxDP: ApproxDP(1000.0, 0.9),
 }
 """Budgets that pay for all questions of a world."""
-_SLACK = 1 + 1e-9
-
-
-@dataclass(frozen=True)
-class QuestionAudit:
-    """One question in one world.
-
-    Attributes
-    ----------
-    question
-        Its name.
-    charged
-        What the ledger recorded.
-    reached
-        The largest loss, as a share of the charge.
-    change, declared
-        The largest ℓ₁ change of the exact value between neighbours, and the ℓ₁ sensitivity on record; None for
-        choices.
-    certified
-        What draws on the worst pair certify, as a share of the charge; None where none were made.
-    findings
-        What is wrong.
-    """
-
-    question: str
-    charged: Guarantee | None
-    reached: float
-    change: float | None
-    declared: float | None
-    certified: float | None
-    findings: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        charged = None if self.charged is None else self.charged.to_dict()
-        reached = self.reached if math.isfinite(self.reached) else None
-        return {**vars(self), "charged": charged, "reached": reached, "findings": list(self.findings)}
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """A question's answer on one table: what was told, with which draws, what it cost, and what went wrong."""
-
-    told: str
-    draws: tuple[Draw, ...]
-    charged: Guarantee | None
-    sensitivity: Sensitivity | None
-    findings: tuple[str, ...]
 
 
 def attack_world(world: GeneratedWorld, *, draws: int = 0, confidence: float = 0.999) -> Iterator[QuestionAudit]:
@@ -118,9 +61,17 @@ def attack_world(world: GeneratedWorld, *, draws: int = 0, confidence: float = 0
         answers = [_asked(world, questions, table, Path(folder)) for table in world.tables]
         refused = None if world.refused is None else tuple(_refusal_findings(world, Path(folder)))
     for name in questions:
-        yield _judged(world, name, [answer[name] for answer in answers], draws, confidence)
+        own = [answer[name] for answer in answers]
+        yield judged(name, own, world.pairs, expected=_expected(world, name), draws=draws, confidence=confidence)
     if refused is not None:
         yield QuestionAudit("a row that the schema refuses", None, 0.0, None, None, None, refused)
+
+
+def _expected(world: GeneratedWorld, name: str) -> dict[int, list[Fraction]]:
+    """Exact values in plain Python, where nobody is over a limit."""
+    if name not in REFERENCES:
+        return {}
+    return {place: REFERENCES[name](world.tables[place], world.schema) for place in world.within}
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------
@@ -196,7 +147,7 @@ def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
 # ---- asking ---------------------------------------------------------------------------------------------------------
 
 
-def _asked(world: GeneratedWorld, questions: dict[str, Ask], table: Sequence[Any], folder: Path) -> dict[str, _Answer]:
+def _asked(world: GeneratedWorld, questions: dict[str, Ask], table: Sequence[Any], folder: Path) -> dict[str, Answer]:
     """All questions on one table, in one session, on one ledger; then some of them again."""
     script = Script()
     with scripted(script):
@@ -216,7 +167,7 @@ def _session(world: GeneratedWorld, table: Sequence[Any], folder: Path) -> Sessi
 _TEXTS = ("arm", "half")
 
 
-def _answered(session: Session, script: Script, guarantee: Guarantee, name: str, ask: Ask) -> _Answer:
+def _answered(session: Session, script: Script, guarantee: Guarantee, name: str, ask: Ask) -> Answer:
     findings: list[str] = []
     before = session.ledger.spent()
 
@@ -237,10 +188,10 @@ def _answered(session: Session, script: Script, guarantee: Guarantee, name: str,
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
     draws = tuple(script.draws[start:])
-    return _Answer(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings))
+    return Answer(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings))
 
 
-def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: _Answer) -> _Answer:
+def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: Answer) -> Answer:
     """The same request again gets the stored answer; another question under its name is refused."""
     findings = list(first.findings)
     drawn, spent = len(script.draws), session.ledger.spent()
@@ -256,7 +207,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
         findings.append(f"asking again: {Refusal.of(error)}")
     if len(script.draws) > drawn or session.ledger.spent() != spent:
         findings.append("asking again drew or was charged again")
-    return _Answer(first.told, first.draws, first.charged, first.sensitivity, tuple(findings))
+    return Answer(first.told, first.draws, first.charged, first.sensitivity, tuple(findings))
 
 
 def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:
@@ -272,127 +223,3 @@ def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:
             pass
         if script.draws or session.ledger.spent() != nothing:
             yield "something was spent or drawn on data that the schema refuses"
-
-
-# ---- judging --------------------------------------------------------------------------------------------------------
-
-
-def _judged(
-    world: GeneratedWorld, name: str, answers: Sequence[_Answer], draws: int, confidence: float
-) -> QuestionAudit:
-    """Everything that tells neighbours apart by more than what was charged."""
-    first = answers[0]
-    findings = dict.fromkeys(finding for answer in answers for finding in answer.findings)
-    findings |= dict.fromkeys(_differences(answers))
-    if findings or first.charged is None or first.sensitivity is None:
-        return QuestionAudit(name, first.charged, math.inf, None, None, None, tuple(findings))
-    if name in REFERENCES:
-        findings |= dict.fromkeys(_wrong_values(world, name, answers))
-    changes = [_changes(answers[a].draws, answers[b].draws) for a, b in world.pairs]
-    findings |= dict.fromkeys(_excesses(changes, first.sensitivity))
-    worst = _worst_pairs(world.pairs, changes, first.draws, first.charged)
-    losses = largest_loss([loss_between(first.charged, answers[a].draws, answers[b].draws) for a, b in worst])
-    if not losses.passed:
-        findings[f"{100 * losses.tightness:.4g} % of the charge is lost"] = None
-    if isinstance(first.charged, PureDP):
-        findings |= dict.fromkeys(_scores(first.charged, answers, world.pairs))
-    certified = None
-    if draws and _only_numbers(first.draws):
-        a, b = worst[0]
-        certified = _certified(first.charged, answers[a].draws, answers[b].draws, draws, confidence)
-        if certified > 1:
-            findings[f"draws certify {100 * certified:.4g} % of the charge"] = None
-    measured = float(max((sum(change) for change in changes), default=Fraction(0))) if changes[0] else None
-    declared = first.sensitivity.l1 if measured is not None else None
-    return QuestionAudit(name, first.charged, losses.tightness, measured, declared, certified, tuple(findings))
-
-
-def _differences(answers: Sequence[_Answer]) -> Iterator[str]:
-    """What is not the same on all tables, though every draw gave the same."""
-    if len({answer.told for answer in answers}) > 1:
-        yield "published or recorded facts differ"
-    if len({tuple(draw.shape for draw in answer.draws) for answer in answers}) > 1:
-        yield "draws differ in kind or number"
-    elif len({tuple(_scales(answer.draws)) for answer in answers}) > 1:
-        yield "the noise depends on the data"
-
-
-def _scales(draws: Sequence[Draw]) -> Iterator[tuple[Any, ...]]:
-    for draw in draws:
-        if isinstance(draw, Numbers):
-            yield from ((kind, scale, *bounds) for kind, scale, _, *bounds in number_laws(draw.law))
-
-
-def _places(draws: Sequence[Draw]) -> list[Fraction]:
-    """Exact values, one by one."""
-    return [law[2] for draw in draws if isinstance(draw, Numbers) for law in number_laws(draw.law)]
-
-
-def _wrong_values(world: GeneratedWorld, name: str, answers: Sequence[_Answer]) -> Iterator[str]:
-    for place in world.within:
-        if _places(answers[place].draws) != REFERENCES[name](world.tables[place], world.schema):
-            yield "the exact value is not the one that its rows give"
-
-
-def _changes(first: Sequence[Draw], second: Sequence[Draw]) -> list[Fraction]:
-    """How far each number moves between neighbours, largest first."""
-    return sorted((abs(a - b) for a, b in zip(_places(first), _places(second), strict=True)), reverse=True)
-
-
-def _excesses(changes: Sequence[Sequence[Fraction]], declared: Sensitivity) -> Iterator[str]:
-    """Changes that the declared sensitivity does not cover."""
-    for change in changes:
-        l1, l2 = float(sum(change)), math.sqrt(float(sum(one**2 for one in change)))
-        if declared.l1 is not None and l1 > declared.l1 * _SLACK:
-            yield f"ℓ₁ moves by {l1:.6g}, declared {declared.l1:.6g}"
-        if declared.l2 is not None and l2 > declared.l2 * _SLACK:
-            yield f"ℓ₂ moves by {l2:.6g}, declared {declared.l2:.6g}"
-        if declared.moves is not None:
-            moves = [*declared.moves, *[0.0] * (len(change) - len(declared.moves))]
-            if any(float(one) > most * _SLACK for one, most in zip(change, moves, strict=False)):
-                yield "a number moves further than declared"
-
-
-def _worst_pairs(
-    pairs: Sequence[tuple[int, int]], changes: Sequence[Sequence[Fraction]], draws: Sequence[Draw], charged: Guarantee
-) -> list[tuple[int, int]]:
-    """Those that move numbers most, in either norm; all of them where there are choices.
-
-    An (ε, δ) claim costs a convolution per number, so one pair has to do.
-    """
-    if not _only_numbers(draws):
-        return list(pairs)
-    by_l1 = max(range(len(pairs)), key=lambda place: sum(changes[place]))
-    by_l2 = max(range(len(pairs)), key=lambda place: sum(one**2 for one in changes[place]))
-    return [pairs[by_l1]] if isinstance(charged, ApproxDP) else list(dict.fromkeys([pairs[by_l1], pairs[by_l2]]))
-
-
-def _only_numbers(draws: Sequence[Draw]) -> bool:
-    return all(isinstance(draw, Numbers) for draw in draws)
-
-
-def _scores(charged: PureDP, answers: Sequence[_Answer], pairs: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Exponential choices lose up to the range of their scores' change, on some data if not on these."""
-    for a, b in pairs:
-        both = zip(answers[a].draws, answers[b].draws, strict=True)
-        ranges = [_range(here, there) for here, there in both if isinstance(here, Choice) and isinstance(there, Choice)]
-        if sum(ranges) > charged.epsilon * (1 + 1e-6):
-            yield f"scores move by {sum(ranges):.6g}, charged {charged.epsilon:.6g}"
-
-
-def _range(first: Choice, second: Choice) -> float:
-    if not first.exponential:
-        return 0.0
-    starts = np.union1d(first.starts, second.starts)
-    here, there = (one.logs[np.searchsorted(one.starts, starts, side="right") - 1] for one in (first, second))
-    return float(np.ptp(here - there))
-
-
-def _certified(charged: Guarantee, here: Sequence[Draw], there: Sequence[Draw], draws: int, confidence: float) -> float:
-    """What real noise of the two tables' laws certifies, as a share of the charge."""
-    sides = []
-    for side in (here, there):
-        columns = [np.asarray(draw.law.sample(draws)).reshape(draws, -1) for draw in side if isinstance(draw, Numbers)]
-        sides.append(np.concatenate(columns, axis=1))
-    audit = audit_draws(sides[0], sides[1], charged, confidence=confidence)
-    return audit.reached if audit.passed else max(audit.reached, 1 + 1e-9)

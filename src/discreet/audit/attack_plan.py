@@ -1,0 +1,301 @@
+"""Attack a plan: worst-case neighbours for a user's own schema and releases, through the whole path of a run.
+
+The user's data is never read. discreet writes synthetic files in the plan's own dialect, runs the plan on each of them
+with its own ledger and output folder, and compares neighbours release by release.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from discreet import __version__
+from discreet.audit.audit_page import audit_page
+from discreet.audit.judging import Answer, QuestionAudit, judged
+from discreet.audit.pipeline import Refusal, shown
+from discreet.audit.transcript import Script, scripted
+from discreet.core.dialect import Dialect
+from discreet.core.display import Facts
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
+from discreet.core.result import Result
+from discreet.core.schema import Bounds, Categories, Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.plans.job import Job, Step
+from discreet.plans.plan_file import PlanFile
+
+__all__ = ["PlanAttack", "attack_plan"]
+
+Row = dict[str, Any]
+_MOST_ROWS = 200_000
+_UNLISTED = ("A", "B", "C")
+"""Labels of columns without a public list; the script of outcomes knows these."""
+_CONFIDENCE = 0.999999
+
+
+@dataclass(frozen=True)
+class PlanAttack(Result):
+    """What an attack on a plan found.
+
+    Attributes
+    ----------
+    title
+        Of the plan.
+    releases
+        One audit per release.
+    tables, pairs
+        Synthetic data sets that were run, and pairs of neighbours among them.
+    created, seconds
+        When, and how long it took.
+    """
+
+    title: str
+    releases: tuple[QuestionAudit, ...]
+    tables: int
+    pairs: int
+    created: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether no release loses more than it claims."""
+        return all(one.passed for one in self.releases)
+
+    def heading(self) -> str:
+        return f"Attack on the plan {self.title!r}"
+
+    def facts(self) -> Facts:
+        """What to show."""
+        verdict = "no release exceeds its guarantee" if self.passed else "EXCEEDED: see the lines marked with !"
+        told = [(f"{' ' if one.passed else '!'} {one.question}", _told(one)) for one in self.releases]
+        return [
+            *told,
+            ("synthetic data", f"{self.tables} files, {self.pairs} pairs of neighbours; your data was not read"),
+            ("verdict", verdict),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "discreet": "attack",
+            "title": self.title,
+            "version": __version__,
+            "created": self.created,
+            "seconds": self.seconds,
+            "tables": self.tables,
+            "pairs": self.pairs,
+            "passed": self.passed,
+            "releases": [{**one.to_dict(), "passed": one.passed} for one in self.releases],
+        }
+
+    def to_html(self) -> str:
+        """One page that needs nothing else."""
+        lines = [
+            {
+                "name": one.question,
+                "claimed": str(one.charged),
+                "found": _told(one),
+                "reached": one.reached if one.passed else None,
+                "passed": one.passed,
+            }
+            for one in self.releases
+        ]
+        words = (
+            "Each release on synthetic data that was built to be the worst for this schema. Reached is the largest "
+            "loss between neighbours as a share of the guarantee: a fault shows once it makes up for the rest."
+        )
+        return audit_page(
+            {
+                "title": self.heading(),
+                "version": __version__,
+                "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+                "created": self.created,
+                "deep": False,
+                "passed": self.passed,
+                "failed": [one.question for one in self.releases if not one.passed],
+                "sections": [{"key": "plan", "title": "Releases of the plan", "words": words, "lines": lines}],
+            }
+        )
+
+
+def _told(one: QuestionAudit) -> str:
+    """The finding; or how far the exact value moved, what was lost and certified, and what would have shown."""
+    if one.findings:
+        return one.findings[0]
+    moved = "" if one.change is None else f"moves {one.change:.4g} of {one.declared:.4g} declared; "
+    drawn = "" if one.certified is None else f", {100 * one.certified:.0f} % certified by draws"
+    shows = f"; a fault above {max(0.1, 100 * (1 / one.reached - 1)):.2g} % would show" if one.reached else ""
+    return f"{moved}{100 * one.reached:.1f} % of {one.charged} lost{drawn}{shows}"
+
+
+def attack_plan(plan: str | Path, *, draws: int = 20_000, progress: Callable[[Step], None] | None = None) -> PlanAttack:
+    """Attack every release of a plan file on synthetic worst-case neighbours.
+
+    Parameters
+    ----------
+    plan
+        The plan file. Neither its data nor its ledger is read, and nothing is spent.
+    draws
+        Real draws on each side of the worst pair of a release, for the certified lower bound.
+    progress
+        Called after each synthetic data set.
+    """
+    start, file = time.perf_counter(), PlanFile.read(plan)
+    tables, pairs = _worst_tables(file.schema)
+    answers = []
+    with TemporaryDirectory() as folder:
+        for place, table in enumerate(tables):
+            answers.append(_run(file, table, Path(folder) / str(place)))
+            if progress is not None:
+                progress(Step(f"synthetic data {place + 1}", place + 1, len(tables), True))
+    releases = tuple(
+        judged(one.name, [answer[place] for answer in answers], pairs, draws=draws, confidence=_CONFIDENCE)
+        for place, one in enumerate(file.questions)
+    )
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return PlanAttack(file.title, releases, len(tables), len(pairs), created, time.perf_counter() - start)
+
+
+# ---- synthetic data -------------------------------------------------------------------------------------------------
+
+
+def _worst_tables(schema: Schema) -> tuple[list[list[list[Row]]], list[tuple[int, int]]]:
+    """Tables of units, and which are neighbours."""
+    replaced, units = schema.neighbours is Neighbours.REPLACE_ONE, list(_units(schema))
+    size = schema.size if replaced and schema.size is not None else 4
+    if size > _MOST_ROWS:
+        raise InvalidParameter(
+            "size", size, f"an attack writes every unit, at most {_MOST_ROWS:,}", "Attack a copy with a smaller size."
+        )
+    base = [[_row(schema, place % 2, place)] for place in range(size - 1)]
+    more = [[*base, unit] for unit in units]
+    if replaced:
+        return more, list(combinations(range(len(more)), 2))
+    tables = [base, *more, [], [units[0]]]
+    return tables, [*((0, place) for place in range(1, len(more) + 1)), (len(more) + 1, len(more) + 2)]
+
+
+def _units(schema: Schema) -> Iterator[list[Row]]:
+    """Units at each corner of the domain, at their limits and beyond, alone in the last group, and with gaps."""
+    limits = schema.unit.contribution
+    labels = max((_labels(schema, name) for name in schema.columns), key=len, default=("",))
+    if schema.unit.column is None:
+        yield from ([_row(schema, corner, place)] for corner in range(4) for place in (0, len(labels) - 1))
+    else:
+        most = (limits or Contribution(rows=1)).most_rows_in_a_group() + 2
+        for corner in range(4):
+            yield [_row(schema, corner, place) for place in range(min(len(labels), 6)) for _ in range(most)]
+        yield [_row(schema, 0, 0)] * most
+        yield [_row(schema, 1, len(labels) - 1)]
+    gaps = _gaps(schema)
+    if gaps is not None:
+        yield [gaps]
+
+
+def _labels(schema: Schema, name: str) -> Sequence[Any]:
+    declared = schema.columns[name]
+    return declared.labels if isinstance(declared, Categories) else () if isinstance(declared, Bounds) else _UNLISTED
+
+
+def _row(schema: Schema, corner: int, place: int) -> Row:
+    """A row beyond the bounds at one corner: columns high or low together, or taking turns."""
+    row: Row = {}
+    for number, (name, declared) in enumerate(schema.columns.items()):
+        if isinstance(declared, Bounds):
+            high = (corner + (number if corner >= 2 else 0)) % 2 == 0
+            row[name] = declared.high + 7 * declared.grid if high else declared.low - 7 * declared.grid
+        else:
+            labels = _labels(schema, name)
+            row[name] = labels[(place + (corner >= 2) * number) % len(labels)]
+    return row
+
+
+def _gaps(schema: Schema) -> Row | None:
+    """A row of gaps, where no column refuses them."""
+    policies = {getattr(declared, "nulls", "drop") for declared in schema.columns.values()}
+    return None if "refuse" in policies else dict.fromkeys(schema.columns)
+
+
+def _write(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> Path:
+    """A file of the kind that the plan reads: Parquet, or CSV in the plan's dialect."""
+    unit = file.schema.unit.column
+    rows = [{**({} if unit is None else {unit: number}), **row} for number, one in enumerate(units) for row in one]
+    names = [*([] if unit is None else [unit]), *file.schema.columns]
+    place = str(file.source.get("path", "rows.csv")).lower()
+    if place.endswith(".parquet"):
+        return _write_parquet(file.schema, rows, names, folder)
+    dialect = Dialect(**{key: file.source[key] for key in vars(Dialect()) if key in file.source})
+    path = folder / ("rows.tsv" if place.endswith(".tsv") else "rows.csv")
+    delimiter = dialect.delimiter_of(str(path))
+    lines = [delimiter.join(names)] if dialect.header else []
+    lines += [delimiter.join(_text(row[name], dialect.decimal) for name in names) for row in rows]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding=dialect.encoding)
+    return path
+
+
+def _text(value: Any, decimal: str) -> str:
+    """A field; quotes protect every character that a dialect may give a meaning."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    return str(value).replace(".", decimal)
+
+
+def _write_parquet(schema: Schema, rows: Sequence[Row], names: Sequence[str], folder: Path) -> Path:
+    import pyarrow
+    from pyarrow import parquet
+
+    def kind(name: str) -> Any:
+        if name == schema.unit.column:
+            return pyarrow.int64()
+        if isinstance(schema.columns[name], Bounds):
+            return pyarrow.float64()
+        first = _labels(schema, name)[0]
+        return {bool: pyarrow.bool_(), int: pyarrow.int64()}.get(type(first), pyarrow.string())
+
+    path = folder / "rows.parquet"
+    columns = {name: pyarrow.array([row[name] for row in rows], kind(name)) for name in names}
+    parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[Answer]:
+    """The plan on one synthetic data set: answers in the order of its releases."""
+    folder.mkdir()
+    source = {key: value for key, value in file.source.items() if key in vars(Dialect())}
+    path, ledger = _write(file, units, folder), folder / "attack.ledger"
+    copy = replace(
+        file, source={"path": str(path), **source}, ledger=str(ledger), anchor=None, output=folder / "report"
+    )
+    script, ends, findings = Script(), [0], list[str]()
+    with scripted(script):
+        try:
+            Job(copy).run(progress=lambda step: ends.append(len(script.draws)))
+        except Exception as error:
+            findings.append(str(Refusal.of(error)))
+    if findings:
+        return [Answer(findings[0], (), None, None, tuple(findings)) for _ in file.questions]
+    released = json.loads((folder / "report" / "results.json").read_text(encoding="utf-8"))["releases"]
+    with Ledger(ledger, read_only=True) as book:
+        spends = book.events()
+    answers = []
+    for place, (question, spend) in enumerate(zip(file.questions, spends, strict=True)):
+        told = json.dumps([shown(released[question.name]), shown(spend)], sort_keys=True)
+        charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else None
+        draws = tuple(script.draws[ends[place] : ends[place + 1]])
+        answers.append(Answer(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
+    return answers
