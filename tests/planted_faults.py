@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from flint import arb
@@ -74,6 +77,17 @@ def fault(name: str) -> Callable[[Attack], Attack]:
         return attack
 
     return add
+
+
+def everywhere(original: Any, stand_in: Any) -> ExitStack:
+    """Replace a function wherever it was imported to."""
+    stack = ExitStack()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("discreet") and module is not None:
+            for attribute, value in list(vars(module).items()):
+                if value is original:
+                    stack.enter_context(patch.object(module, attribute, stand_in))
+    return stack
 
 
 # ---- audits in one line each ----------------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from discreet.audit.attack_plan import attack_plan
 from discreet.cli import main
 from discreet.core import stability
-from discreet.questions import moment_questions
+from tests.planted_faults import everywhere
 
 PLAN = """
 title = "Visits"
@@ -64,7 +63,7 @@ def test_a_fault_of_five_percent_is_found(plan):
         right = original(limits, **facts)
         return type(right)(l1=right.l1 * 0.95, l2=right.l2 * 0.95)
 
-    with patch.object(moment_questions, "stability", faulty):
+    with everywhere(original, faulty):
         found = attack_plan(plan, draws=2_000)
     assert not found.releases[0].passed
     assert "declared" in found.releases[0].findings[0]

@@ -1,15 +1,12 @@
 """The default audit finds twelve faults that good engineers made, each planted in the code that really runs."""
 
-import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from discreet.omission.omitting_session import OmittingSession
-from discreet.questions.quantiles import Quantiles
 
+from discreet.audit.deletions import audit_deletions
 from discreet.audit.generated_worlds import generated_worlds
 from discreet.audit.ledger_programs import audit_ledger_programs
 from discreet.audit.pipeline import audit_pipeline
@@ -22,21 +19,12 @@ from discreet.core.rows import expressions, keep
 from discreet.core.schema import Contribution
 from discreet.omission import PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
-from discreet.questions import quantile_questions
+from discreet.questions.quantile import QuantileQuestion, Quantiles
+from discreet.session import Session
+from tests.planted_faults import everywhere
 
 WORLDS = list(generated_worlds())
 """Those of a short run."""
-
-
-def everywhere(original, stand_in):
-    """Replace a function wherever it was imported to."""
-    stack = ExitStack()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("discreet") and module is not None:
-            for attribute, value in list(vars(module).items()):
-                if value is original:
-                    stack.enter_context(patch.object(module, attribute, stand_in))
-    return stack
 
 
 def found_in_worlds():
@@ -70,14 +58,16 @@ def one_row_more():
 
 
 def cached_sample():
-    original = OmittingSession._snapshot
+    original = Session._snapshot
+    taken = {}
 
     def snapshot(self):
-        if not hasattr(self, "sampled"):
-            self.sampled = original(self)
-        return self.sampled
+        key = id(self)
+        if key not in taken:
+            taken[key] = self, original(self)
+        return taken[key][1]
 
-    return patch.object(OmittingSession, "_snapshot", snapshot)
+    return patch.object(Session, "_snapshot", snapshot)
 
 
 def swapped():
@@ -127,13 +117,13 @@ def self_cost(costs):
 
 
 def group_limit_ignored():
-    original = quantile_questions.QuantileQuestions._limits
+    original = QuantileQuestion.limits
 
-    def faulty(self, chosen):
-        limits = original(self, chosen)
-        return limits if chosen.unit_sum is None else Contribution(groups=1, rows=1)
+    def faulty(self, contribution, unit_sum=None):
+        limits = original(self, contribution, unit_sum)
+        return limits if unit_sum is None else Contribution(groups=1, rows=1)
 
-    return patch.object(quantile_questions.QuantileQuestions, "_limits", faulty)
+    return patch.object(QuantileQuestion, "limits", faulty)
 
 
 def scaled_by_data():
@@ -167,7 +157,7 @@ FAULTS = {
     "grouped quantiles are not doubled under replace-one": (quantiles_not_doubled, found_in_worlds),
     "a partition forgets its spends": (forgetful_partition, lambda: audit_ledger_programs().findings[:1]),
     "quantiles of units ignore the limit on groups": (group_limit_ignored, found_in_worlds),
-    "a distance is scaled by the range of the data": (scaled_by_data, found_behind_steps),
+    "a distance is scaled by the range of the data": (scaled_by_data, lambda: audit_deletions().findings[:1]),
     "values are not clipped from below": (no_lower_clip, found_in_worlds),
 }
 

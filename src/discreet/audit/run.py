@@ -14,6 +14,7 @@ from typing import Any
 from discreet import __version__
 from discreet.audit.audit_page import audit_markdown, audit_page
 from discreet.audit.catalogue import cases
+from discreet.audit.deletions import audit_deletions
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.generated_worlds import generated_worlds
 from discreet.audit.hostile import HOSTILE, audit_hostile
@@ -286,6 +287,14 @@ def _programmed(deep: bool) -> Iterator[Line]:
     yield Line("ledger", f"{audit.steps:,} steps", "as the model", found, None, audit.passed, audit.to_dict())
 
 
+def _deleted(deep: bool) -> Iterator[Line]:
+    audit = audit_deletions(300 if deep else 30)
+    found = audit.findings[0] if audit.findings else "the same"
+    yield Line(
+        "replay", f"deletion of {audit.rows:,} rows", "the definition", found, None, audit.passed, audit.to_dict()
+    )
+
+
 def _exhaustive(deep: bool) -> Iterator[Line]:
     audit = audit_exhaustively(1200 if deep else 48)
     name = f"{sum(audit.sets.values()):,} parameter sets"
@@ -407,6 +416,7 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "calibration": _calibration,
     **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _SHARES + 1)},
     "ledger programs": _programmed,
+    "omission": _deleted,
     "replay": _replayed,
     "timing": _timed,
     "randomness": _randomness,
