@@ -49,7 +49,19 @@ def test_completion_knows_every_command_and_option(shell, tmp_path, monkeypatch,
     main(["--install-completion", "--shell", shell])
     [script] = [file for file in tmp_path.rglob("*discreet*") if file.is_file()]
     text = script.read_text(encoding="utf-8")
-    for word in ("describe", "plan", "run", "ledger", "verify", "advise", "attack", "audit", "reproduce", "workers", "anchor"):
+    for word in (
+        "describe",
+        "plan",
+        "run",
+        "ledger",
+        "verify",
+        "advise",
+        "attack",
+        "audit",
+        "reproduce",
+        "workers",
+        "anchor",
+    ):
         assert word in text
 
 
