@@ -272,7 +272,7 @@ def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> No
     found = attack_plan(file, progress=_progress("ran"))
     if out is not None:
         _write_new(out, found.to_html())
-    print(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
+    _say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
     if not found.passed:
         raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
 

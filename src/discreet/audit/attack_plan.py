@@ -31,7 +31,8 @@ from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.core.schema import Bounds, Categories, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.plans.job import Job, Step
+from discreet.plans.job import Job
+from discreet.plans.job_results import Progress
 from discreet.plans.plan_file import PlanFile
 
 __all__ = ["PlanAttack", "attack_plan"]
@@ -138,7 +139,7 @@ def _told(one: QuestionAudit) -> str:
     return f"{moved}{100 * one.reached:.1f} % of {one.charged} lost{drawn}{shows}"
 
 
-def attack_plan(plan: str | Path, *, draws: int = 20_000, progress: Callable[[Step], None] | None = None) -> PlanAttack:
+def attack_plan(plan: str | Path, *, draws: int = 20_000, progress: Callable[[Progress], None] | None = None) -> PlanAttack:
     """Attack every release of a plan file on synthetic worst-case neighbours.
 
     Parameters
@@ -157,7 +158,7 @@ def attack_plan(plan: str | Path, *, draws: int = 20_000, progress: Callable[[St
         for place, table in enumerate(tables):
             answers.append(_run(file, table, Path(folder) / str(place)))
             if progress is not None:
-                progress(Step(f"synthetic data {place + 1}", place + 1, len(tables), True))
+                progress(Progress(f"synthetic data {place + 1}", place + 1, len(tables), True))
     releases = tuple(
         judged(one.name, [answer[place] for answer in answers], pairs, draws=draws, confidence=_CONFIDENCE)
         for place, one in enumerate(file.questions)
