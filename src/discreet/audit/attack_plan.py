@@ -139,7 +139,9 @@ def _told(one: QuestionAudit) -> str:
     return f"{moved}{100 * one.reached:.1f} % of {one.charged} lost{drawn}{shows}"
 
 
-def attack_plan(plan: str | Path, *, draws: int = 20_000, progress: Callable[[Progress], None] | None = None) -> PlanAttack:
+def attack_plan(
+    plan: str | Path, *, draws: int = 20_000, progress: Callable[[Progress], None] | None = None
+) -> PlanAttack:
     """Attack every release of a plan file on synthetic worst-case neighbours.
 
     Parameters
