@@ -22,6 +22,7 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
+from discreet.core.noise.law import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
@@ -36,6 +37,7 @@ from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
 from discreet.questions.margin_table import Combination, MarginTable
 from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
+from discreet.questions.synthetic_rows import SyntheticRows, maximum_entropy
 
 __all__ = ["Margins", "MarginsRelease", "Weights", "all_margins", "hierarchy"]
 
@@ -386,12 +388,54 @@ class MarginsRelease(Answer):
         sizes = self.margins.sizes
         if math.prod(sizes) > MOST_PRESENTED:
             return None
-        variances = dict(self.noise.variances())
-        variances.setdefault((), 0.0)
-        possible = self.margins.possible(tuple(range(len(sizes)))) if self.margins.impossible else None
-        near = nearest_table(self._components[0], variances, sizes, possible)
         tables = [self.margins.axes(table) for table in self.margins.tables]
-        return whole_table(near, max(round(self.total), 0), tables, possible)
+        near = self._nearest(self._components[0])
+        return whole_table(near, max(round(self.total), 0), tables, self._possible())
+
+    def synthetic_rows(
+        self, data_sets: int = 20, *, rows: int | None = None, rng: int | np.random.Generator | None = None
+    ) -> SyntheticRows:
+        """Data sets of synthetic rows that repeat what the released tables say, and nothing else.
+
+        Parameters
+        ----------
+        data_sets
+            How many; analyses are run on each of them and combined (see `SyntheticRows.estimate`).
+        rows
+            Rows of each; by default as many as there are, as far as the release tells.
+        rng
+            Seed or generator. No private value is involved, so ordinary pseudo-random numbers do.
+        """
+        wanted = requirements.positive_integer("data_sets", data_sets, at_least=2)
+        sizes = self.margins.sizes
+        if math.prod(sizes) > MOST_PRESENTED:
+            raise InvalidParameter(
+                "tables", f"{math.prod(sizes):,} combinations of labels",
+                f"are too many for synthetic rows: at most {MOST_PRESENTED:,}", "Release tables of fewer columns.",
+            )  # fmt: skip
+        source = np.random.default_rng() if rng is None else generator(rng)
+        each = max(round(self.total), 1) if rows is None else requirements.positive_integer("rows", rows)
+        counts = tuple(self._synthetic_table(each, source) for _ in range(wanted))
+        return SyntheticRows(self.margins.columns, counts)
+
+    def _synthetic_table(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Fresh noise on the measurement, the nearest possible table, the model of its margins, and rows from it."""
+        nothing = np.zeros(self.noise.dimension, dtype=np.int64)
+        parts = dict(self._components[0])
+        for one, block in self.noise.blocks(self.noise.measure(nothing, rng=rng)):
+            if one.layer == 0:
+                parts[one.axes] = parts[one.axes] + block
+        near, possible = self._nearest(parts), self._possible()
+        shares = maximum_entropy(near, [self.margins.axes(table) for table in self.margins.tables], possible)
+        return rng.multinomial(rows, shares.ravel()).reshape(self.margins.sizes).astype(np.int64)
+
+    def _nearest(self, components: Mapping[Axes, Array]) -> Array:
+        variances = {(): 0.0, **self.noise.variances()}  # a public total is known
+        return nearest_table(components, variances, self.margins.sizes, self._possible())
+
+    def _possible(self) -> NDArray[np.bool_] | None:
+        axes = tuple(range(len(self.margins.sizes)))
+        return self.margins.possible(axes) if self.margins.impossible else None
 
     def combine(self, cells: Sequence[tuple[Cell, float]]) -> Combination:
         """A weighted sum of any cells of any released tables, with its exact standard error.
