@@ -20,7 +20,8 @@ from discreet.mechanisms.tables.marginals import MarginsGaussian
 from discreet.mechanisms.tables.margins_noise import Component, Workload
 from discreet.plans.job import Job
 from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import Margins, all_margins
+from discreet.questions.margin_names import all_margins
+from discreet.questions.margins import Margins
 from discreet.questions.presented_tables import nearest_table, whole_table
 from discreet.questions.synthetic_rows import SyntheticEstimate, maximum_entropy
 from discreet.releases import Release

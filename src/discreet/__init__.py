@@ -63,8 +63,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.covariance import Covariance as Covariance
     from discreet.questions.covariance_matrix import CorrelationMatrix as CorrelationMatrix
     from discreet.questions.covariance_matrix import CovarianceMatrix as CovarianceMatrix
-    from discreet.questions.margins import all_margins as all_margins
-    from discreet.questions.margins import hierarchy as hierarchy
+    from discreet.questions.margin_names import all_margins as all_margins
+    from discreet.questions.margin_names import hierarchy as hierarchy
     from discreet.questions.mean import Mean as Mean
     from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
     from discreet.questions.mode import Mode as Mode
@@ -121,8 +121,8 @@ _PUBLIC = {
     "RankDeficientGaussian": "mechanisms.tables.rank_deficient",
     "JamesSteinGaussian": "mechanisms.tables.james_stein",
     "Clipped": "mechanisms.tables.clipped",
-    "all_margins": "questions.margins",
-    "hierarchy": "questions.margins",
+    "all_margins": "questions.margin_names",
+    "hierarchy": "questions.margin_names",
     "best_table_mechanism": "questions.table_choice",
     # statistics of bounded columns
     "Count": "questions.count",

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -28,65 +27,26 @@ from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
 from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
 from discreet.inference.departures import shrunken_goodness, shrunken_independence
+from discreet.inference.margin_tests import Departure, simulated_test
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.tables.clipping import onto_simplex
-from discreet.mechanisms.tables.components import Axes, cell_covariance, margin_of, shape_of
+from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
+from discreet.questions.margin_names import distinct_columns, impossible_labels, positions
 from discreet.questions.margin_table import Combination, MarginTable
-from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
-from discreet.questions.synthetic_rows import SyntheticRows, maximum_entropy
+from discreet.questions.measured_margins import MeasuredMargins
+from discreet.questions.presented_tables import MOST_PRESENTED
+from discreet.questions.synthetic_rows import SyntheticRows
 
-__all__ = ["Margins", "MarginsRelease", "Weights", "all_margins", "hierarchy"]
+__all__ = ["Margins", "MarginsRelease", "Weights"]
 
 Array = NDArray[np.float64]
 Weights = Literal["tables", "cells"] | Sequence[float]
 Cell = Mapping[str, Any]
 """A cell of a table: a label for each of its columns."""
-_SIMULATED_CELLS = 4_000_000
-_BLOCK_CELLS = 2**14
-"""Tables that are counted together may have so many cells."""
-
-
-def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[str]]:
-    """Every table over some of the columns, from the total up to ``up_to`` columns.
-
-    Examples
-    --------
-    >>> all_margins(["region", "age", "sex"], up_to=1)
-    [[], ['region'], ['age'], ['sex']]
-    """
-    names = requirements.listed("columns", columns, '["region", "age"]')
-    most = len(names) if up_to is None else requirements.positive_integer("up_to", up_to, at_least=0)
-    return [list(table) for size in range(min(most, len(names)) + 1) for table in combinations(names, size)]
-
-
-def hierarchy(column: str, within: str, groups: Mapping[Any, Sequence[Any]]) -> list[dict[str, Any]]:
-    """What cannot occur where the labels of one column lie within those of another, such as districts within regions.
-
-    Parameters
-    ----------
-    column, within
-        The finer column, and the one it lies within.
-    groups
-        For each label of ``within``, the labels of ``column`` that belong to it.
-
-    Examples
-    --------
-    >>> hierarchy("district", "region", {"north": ["n1", "n2"], "south": ["s1"]})
-    [{'region': 'north', 'district': ['s1']}, {'region': 'south', 'district': ['n1', 'n2']}]
-    """
-    for name, value in (("column", column), ("within", within)):
-        requirements.instance(name, value, str, "the name of a column")
-    requirements.instance("groups", groups, Mapping, '{"north": ["n1", "n2"]}')
-    every = [label for labels in groups.values() for label in requirements.listed("groups", labels, '["n1", "n2"]')]
-    if len(set(every)) != len(every):
-        raise InvalidParameter("groups", dict(groups), "must name each label once", "A district has one region.")
-    return [
-        {within: group, column: [label for label in every if label not in labels]} for group, labels in groups.items()
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +86,7 @@ class Margins(Statistic):
     def __post_init__(self) -> None:
         given: Any = dict(self.columns)
         columns = {name: tuple(labels) for name, labels in given.items()}
-        tables = tuple(_distinct(table, columns) for table in self.tables)
+        tables = tuple(distinct_columns(table, columns) for table in self.tables)
         if not tables or len(set(map(frozenset, tables))) != len(tables):
             raise InvalidParameter(
                 "tables", [list(table) for table in tables], "must be different tables, at least one",
@@ -139,7 +99,7 @@ class Margins(Statistic):
         if self.total is not None:
             object.__setattr__(self, "total", requirements.positive_integer("total", self.total))
         given = requirements.listed("impossible", self.impossible, '[{"age": "child", "status": "married"}]')
-        object.__setattr__(self, "impossible", tuple({**_some_labels(cell, columns)} for cell in given))
+        object.__setattr__(self, "impossible", tuple({**impossible_labels(cell, columns)} for cell in given))
 
     def possible(self, axes: Axes) -> NDArray[np.bool_]:
         """Which cells of a margin can have rows: False only where one declaration covers the whole cell."""
@@ -147,7 +107,7 @@ class Margins(Statistic):
         found = np.ones(shape_of(self.sizes, axes), dtype=bool)
         for cell in self.impossible:
             if set(cell) <= set(names):
-                places = [_positions(self.columns[name], cell.get(name)) for name in names]
+                places = [positions(self.columns[name], cell.get(name)) for name in names]
                 found[np.ix_(*places)] = False
         return found
 
@@ -260,39 +220,6 @@ class Margins(Statistic):
         }
 
 
-def _some_labels(cell: Any, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """A declaration of impossible cells, once its columns and labels are known."""
-    requirements.instance("impossible", cell, Mapping, '[{"age": "child", "status": "married"}]')
-    if not cell:
-        raise InvalidParameter("impossible", {}, "must name at least one column", "Leave the empty cell out.")
-    for name, labels in cell.items():
-        if name not in columns:
-            raise InvalidParameter("impossible", name, f"must be one of {list(columns)}", "Check the spelling.")
-        _positions(columns[name], labels)
-    return dict(cell)
-
-
-def _positions(labels: Sequence[Any], wanted: Any) -> list[int]:
-    """Places of one label, of several, or of all of them."""
-    if wanted is None:
-        return list(range(len(labels)))
-    several = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-    for label in several:
-        if label not in labels:
-            raise InvalidParameter("impossible", label, f"must be one of {list(labels)}", "Check the spelling.")
-    return [labels.index(label) for label in several]
-
-
-def _distinct(table: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    names = (table,) if isinstance(table, str) else tuple(table)
-    for name in names:
-        if name not in columns:
-            raise InvalidParameter("tables", name, f"must be one of {list(columns)}", "Check the spelling.")
-    if len(set(names)) != len(names):
-        raise InvalidParameter("tables", list(names), "must not repeat a column", "Name each column once.")
-    return names
-
-
 def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
     return np.asarray(joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in axes)))
 
@@ -324,10 +251,18 @@ class MarginsRelease(Answer):
             found[one.layer][one.axes] = block
         return found
 
+    @cached_property
+    def measured_counts(self) -> MeasuredMargins:
+        """The noisy counts, by position."""
+        tables = [self.margins.axes(table) for table in self.margins.tables]
+        everything = tuple(range(len(self.margins.sizes)))
+        possible = self.margins.possible(everything) if self.margins.impossible else None
+        return MeasuredMargins(self._components[0], self.noise, tables, possible)
+
     @property
     def total(self) -> float:
         """The number of rows: exact where it is public, otherwise with noise."""
-        return float(self._components[0][()])
+        return self.measured_counts.at({})
 
     @property
     def rows_per_unit(self) -> int:
@@ -337,7 +272,7 @@ class MarginsRelease(Answer):
         return max(1, round(self.sensitivity.require_l1() / each))
 
     def _asked(self, columns: Sequence[str]) -> Axes:
-        axes = self.margins.axes(_distinct(columns, self.margins.columns))
+        axes = self.margins.axes(distinct_columns(columns, self.margins.columns))
         if not any(set(axes) <= set(self.margins.axes(table)) for table in self.margins.tables):
             released = "; ".join(", ".join(table) or "total" for table in self.margins.tables)
             raise InvalidParameter(
@@ -361,7 +296,7 @@ class MarginsRelease(Answer):
         return MarginTable(
             columns=tuple(columns),
             labels=tuple(tuple(self.margins.columns[name]) for name in columns),
-            estimate=placed(margin_of(self._components[0], self.margins.sizes, axes)),
+            estimate=placed(self.measured_counts.margin(axes)),
             standard_error=self.noise.standard_error(axes),
             reach=self.noise.reach,
             presented=None if self.presented is None else placed(_margin(self.presented, axes)),
@@ -385,12 +320,7 @@ class MarginsRelease(Answer):
 
         It serves its margins: nothing was measured of cells beyond the wanted tables.
         """
-        sizes = self.margins.sizes
-        if math.prod(sizes) > MOST_PRESENTED:
-            return None
-        tables = [self.margins.axes(table) for table in self.margins.tables]
-        near = self._nearest(self._components[0])
-        return whole_table(near, max(round(self.total), 0), tables, self._possible())
+        return self.measured_counts.presented() if self.measured_counts.fits else None
 
     def synthetic_rows(
         self, data_sets: int = 20, *, rows: int | None = None, rng: int | np.random.Generator | None = None
@@ -407,35 +337,15 @@ class MarginsRelease(Answer):
             Seed or generator. No private value is involved, so ordinary pseudo-random numbers do.
         """
         wanted = requirements.positive_integer("data_sets", data_sets, at_least=2)
-        sizes = self.margins.sizes
-        if math.prod(sizes) > MOST_PRESENTED:
+        if not self.measured_counts.fits:
             raise InvalidParameter(
-                "tables", f"{math.prod(sizes):,} combinations of labels",
+                "tables", f"{math.prod(self.margins.sizes):,} combinations of labels",
                 f"are too many for synthetic rows: at most {MOST_PRESENTED:,}", "Release tables of fewer columns.",
             )  # fmt: skip
         source = np.random.default_rng() if rng is None else generator(rng)
         each = max(round(self.total), 1) if rows is None else requirements.positive_integer("rows", rows)
-        counts = tuple(self._synthetic_table(each, source) for _ in range(wanted))
+        counts = tuple(self.measured_counts.synthetic(each, source) for _ in range(wanted))
         return SyntheticRows(self.margins.columns, counts)
-
-    def _synthetic_table(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Fresh noise on the measurement, the nearest possible table, the model of its margins, and rows from it."""
-        nothing = np.zeros(self.noise.dimension, dtype=np.int64)
-        parts = dict(self._components[0])
-        for one, block in self.noise.blocks(self.noise.measure(nothing, rng=rng)):
-            if one.layer == 0:
-                parts[one.axes] = parts[one.axes] + block
-        near, possible = self._nearest(parts), self._possible()
-        shares = maximum_entropy(near, [self.margins.axes(table) for table in self.margins.tables], possible)
-        return rng.multinomial(rows, shares.ravel()).reshape(self.margins.sizes).astype(np.int64)
-
-    def _nearest(self, components: Mapping[Axes, Array]) -> Array:
-        variances = {(): 0.0, **self.noise.variances()}  # a public total is known
-        return nearest_table(components, variances, self.margins.sizes, self._possible())
-
-    def _possible(self) -> NDArray[np.bool_] | None:
-        axes = tuple(range(len(self.margins.sizes)))
-        return self.margins.possible(axes) if self.margins.impossible else None
 
     def combine(self, cells: Sequence[tuple[Cell, float]]) -> Combination:
         """A weighted sum of any cells of any released tables, with its exact standard error.
@@ -449,6 +359,7 @@ class MarginsRelease(Answer):
         --------
         >>> margins = Margins(columns={"sex": ["f", "m"], "age": ["young", "old"]}, tables=[["sex", "age"]])
         >>> from discreet import GaussianDP, release
+        >>> from discreet.mechanisms.tables.marginals import MarginsGaussian
         >>> exact = margins.exact(np.array([[30, 10], [20, 20]]))
         >>> noise = MarginsGaussian.calibrate(GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
         >>> noisy = release(exact, noise, rng=1)
@@ -457,24 +368,19 @@ class MarginsRelease(Answer):
         0.0
         """
         placed = [(self._place(cell), requirements.finite("weight", weight)) for cell, weight in cells]
-        estimate = sum(weight * self._at(place) for place, weight in placed)
-        error = math.sqrt(max(self._covariance(placed, placed), 0.0))
+        counts = self.measured_counts
+        estimate = sum(weight * counts.at(place) for place, weight in placed)
+        error = math.sqrt(max(counts.covariance(placed, placed), 0.0))
         return Combination(float(estimate), error, self.noise.reach)
 
     def share(self, part: Cell, of: Cell | None = None) -> Combination:
         """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller)."""
         if not (of or {}).items() <= part.items():
             raise InvalidParameter("part", dict(part), f"must be part of {dict(of or {})}", "Give it the same labels.")
-        above, below_ = [(self._place(part), 1.0)], [(self._place(of or {}), 1.0)]
-        return Combination.ratio(
-            (self._at(above[0][0]), self._at(below_[0][0])),
-            (
-                self._covariance(above, above),
-                self._covariance(above, below_),
-                self._covariance(below_, below_),
-            ),
-            self.noise.reach,
-        )
+        counts, one, whole = self.measured_counts, self._place(part), self._place(of or {})
+        pairs = ((one, one), (one, whole), (whole, whole))
+        first, both, second = (counts.covariance([(a, 1.0)], [(b, 1.0)]) for a, b in pairs)
+        return Combination.ratio((counts.at(one), counts.at(whole)), (first, both, second), self.noise.reach)
 
     def _place(self, cell: Cell) -> dict[int, int]:
         self._asked(tuple(cell))
@@ -487,28 +393,13 @@ class MarginsRelease(Answer):
             place[names.index(name)] = labels.index(label)
         return place
 
-    def _at(self, place: Mapping[int, int]) -> float:
-        axes = tuple(sorted(place))
-        table = margin_of(self._components[0], self.margins.sizes, axes)
-        return float(table[tuple(place[axis] for axis in axes)])
-
-    def _covariance(
-        self, one: Sequence[tuple[dict[int, int], float]], other: Sequence[tuple[dict[int, int], float]]
-    ) -> float:
-        variances = self.noise.variances()
-        return sum(
-            first * second * cell_covariance(variances, self.margins.sizes, cell, another)
-            for cell, first in one
-            for another, second in other
-        )
-
     def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
         """Test whether two columns are independent, from their released table.
 
         The null distribution is simulated: tables with the fitted margins, measured with the noise of this release.
         """
         axes = self._asked((one, other))
-        observed = margin_of(self._components[0], self.margins.sizes, axes)
+        observed = self.measured_counts.margin(axes)
         shares = [_possible_shares(observed.sum(axis=axis)) for axis in (1, 0)]
         expected = np.outer(*shares)
         df = (observed.shape[0] - 1) * (observed.shape[1] - 1)
@@ -527,7 +418,7 @@ class MarginsRelease(Answer):
         return self._tested("goodness of fit", axes, expected, expected.size - 1, departure, null)
 
     def _tested(
-        self, test: str, axes: Axes, expected: Array, df: int, departure: Any, null: MonteCarlo | None
+        self, test: str, axes: Axes, expected: Array, df: int, departure: Departure, null: MonteCarlo | None
     ) -> ChiSquareResult:
         if self.rows_per_unit > 1:
             raise InvalidParameter(
@@ -535,17 +426,17 @@ class MarginsRelease(Answer):
                 "a test needs independent rows, so at most one of each unit",
                 "Release the tables with contribution=Contribution(total=1).",
             )  # fmt: skip
-        chosen = null or MonteCarlo()
-        rng, n = chosen.generator(), self.margins.total
-        noise, rows = self.noise.standard_error(axes) ** 2, max(round(self.total), 1)
-        observed = float(departure(margin_of(self._components[0], self.margins.sizes, axes), n, noise))
-        found = []
-        for size in _chunks(chosen.n_resamples, expected.size):
-            tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
-            found.append(np.asarray(departure(tables + self.noise.simulated(axes, size, rng), n, noise)))
-        simulated = np.concatenate(found)
-        return ChiSquareResult(
-            test, "shrunken", observed, chosen.pvalue(observed, simulated), df, simulated, (float(rows),)
+        return simulated_test(
+            test,
+            self.measured_counts.margin(axes),
+            expected,
+            df,
+            departure,
+            rows=max(round(self.total), 1),
+            public=self.margins.total,
+            noise_variance=self.noise.standard_error(axes) ** 2,
+            noise=lambda size, rng: self.noise.simulated(axes, size, rng),
+            null=null or MonteCarlo(),
         )
 
     def heading(self) -> str:
@@ -577,8 +468,3 @@ def _possible_shares(counts: Array) -> Array:
     total = max(float(counts.sum()), 1.0)
     projected = onto_simplex(counts, total)
     return np.asarray(projected / projected.sum())
-
-
-def _chunks(resamples: int, cells: int) -> list[int]:
-    most = max(_SIMULATED_CELLS // cells, 1)
-    return [min(most, resamples - start) for start in range(0, resamples, most)]
