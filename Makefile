@@ -36,8 +36,15 @@ audit: install ## Attack every guarantee, deeply; writes audit.html
 	rm -f audit.html
 	$(BIN)/discreet audit --deep --workers 2 --out audit.html
 
+MUTANT_TESTS := $(addprefix tests/test_,$(addsuffix .py,stability sensitivities guarantees schema ledger bounding \
+	reading snapshot parts amplification door exact_noise laws quantiles))
+
+mutants: install ## Plant small faults in core/ and count who notices; MUTANTS="--sample 500" for a sample
+	$(BIN)/python benchmarks/mutants.py $(MUTANTS) --tests $(MUTANT_TESTS)
+
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
+	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
 
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py

@@ -2,6 +2,7 @@
 
 import pytest
 
+import tests.planted_known_bugs
 import tests.planted_session_faults  # noqa: F401  (plants its own)
 from tests.planted_faults import FAULTS
 
