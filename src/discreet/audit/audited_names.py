@@ -28,6 +28,8 @@ RELEASES_NOTHING: dict[str, str] = {
     "Session.declaring": "declares public facts; reads no data",
     "Session.dataset": "the data itself, for its owner",
     "Session.exact": "stays private: its repr shows no value",
+    "Session.ask": "what every named question calls",
+    "Session.require": "looks at the names of columns alone",
 }
 """Public names that release nothing, each with the reason."""
 

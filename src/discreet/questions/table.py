@@ -63,8 +63,8 @@ class ContingencyTable(Statistic):
     Examples
     --------
     >>> table = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})
-    >>> table.sensitivity(Neighbours.REPLACE_ONE)
-    Sensitivity(l1=2.0, l2=1.4142135623730951, dimension=4, moves=(1.0, 1.0))
+    >>> str(table.sensitivity(Neighbours.REPLACE_ONE))
+    'ℓ₁ = 2, ℓ₂ = 1.41421'
     >>> table.counts({"arm": ["a", "a", "b"], "outcome": ["no", "yes", "yes"]})
     array([[1, 1],
            [0, 1]])
