@@ -8,6 +8,9 @@ import pytest
 from discreet.audit.attack_plan import attack_plan
 from discreet.cli import main
 from discreet.core import stability
+from discreet.plans.attacked import attack_words
+from discreet.plans.job import Job
+from discreet.plans.plan_file import PlanFile
 from tests.planted_faults import everywhere
 
 PLAN = """
@@ -73,3 +76,8 @@ def test_the_command_writes_a_page_and_fails_where_something_is_found(plan, caps
     main(["attack", str(plan), "--json", "--out", str(plan.parent / "attack.html")])
     assert json.loads(capsys.readouterr().out)["passed"]
     assert "Attack on the plan" in (plan.parent / "attack.html").read_text()
+    rows = "".join(f"{number};{number % 3};b\n" for number in range(40))
+    (plan.parent / "visits.csv").write_text("person;spend;arm\n" + rows)
+    assert "This plan was attacked on" in Job(plan).run().markdown.read_text()
+    plan.write_text(PLAN.replace("high = 2", "high = 3"))
+    assert attack_words(PlanFile.read(plan)) is None

@@ -258,6 +258,8 @@ def _advise(
 def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> None:
     """Attack every release of a plan file on synthetic worst-case data. Reads no data and spends nothing.
 
+    The verdict is kept beside the plan, as NAME.attack.json; the report of a later run tells it.
+
     Parameters
     ----------
     file
@@ -268,8 +270,10 @@ def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> No
         Write the result as a page (.html).
     """
     from discreet.audit.attack_plan import attack_plan
+    from discreet.plans.attacked import record_attack
 
     found = attack_plan(file, progress=_progress("ran"))
+    record_attack(file, found.to_dict())
     if out is not None:
         _write_new(out, found.to_html())
     _say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)

@@ -31,6 +31,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.core.schema import Bounds, Categories, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.plans.attacked import plan_digest
 from discreet.plans.job import Job
 from discreet.plans.job_results import Progress
 from discreet.plans.plan_file import PlanFile
@@ -50,8 +51,8 @@ class PlanAttack(Result):
 
     Attributes
     ----------
-    title
-        Of the plan.
+    title, plan
+        Of the plan, and a digest of its text.
     releases
         One audit per release.
     tables, pairs
@@ -61,6 +62,7 @@ class PlanAttack(Result):
     """
 
     title: str
+    plan: str
     releases: tuple[QuestionAudit, ...]
     tables: int
     pairs: int
@@ -90,6 +92,7 @@ class PlanAttack(Result):
         return {
             "discreet": "attack",
             "title": self.title,
+            "plan": self.plan,
             "version": __version__,
             "created": self.created,
             "seconds": self.seconds,
@@ -166,7 +169,7 @@ def attack_plan(
         for place, one in enumerate(file.questions)
     )
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return PlanAttack(file.title, releases, len(tables), len(pairs), created, time.perf_counter() - start)
+    return PlanAttack(file.title, plan_digest(file.text), releases, len(tables), len(pairs), created, time.perf_counter() - start)
 
 
 # ---- synthetic data -------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from discreet.core.errors import (
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.mechanisms.composition import compose
+from discreet.plans.attacked import attack_words
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.plans.planner import Planner
@@ -161,6 +162,8 @@ class Job:
         facts = report_facts(
             title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, entries=entries
         )
+        attacked = attack_words(self.file)
+        facts["assumptions"] += [] if attacked is None else [attacked]
         results: dict[str, Any] = {
             "discreet": "results",
             "format": RESULTS_FORMAT,
