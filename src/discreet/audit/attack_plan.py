@@ -169,7 +169,9 @@ def attack_plan(
         for place, one in enumerate(file.questions)
     )
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return PlanAttack(file.title, plan_digest(file.text), releases, len(tables), len(pairs), created, time.perf_counter() - start)
+    return PlanAttack(
+        file.title, plan_digest(file.text), releases, len(tables), len(pairs), created, time.perf_counter() - start
+    )
 
 
 # ---- synthetic data -------------------------------------------------------------------------------------------------
