@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from discreet import (
     ApproxDP,
+    ContingencyTable,
+    Count,
     Exact,
+    Gaussian,
     GaussianDP,
     Geometric,
     Laplace,
+    Neighbours,
     PureDP,
     Sensitivity,
     ZeroConcentratedDP,
@@ -24,6 +28,7 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.families import GeometricFamily
+from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.geometric import GeometricLaw, whole_truth
 from discreet.mechanisms.geometric_profile import GeometricProfile
 from discreet.testing import check_calibration, check_mechanism
@@ -190,8 +195,54 @@ def test_less_noise_than_laplace_under_epsilon():
         assert math.sqrt(geometric / laplace) == pytest.approx(gain, abs=1e-3)
 
 
-def test_several_numbers_need_moves():
+def test_several_numbers_need_moves_or_must_be_whole():
     with pytest.raises(InvalidParameter, match="moves"):
-        release(Exact([1, 2], Sensitivity(l1=1.0)), Geometric(1.0), rng=1)
-    with pytest.raises(InvalidParameter, match="moves"):
-        Geometric(1.0).profile(Sensitivity(l1=1.0, dimension=2))
+        release(Exact([1.5, 2.5], Sensitivity(l1=1.0)), Geometric(1.0), rng=1)
+    known = release(Exact(np.array([1, 2]), Sensitivity(l1=2.0)), Geometric(1.0), rng=1)
+    assert known.guarantee == PureDP(2.0)
+    assert known.mechanism.profile(known.sensitivity) == GeometricProfile(2, [1])
+
+
+def test_counts_and_whole_sums_get_whole_noise():
+    one, pair = Sensitivity(moves=(1,)), Sensitivity(moves=(1, 1))
+    assert additive_noise(PureDP(1.0), one, whole=True) == Geometric(1.0)
+    assert isinstance(additive_noise(ApproxDP(1.0, 1e-6), pair, whole=True), Geometric)
+    assert isinstance(additive_noise(ApproxDP(0.1, 1e-2), Sensitivity(moves=(1,) * 30), whole=True), Gaussian)
+    assert isinstance(additive_noise(GaussianDP(1.0), one, whole=True), Gaussian)
+    assert isinstance(additive_noise(ZeroConcentratedDP(0.1), one, whole=True), Gaussian)
+    assert isinstance(additive_noise(PureDP(1.0), Sensitivity(moves=(2**21,)), whole=True), Laplace)
+    assert isinstance(additive_noise(PureDP(1.0), one), Laplace)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(0.5), PureDP(3.0), GaussianDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+def test_a_presented_count_is_whole_and_lies_in_its_interval(guarantee):
+    mechanism = additive_noise(guarantee, UNIT, whole=True)
+    for truth in (0, 3):
+        rows = [True] * truth + [False]
+        held = 0
+        for seed in range(200):
+            found = release(Count().exact(rows, neighbours=Neighbours.ADD_REMOVE), mechanism, rng=seed)
+            low, high = found.confidence_interval()
+            assert found.value == int(found.value)
+            assert 0 <= low <= found.value <= high
+            assert found.value == max(math.floor(found.measured + 0.5), 0)
+            held += low <= truth <= high
+        assert held >= 185
+
+
+def test_a_presented_table_is_whole_and_covers():
+    """Cells and margins, with noise as coarse as ε = 3 makes it."""
+    table = ContingencyTable({"a": ["x", "y", "z"], "b": ["p", "q"]})
+    counts = np.array([[0, 1], [5, 3], [40, 0]])
+    exact = table.exact_counts(counts, neighbours=Neighbours.ADD_REMOVE)
+    held, margins = 0, 0
+    for seed in range(400):
+        found = release(exact, Geometric.calibrate(PureDP(3.0), exact.sensitivity), rng=seed)
+        for estimate, truth, add in ((found.counts(), counts, 0), (found.margin("a"), counts.sum(axis=1), 1)):
+            interval = estimate.confidence_interval()
+            assert (estimate.estimate == np.floor(estimate.estimate)).all()
+            assert ((interval.low <= estimate.estimate) & (estimate.estimate <= interval.high)).all()
+            covered = int(((interval.low <= truth) & (truth <= interval.high)).sum())
+            held, margins = held + (0 if add else covered), margins + (covered if add else 0)
+    assert held >= 0.94 * 6 * 400
+    assert margins >= 0.93 * 3 * 400

@@ -46,7 +46,7 @@ class Release(Result):
     simulated
         True where a seeded generator made the noise; such a value protects nobody.
     measurement
-        The noisy measurement, where the mechanism post-processed it (shrunk, clipped, rounded) into the value;
+        The noisy measurement, where it was post-processed (shrunk, clipped, rounded) into the value;
         conclusions are drawn from it. None where the value is the measurement.
     """
 
@@ -76,6 +76,11 @@ class Release(Result):
     def measured(self) -> Floats:
         """The noisy measurement behind the value."""
         return self.value if self.measurement is None else self.measurement
+
+    @classmethod
+    def presented(cls, value: Floats) -> Floats:
+        """What to publish of a noisy value, where it must be a value that the statistic can take: post-processing."""
+        return value
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true value in the data, from the known law of the noise."""
@@ -271,9 +276,9 @@ def _released(
     rng: np.random.Generator | None,
 ) -> Release:
     """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
-    kind = None if exact.statistic is None else exact.statistic.release_type()
-    value = mechanism.present(measurement, rng=rng)
-    return (kind or Release)(
+    kind = (None if exact.statistic is None else exact.statistic.release_type()) or Release
+    value = kind.presented(mechanism.present(measurement, rng=rng))
+    return kind(
         value=value,
         mechanism=mechanism,
         sensitivity=exact.sensitivity,

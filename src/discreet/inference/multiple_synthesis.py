@@ -165,7 +165,7 @@ class MultipleSynthesis:
         ``known`` is what is known of the population, as in the releases' ``sampling_model``.
         """
         variances = [release.sampling_variance(**known) for release in releases]  # type: ignore[attr-defined]
-        return self.combine([float(release.value) for release in releases], variances)
+        return self.combine([float(release.measured) for release in releases], variances)
 
     def combine(self, estimates: Sequence[float], variances: Sequence[float]) -> CombinedEstimate:
         """Combine the estimates of the m sets and their sampling variances."""

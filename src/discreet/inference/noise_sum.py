@@ -7,6 +7,7 @@ normal noise (0) and for every mixture of both, and right to four moments for an
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core.contract import Mechanism
 from discreet.core.noise.law import Law
 
-__all__ = ["NoiseSum", "combined_error", "excess_kurtosis", "half_cell", "moves_with_truth"]
+__all__ = [
+    "NoiseSum",
+    "coarse",
+    "combined_error",
+    "excess_kurtosis",
+    "half_cell",
+    "moves_with_truth",
+    "sum_quantile",
+]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +36,7 @@ _APART = 0.01
 _HALVINGS = 50
 _LOGITS = np.linspace(-34.0, 34.0, 1201)
 """Where quantiles are taken for moments: evenly in the logit, so that both tails are reached to 1e-15."""
+_COARSE = 1 / 64
 _NORMAL = 1e-4
 """A smaller Laplace share (a kurtosis below 3e-8) is a rounding error of the quantiles."""
 
@@ -186,3 +196,30 @@ def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> fl
     if used.size == 1:
         return float(used[0] * np.max(law.quantile((1 + level) / 2)))
     return float(NoiseSum.of(law, used).quantile((1 + level) / 2))
+
+
+def coarse(law: Law) -> bool:
+    """Whether the grid of a law is so coarse that its steps show: whole-number noise of a moderate scale."""
+    return 2 * half_cell(law) > _COARSE * float(np.sqrt(np.max(np.asarray(law.variance))))
+
+
+def sum_quantile(law: Law, count: int, q: float) -> float:
+    """The smallest grid point that the sum of ``count`` independent noises of a coarse law exceeds with at most 1 − q.
+
+    Examples
+    --------
+    >>> from discreet import Geometric
+    >>> law = Geometric(1.0).law(0)
+    >>> sum_quantile(law, 1, 0.975), sum_quantile(law, 2, 0.975)
+    (3.0, 4.0)
+    """
+    step = 2 * half_cell(law)
+    reach = math.ceil(float(np.max(np.asarray(law.quantile(1 - 1e-12)))) / step)
+    points = np.arange(-reach - 0.5, reach + 1) * step
+    one = np.diff(np.asarray(law.cdf(points)))
+    total = one
+    for _ in range(count - 1):
+        total = np.convolve(total, one)
+    beyond = 1 - np.cumsum(total)  # what lies beyond the reach counts as exceeding
+    first = int(np.argmax(beyond <= 1 - q + 1e-11))
+    return float(first - count * reach) * step

@@ -141,25 +141,31 @@ class Geometric(Mechanism):
     def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity) -> Self:
         """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
         refuse_nothing(guarantee)
-        moves = _whole_moves(sensitivity)
-
-        def holds(scale: float) -> bool:
-            return GeometricProfile(1 / Fraction(scale), moves).within(guarantee)
-
-        return cls(least_scale(holds, sum(moves) / _reach(guarantee), guarantee))
+        total = sum(exact_moves(sensitivity), Fraction(0))
+        guess = float(total) / _reach(guarantee)
+        return cls(least_scale(lambda scale: cls(scale).profile(sensitivity).within(guarantee), guess, guarantee))
 
     def law(self, truth: Truth) -> GeometricLaw:
         """The exact distribution of the output given the truth."""
         return GeometricLaw(truth, self.scale)
 
     def profile(self, sensitivity: Sensitivity) -> GeometricProfile:
-        """The exact privacy curve."""
-        return GeometricProfile(1 / Fraction(self.scale), _whole_moves(sensitivity))
+        """The exact privacy curve; where only ℓ₁ is known, the curve of the worst mechanism with the same ε."""
+        moves, unit = exact_moves(sensitivity), 1 / Fraction(self.scale)
+        if sensitivity.moves is None:
+            return GeometricProfile(math.ceil(moves[0]) * unit, [1])
+        return GeometricProfile(unit, [math.ceil(move) for move in moves])
 
     def check(self, exact: Exact) -> None:
-        """Refuse several numbers of which only the ℓ₁ sensitivity is known: rounding them could move each."""
-        if exact.sensitivity.moves is None and np.size(np.asarray(exact.value)) > 1:
-            raise _needs_moves(exact.sensitivity)
+        """Refuse several numbers that need not be whole, where only ℓ₁ is known: rounding could move each of them."""
+        value = np.asarray(exact.value)
+        if exact.sensitivity.moves is None and value.size > 1 and value.dtype.kind not in "iu":
+            raise InvalidParameter(
+                "sensitivity",
+                exact.sensitivity,
+                "geometric noise on several numbers needs moves, or an array of integers",
+                "Pass Sensitivity(moves=(1, 1)), for example.",
+            )
 
     def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
@@ -169,19 +175,6 @@ class Geometric(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {"scale": self.scale}
-
-
-def _whole_moves(sensitivity: Sensitivity) -> tuple[int, ...]:
-    moves = exact_moves(sensitivity)
-    if sensitivity.moves is None and sensitivity.dimension not in (None, 1):
-        raise _needs_moves(sensitivity)
-    return tuple(math.ceil(move) for move in moves)
-
-
-def _needs_moves(sensitivity: Sensitivity) -> InvalidParameter:
-    return InvalidParameter(
-        "sensitivity", sensitivity, "geometric noise on several numbers needs moves", "Pass Sensitivity(moves=(1, 1))."
-    )
 
 
 def _reach(guarantee: Guarantee) -> float:

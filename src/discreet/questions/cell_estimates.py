@@ -16,7 +16,8 @@ from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.interval import Interval
 from discreet.inference.measured_table import MeasuredTable, measured_table
-from discreet.inference.noise_sum import NoiseSum
+from discreet.inference.noise_sum import NoiseSum, coarse, sum_quantile
+from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows
@@ -38,7 +39,7 @@ class CellEstimates(Tidy):
     Attributes
     ----------
     estimate
-        From the published value.
+        From the published value; counts are whole and not negative.
     measured
         From the noisy measurement; the intervals are built on it.
     columns, labels
@@ -111,15 +112,19 @@ class CellEstimates(Tidy):
 
     def _count_ends(self, z: float) -> tuple[Array, Array]:
         reach = self._quantile(z) * math.sqrt(self._noise_variance)
-        return np.maximum(self.measured - reach, 0.0), np.maximum(self.measured + reach, 0.0)
+        low, high = whole_interval(self.measured - reach, self.measured + reach, self.estimate)
+        return np.asarray(low), np.asarray(high)
 
     def _quantile(self, z: float) -> float:
         """How many standard deviations the noise of a count stays below, where a normal one stays below z."""
         tail, law = math.erfc(z / math.sqrt(2)) / 2, self._table.noise
+        # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
+        count = min(self._merged, _MANY)
+        if coarse(law):
+            return sum_quantile(law, count, 1 - tail) / math.sqrt(count * self._table.variance)
         if self._merged == 1 and self._table.n is None:
             return float(np.max(law.quantile(1 - tail))) / math.sqrt(self._table.variance)
-        # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
-        noise = NoiseSum.of(law, np.ones(min(self._merged, _MANY)))
+        noise = NoiseSum.of(law, np.ones(count))
         return float(noise.quantile(1 - tail)) / float(noise.standard_deviation)
 
     def _share_ends(self, z: float) -> tuple[Array, Array]:
@@ -218,7 +223,7 @@ def margin(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
     table = measured_table(release)
     columns = tuple(release.table.axes[axis] for axis in axes)
     return CellEstimates(
-        _summed(release, table.value, axes),
+        np.asarray(whole_count(_summed(release, table.value, axes))),
         _summed(release, table.cells, axes),
         columns,
         tuple(release.table.labels(column) for column in columns),

@@ -14,18 +14,22 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.noise.law import Floats
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
+from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.answer import Answer
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.forms import COLUMNS, Form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.table import TableRelease, table_measurement
+from discreet.releases import Release
 
-__all__ = ["Count", "CountQuestion", "flags", "labelled"]
+__all__ = ["Count", "CountQuestion", "CountRelease", "flags", "labelled"]
 
 
 def labelled(data: Any) -> NDArray[Any]:
@@ -77,6 +81,10 @@ class Count(BoundedStatistic):
         if self.n is not None:
             object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
 
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return CountRelease
+
     def parameters(self) -> dict[str, Any]:
         return {"n": self.n}
 
@@ -93,7 +101,30 @@ class Count(BoundedStatistic):
 
 
 @dataclass(frozen=True)
-class CountQuestion(MeasuredQuestion[Answer | TableRelease]):
+class CountRelease(Answer):
+    """A released count. Its value is whole and not negative; `measured` is the noisy measurement behind it.
+
+    Examples
+    --------
+    >>> from discreet import Count, Geometric, Neighbours, release
+    >>> exact = Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE)
+    >>> few = release(exact, Geometric(5.0), rng=0)
+    >>> few.measured, few.value, tuple(few.confidence_interval())
+    (-1.0, 0.0, (0.0, 14.0))
+    """
+
+    @classmethod
+    def presented(cls, value: Floats) -> Floats:
+        return whole_count(value)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the true count, from the known law of the noise; its ends are counts too."""
+        interval = super().confidence_interval(level)
+        return Interval(*whole_interval(interval.low, interval.high, self.value), interval.level)
+
+
+@dataclass(frozen=True)
+class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
     """Number of rows, in all or by group.
 
     Guarantee
@@ -126,7 +157,7 @@ class CountQuestion(MeasuredQuestion[Answer | TableRelease]):
         return Measurement(
             statistic=Count(),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
             contribution=self.contribution,
             public={},
             value=lambda counts, sums: int(counts[0]),

@@ -77,7 +77,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
         return Measurement(
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
             columns=(self.column,),
             contribution=self.contribution,
             unit_sum=self.unit_sum,

@@ -218,7 +218,7 @@ class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
         return Measurement(
             statistic=self.grouped(Sum(bounds=(bounds.low, bounds.high)), by),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=bounds.step.denominator == 1),
             by=by,
             columns=(column,),
             contribution=self.contribution,

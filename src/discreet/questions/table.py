@@ -309,7 +309,7 @@ def table_measurement(
     return Measurement(
         statistic=statistic,
         sensitivity=sensitivity,
-        mechanism=additive_noise(question.guarantee, sensitivity),
+        mechanism=additive_noise(question.guarantee, sensitivity, whole=True),
         by=columns,
         contribution=contribution,
         public={} if size is None else {"n": size},
