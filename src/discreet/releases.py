@@ -78,7 +78,7 @@ class Release(Result):
         return self.value if self.measurement is None else self.measurement
 
     @classmethod
-    def presented(cls, value: Floats) -> Floats:
+    def shown_value(cls, value: Floats) -> Floats:
         """What to publish of a noisy value, where it must be a value that the statistic can take: post-processing."""
         return value
 
@@ -277,7 +277,7 @@ def _released(
 ) -> Release:
     """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
     kind = (None if exact.statistic is None else exact.statistic.release_type()) or Release
-    value = kind.presented(mechanism.present(measurement, rng=rng))
+    value = kind.shown_value(mechanism.present(measurement, rng=rng))
     return kind(
         value=value,
         mechanism=mechanism,

@@ -114,7 +114,7 @@ class CountRelease(Answer):
     """
 
     @classmethod
-    def presented(cls, value: Floats) -> Floats:
+    def shown_value(cls, value: Floats) -> Floats:
         return whole_count(value)
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
