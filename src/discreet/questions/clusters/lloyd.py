@@ -179,10 +179,10 @@ class DPLloyd(ClusterModel):
     >>> print(model.plan())
     Plan of DPLloyd
       iterations      7
-      noise           laplace, scale 9.59 on sums and 12.96 on counts
+      noise           laplace, scale 9.584 on sums and 12.98 on counts
       guarantee       PureDP(ε=2)
       gain            3.65 times less noise than the published split
-      centroid error  0.00709 half-widths per coordinate and iteration
+      centroid error  0.00708 half-widths per coordinate and iteration
     """
 
     name = "dp_lloyd"
