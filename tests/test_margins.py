@@ -787,3 +787,22 @@ def test_synthetic_rows_are_rows():
     assert 0 < found.estimate < 1
     assert found.confidence_interval().low < found.estimate < found.confidence_interval().high
     assert (release.synthetic_rows(2, rng=5).counts[1] == release.synthetic_rows(2, rng=5).counts[1]).all()
+
+
+def test_population_intervals_cover_expected_counts():
+    rng = np.random.default_rng(21)
+    shares = rng.dirichlet(np.full(24, 0.5)).reshape(2, 3, 4)
+    margins = Margins(columns=COLUMNS, tables=all_margins(["a", "b", "c"], 2))
+    inside = []
+    for seed in range(100):
+        exact = margins.exact(rng.multinomial(800, shares.ravel()).reshape(shares.shape))
+        mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
+        release = d.release(exact, mechanism, rng=seed)
+        expected = [
+            800 * shares.sum(axis=tuple(axis for axis in range(3) if axis not in margins.axes(table)))
+            for table in margins.tables
+        ]
+        inside.append(release.population_interval().contains(np.concatenate([np.ravel(one) for one in expected])))
+        noise = [table.confidence_interval().low for table in release.tables()]
+        assert np.all(release.population_interval().low <= np.concatenate([np.ravel(low) for low in noise]))
+    assert 0.935 < np.mean(inside) < 0.99  # seeded; 100 releases of 36 cells

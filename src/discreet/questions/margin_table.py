@@ -157,13 +157,16 @@ class MarginTable(Tidy):
     def population_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the expected counts of a sample of this size: sampling and noise are uncertain.
 
-        All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population.
+        All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population. Never less
+        than the noise interval: near the total, an estimated N would leave next to nothing for sampling.
         """
+        noise = self.confidence_interval(level)
         z2, spread = self.reach(requirements.level(level)) ** 2, float(self.rows_per_unit)
         lead, middle = 1 + z2 * spread / self.total, 2 * self.estimate + z2 * spread
         root = np.sqrt(np.maximum(middle**2 - 4 * lead * (self.estimate**2 - z2 * self.standard_error**2), 0.0))
-        ends = (np.clip((middle - root) / (2 * lead), 0.0, None), np.clip((middle + root) / (2 * lead), 0.0, None))
-        return Interval(*self._around_presented(*ends), level)
+        low = np.minimum(np.clip((middle - root) / (2 * lead), 0.0, None), noise.low)
+        high = np.maximum(np.clip((middle + root) / (2 * lead), 0.0, None), noise.high)
+        return Interval(*self._around_presented(low, high), level)
 
     def _around_presented(self, low: Array, high: Array) -> tuple[Array, Array]:
         low, high = np.where(self.possible, low, 0.0), np.where(self.possible, high, 0.0)

@@ -21,6 +21,7 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
+from discreet.core.interval import Interval
 from discreet.core.noise.law import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
@@ -313,6 +314,12 @@ class MarginsRelease(Answer):
     def tables(self) -> list[MarginTable]:
         """Every wanted table."""
         return [self.table(*columns) for columns in self.margins.tables]
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the expected counts of all cells of the wanted tables, one table after another."""
+        found = [table.population_interval(level) for table in self.tables()]
+        low, high = (np.concatenate([np.ravel(getattr(one, end)) for one in found]) for end in ("low", "high"))
+        return Interval(low, high, level)
 
     @cached_property
     def presented(self) -> NDArray[np.int64] | None:
