@@ -81,7 +81,7 @@ def test_a_statistic_is_one_class(neighbours):
     exact = Twice().exact([True, True], neighbours=neighbours)
     noisy = publish(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), rng=1)
     assert isinstance(noisy, Answer)
-    assert noisy.chart().to_dict()
+    assert noisy.plot().to_dict()
     assert Release.from_json(noisy.to_json()).statistic == Twice()
 
 
