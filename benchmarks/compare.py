@@ -42,7 +42,7 @@ law = Laplace(scale=1.0).law(numpy.zeros(1_000_000))
 print(json.dumps({"figures": [timing.figure("Laplace", "discreet", law.sample, draws=1_000_000, repeats=9)]}))
 """
 FACTS = {
-    "megabytes": "installed (MB)",
+    "megabytes": "installed, base package only (MB)",
     "import": "import (s)",
     "first count": "first count, from process start (s)",
     "draw": "one Laplace draw in a vector or loop (ns)",

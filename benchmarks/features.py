@@ -48,7 +48,7 @@ ROWS = {
         "guarantees": "guarantees",
         "composition": "ε for 100 Gaussian releases, σ = 10, δ = 10⁻⁶",
         "bounded scale": "scale of bounded Laplace noise, (1, 0.01)",
-        "impossible": "outputs that give a neighbour away",
+        "impossible": "outputs whose last bits give a neighbour away, one Laplace draw",
         "awkward": "awkward inputs refused or answered privately",
         "overspending": "budget that stops at its end",
         "ledger": "budget that outlives a killed process",

@@ -1,4 +1,4 @@
-"""What discreet costs before it does anything: the time to import it and the size of a base installation."""
+"""What discreet costs before it does anything: the time to import it and the size of an installation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import discreet
 
 IMPORT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 LIMITS = {"import discreet (s)": 0.3, "base installation as pip leaves it (MiB)": 250}
+README = ("tables", "report", "cli")
+"""The extras of the README's install line."""
 _MEBIBYTE = 2**20 / 1e6
 
 
@@ -25,6 +27,7 @@ def measure() -> dict[str, float]:
         "import every public name (s)": seconds(every_name),
         "base installation as pip leaves it (MiB)": megabytes(bytecode=True) / _MEBIBYTE,
         "base installation without bytecode (MiB)": megabytes(bytecode=False) / _MEBIBYTE,
+        "installation of the README, with bytecode (MB)": megabytes(bytecode=True, extras=README),
     }
 
 
@@ -34,19 +37,26 @@ def seconds(statement: str) -> float:
     return statistics.median(float(subprocess.check_output(command)) for _ in range(5))
 
 
-def megabytes(*, bytecode: bool) -> float:
-    """discreet and all it requires without extras, with or without the bytecode pip compiles."""
+def megabytes(*, bytecode: bool, extras: tuple[str, ...] = ()) -> float:
+    """discreet and all it requires with these extras, with or without the bytecode pip compiles."""
     found, waiting = set(), ["discreet"]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
             requirements = map(Requirement, distribution(name).requires or ())
-            waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+            chosen = ("", *extras) if name == "discreet" else ("",)
+            waiting += [one.name for one in requirements if needed(one, chosen)]
     installed = [Path(str(file.locate())) for name in found for file in distribution(name).files or ()]
     own = Path(discreet.__file__).parent.rglob("*")  # an editable installation lists no sources
     files = {file for file in [*installed, *own] if file.is_file() and (bytecode or file.suffix != ".pyc")}
     return sum(file.stat().st_size for file in files) / 1e6
+
+
+def needed(requirement: Requirement, extras: tuple[str, ...]) -> bool:
+    """Whether one of the extras (or none, `""`) asks for it here."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def lines(figures: dict[str, float]) -> list[str]:
