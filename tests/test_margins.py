@@ -1,8 +1,10 @@
 """Many margins from one release: costs and variances by brute force, optimal scales, answers that add up."""
 
+import json
 import math
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -806,3 +808,14 @@ def test_population_intervals_cover_expected_counts():
         noise = [table.confidence_interval().low for table in release.tables()]
         assert np.all(release.population_interval().low <= np.concatenate([np.ravel(low) for low in noise]))
     assert 0.935 < np.mean(inside) < 0.99  # seeded; 100 releases of 36 cells
+
+
+def test_the_guide_quotes_the_stored_coverage():
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "benchmarks" / "results" / "margins.json").read_text(encoding="utf-8"))
+    covered = {name: one for name, one in stored.items() if name.startswith("coverage from synthetic rows")}
+    few = covered.pop("coverage from synthetic rows, 300 rows, μ = 0.3")
+    others = [round(100 * share) for one in covered.values() for share in one.values()]
+    text = " ".join((root / "docs" / "howto" / "tables.md").read_text(encoding="utf-8").split())
+    assert f"only {round(100 * few['slope'])} of 100 intervals of a slope" in text
+    assert f"{min(others)} to {max(others)} of 100 intervals of a mean, a share and a slope" in text
