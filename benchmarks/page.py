@@ -42,8 +42,9 @@ def noise() -> str:
     costs = [one["features"]["composition"]["verdict"] for one in peer.stored("features").values()]
     least, *more = sorted(float(cost) for cost in costs if cost != "–")
     return (
-        f"- **Less noise.** At the same guarantee, a variance has {min(times.values()):.1f} to {max(times.values()):.1f}"
-        f" times the error in {' and '.join(times)}.\n  A hundred Gaussian releases cost ε = {least:g} together; "
+        f"- **Less noise.** At the same guarantee, a variance has {min(times.values()):.1f} to "
+        f"{max(times.values()):.1f} times the error in {' and '.join(times)}.\n"
+        f"  A hundred Gaussian releases cost ε = {least:g} together; "
         f"other libraries charge {more[0]:g} to {more[-1]:g}."
     )
 
