@@ -357,20 +357,38 @@ def forked(work: Callable[[], Any], seconds: float) -> Any:
     return json.loads(text) if text else None
 
 
-def mapped(items: list[Item], longest: float) -> list[Item]:
+def mapped(items: list[Item], longest: float, workers: int) -> list[Item]:
     """Items with their times and what they reach; those that fail by themselves or take too long are left out."""
+    shares = [range(number, len(items), workers) for number in range(workers)]
+    with TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{number}.json" for number in range(workers)]
+        share_out([partial(_map, items, share, file) for share, file in zip(shares, files, strict=True)])
+        found = {int(place): one for file in files for place, one in json.loads(file.read_text()).items()}
     kept = []
     for place, item in enumerate(items):
-        if place % 50 == 0:
-            print(f"mapped {place} of {len(items)}", flush=True)
-        found = forked(partial(traced, item), 120)
-        if found is None or not found[2] or found[0] > longest:
-            print(
-                f"left out: {item.name} ({'fails or hangs' if found is None or not found[2] else f'{found[0]:.0f} s'})"
-            )
-            continue
-        kept.append(Item(item.name, item.check, found[0], frozenset(map(tuple, found[1]))))
+        seconds, reaches, passed = found[place] or (0.0, [], False)
+        if passed and seconds <= longest:
+            kept.append(Item(item.name, item.check, seconds, frozenset(map(tuple, reaches))))
+        else:
+            print(f"left out: {item.name} ({f'{seconds:.0f} s' if passed else 'fails or hangs'})", flush=True)
     return sorted(kept, key=lambda item: item.seconds)
+
+
+def _map(items: list[Item], share: range, file: Path) -> None:
+    file.write_text(json.dumps({place: forked(partial(traced, items[place]), 120) for place in share}))
+
+
+def share_out(tasks: list[Callable[[], None]]) -> None:
+    """Each task in a process of its own, all at once."""
+    children = []
+    for task in tasks:
+        child = os.fork()
+        if child == 0:
+            task()
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
 
 
 def noticed(mutant: Mutant, items: list[Item], seconds: float) -> str | None:
@@ -395,7 +413,7 @@ def noticed(mutant: Mutant, items: list[Item], seconds: float) -> str | None:
     return "hangs or dies" if found is None else found or None
 
 
-def test_items(files: list[str]) -> list[Item]:
+def test_items(files: list[str], workers: int) -> list[Item]:
     """Collected tests, as items that run one test each."""
     import pytest
 
@@ -407,11 +425,14 @@ def test_items(files: list[str]) -> list[Item]:
 
         def pytest_runtestloop(self, session: Any) -> bool:
             session.config.option.verbose = -2
-            MAPPED.extend(mapped([Item(one.nodeid, _test(one)) for one in collected], 6.0))
+            MAPPED.extend(mapped([Item(one.nodeid, _test(one)) for one in collected], 6.0, workers))
             AFTER()
             return True
 
-    pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-m", "not deep and not optimised", *files], [Collect()])
+    pytest.main(
+        ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "-m", "not deep and not optimised", *files],
+        [Collect()],
+    )
     return MAPPED
 
 
@@ -474,15 +495,7 @@ def judged(mutants: list[Mutant], tasks: list[Item], end: float, out: Path) -> N
 def shared(mutants: list[Mutant], tasks: list[Item], end: float, workers: int, folder: Path) -> list[dict[str, Any]]:
     """The work of `judged`, shared between processes."""
     files = [folder / f"mutants-{number}.jsonl" for number in range(workers)]
-    children = []
-    for number, file in enumerate(files):
-        child = os.fork()
-        if child == 0:
-            judged(mutants[number::workers], tasks, end, file)
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
+    share_out([partial(judged, mutants[number::workers], tasks, end, file) for number, file in enumerate(files)])
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
@@ -500,7 +513,7 @@ def main() -> None:
     end = time.monotonic() + 60 * options.minutes
     mutants, total = chosen(options.sample, options.seed), len(chosen(None, 0))
     loaded()
-    tasks = mapped([Item(name, check) for name, check in audit_tasks(options.worlds).items()], 60.0)
+    tasks = mapped([Item(name, check) for name, check in audit_tasks(options.worlds).items()], 60.0, options.workers)
     print(f"{len(tasks)} tasks of the audit", flush=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
 
@@ -514,7 +527,7 @@ def main() -> None:
     if options.tests:
         global AFTER
         AFTER = judge
-        test_items(options.tests)
+        test_items(options.tests, options.workers)
     else:
         judge()
 

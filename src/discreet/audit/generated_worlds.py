@@ -54,7 +54,7 @@ class GeneratedWorld:
     Attributes
     ----------
     name
-        The facts in words.
+        Some of the facts in words.
     schema
         What is public.
     source
@@ -139,7 +139,7 @@ def _world(
     tables, pairs = _neighbours(base, units, replaced)
     refused = None if corners.gaps and corners.unknown else _numbered([*base, [corners.forbidden()]])
     return GeneratedWorld(
-        name=_name(number, schema, source, numbers, labels),
+        name=_name(number, schema, source),
         schema=schema,
         source=source,
         guarantee=guarantee,
@@ -156,15 +156,12 @@ def _label_policies(policy: str, label: str = ARMS[0]) -> dict[str, Any]:
     return {"nulls": word, "unknown": word}
 
 
-def _name(number: int, schema: Schema, source: str, numbers: str, labels: str) -> str:
+def _name(number: int, schema: Schema, source: str) -> str:
     limits = schema.unit.contribution
     unit = "rows" if limits is None else "people, " + " ".join(f"{k} {v}" for k, v in limits.to_dict().items())
-    x, y = schema.bounds("x"), schema.bounds("y")
+    x = schema.bounds("x")
     relation = "added" if schema.neighbours is Neighbours.ADD_REMOVE else "replaced"
-    return (
-        f"world {number + 1}: {unit}, {relation}, x {x.low:g}…{x.high:g}, y {y.low:g}…{y.high:g}, "
-        f"gaps {numbers}, labels {labels}, {source}"
-    )
+    return f"world {number + 1}: {unit}, {relation}, x {x.low:g}…{x.high:g}, {source}"
 
 
 @dataclass(frozen=True)

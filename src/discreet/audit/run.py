@@ -277,7 +277,7 @@ def _attacked(deep: bool, part: int) -> Iterator[Line]:
         wrong = [f"{one.question}: {one.findings[0]}" for one in found if not one.passed]
         reached = max(one.reached for one in found)
         told = wrong[0] if wrong else f"{100 * reached:.1f} % lost"
-        details = {"questions": [one.to_dict() for one in found], "guarantee": world.guarantee.to_dict()}
+        details = {"questions": [one.to_dict() for one in found], "schema": world.schema.to_dict()}
         yield Line("session", world.name, f"{len(found)} questions", told, reached, not wrong, details)
 
 
