@@ -135,7 +135,7 @@ def _world(
     )
     corners = _Corners(x, y, gaps=numbers != "refuse", unknown=labels != "refuse")
     units = corners.records() if limits is None else corners.units(limits)
-    base = [[corners.row("A", 0)], [corners.row("B", 1)], [corners.row("A", 2)]]
+    base = [[corners.row("A", 1)], [corners.row("B", 1)], [corners.row("A", 2)]]
     tables, pairs = _neighbours(base, units, replaced)
     refused = None if corners.gaps and corners.unknown else _numbered([*base, [corners.forbidden()]])
     return GeneratedWorld(
@@ -198,7 +198,8 @@ class _Corners:
 
     def records(self) -> list[list[Row]]:
         """Units of one row."""
-        rows = [self.row("A", 0), self.row("C", 1), self.row("B", 2), self.row("A", 3), self._middle("C")]
+        rows = [self.row("A", 0), self.row("C", 1), self.row("B", 2), self.row("A", 3)]
+        rows += [self._middle("A"), self._middle("B")]  # between others of their group, where ranks move most
         return [[row] for row in (*rows, *self._gappy())]
 
     def units(self, limits: Contribution) -> list[list[Row]]:
@@ -209,10 +210,11 @@ class _Corners:
             [self.row(arm, corner, "L") for arm in groups for _ in range(limits.most_rows_in_a_group())]
             for corner in (0, 1)
         ]
-        crowd = [self.row("B", 0, "R") for _ in range(6)]
+        crowd = [self._middle("B") for _ in range(6)]
         turns = [self.row("A", 0), self.row("B", 1), self.row("A", 1), self.row("B", 0)] * 2
+        between = [self._middle("A") for _ in range(limits.most_rows_in_a_group())]
         alone, gaps = [self.row("C", 1)], self._gappy()
-        return [*everywhere, *at_limit, crowd, turns, alone, *([gaps * 2] if gaps else [])]
+        return [*everywhere, *at_limit, crowd, between, turns, alone, *([gaps * 2] if gaps else [])]
 
 
 def _neighbours(
