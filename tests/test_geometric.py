@@ -246,3 +246,16 @@ def test_a_presented_table_is_whole_and_covers():
             held, margins = held + (0 if add else covered), margins + (covered if add else 0)
     assert held >= 0.94 * 6 * 400
     assert margins >= 0.93 * 3 * 400
+
+
+def test_sums_by_group_under_a_limit_in_all_are_answered():
+    """Only ℓ₁ is known there, so that Laplace noise is taken."""
+    import pyarrow
+
+    from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
+
+    unit = PrivacyUnit("person", contribution=Contribution(total=2))
+    schema = Schema(columns={"arm": Categories(["A", "B"]), "y": Bounds(-1, 1, grid=1)}, unit=unit)
+    rows = pyarrow.table({"person": [1, 1, 2], "arm": ["A", "B", "B"], "y": [0.0, 1.0, 1.0]})
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
+    assert session.sum("y", PureDP(1.0), by="arm").mechanism.name == "laplace"

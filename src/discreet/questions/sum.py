@@ -211,6 +211,9 @@ class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
         bounds = self._values(column, self.unit_sum)
         sensitivity = self._sensitivity(bounds, by)
 
+        # Geometric noise on several fractions must know how far each of them moves.
+        whole = bounds.step.denominator == 1 and (not by or sensitivity.moves is not None)
+
         def value(counts: Any, sums: Any) -> Any:
             totals = fractions([int(one) * bounds.step for one in sums[column,]])
             return totals if by else totals[0]
@@ -218,7 +221,7 @@ class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
         return Measurement(
             statistic=self.grouped(Sum(bounds=(bounds.low, bounds.high)), by),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity, whole=bounds.step.denominator == 1),
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=whole),
             by=by,
             columns=(column,),
             contribution=self.contribution,
