@@ -24,7 +24,7 @@ from discreet.plans.job import Job
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margin_names import all_margins
 from discreet.questions.margins import Margins
-from discreet.questions.presented_tables import nearest_table, whole_table
+from discreet.questions.presented_tables import nearest_table, whole_pairs, whole_table
 from discreet.questions.synthetic_rows import SyntheticEstimate, maximum_entropy
 from discreet.releases import Release
 
@@ -679,6 +679,9 @@ def test_more_columns_than_one_table_can_hold():
     release = session.tables(all_margins(names, 2), d.GaussianDP(1.0))
     assert release.presented is None
     table = release.table("q2", "q5")
+    assert (table.presented.sum(axis=1) == release.table("q2").presented).all()
+    assert (table.presented.sum(axis=0) == release.table("q5").presented).all()
+    assert release.table("q5").presented.sum() == release.table().presented
     # Real entropy: 100 cells beyond 8 standard errors, 1e-13.
     assert np.abs(table.estimate - truth).max() < 8 * table.standard_error
     assert (table.published >= 0).all()
@@ -819,3 +822,19 @@ def test_the_guide_quotes_the_stored_coverage():
     text = " ".join((root / "docs" / "howto" / "tables.md").read_text(encoding="utf-8").split())
     assert f"only {round(100 * few['slope'])} of 100 intervals of a slope" in text
     assert f"{min(others)} to {max(others)} of 100 intervals of a mean, a share and a slope" in text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_margins_add_up_exactly(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(rng.gamma(0.3, 4.0 + 10 * seed, size=(4, 5, 3)))
+    noise = {axes: rng.normal(0, 3, size=shape_of((4, 5, 3), axes)) for axes in below([(0, 1), (1, 2), (0, 2)])}
+    parts = {axes: counts.sum(axis=tuple(a for a in range(3) if a not in axes)) + one for axes, one in noise.items()}
+    found = whole_pairs(parts, max(round(float(parts[()])), 0))
+    for axes, margin in found.items():
+        assert (margin >= 0).all()
+        for place, axis in enumerate(axes):
+            smaller = tuple(one for one in axes if one != axis)
+            assert (margin.sum(axis=place) == found[smaller]).all()
+    errors = np.concatenate([np.ravel(found[axes] - parts[axes]) for axes in parts if len(axes) == 2])
+    assert math.sqrt(np.mean(errors**2)) < 6

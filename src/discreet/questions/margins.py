@@ -300,7 +300,7 @@ class MarginsRelease(Answer):
             estimate=placed(self.measured_counts.margin(axes)),
             standard_error=self.noise.standard_error(axes),
             reach=self.noise.reach,
-            presented=None if self.presented is None else placed(_margin(self.presented, axes)),
+            presented=None if (whole := self._whole(axes)) is None else placed(whole),
             possible=placed(self.margins.possible(axes)),
             total=max(self.total, 1.0),
             rows_per_unit=self.rows_per_unit,
@@ -310,6 +310,13 @@ class MarginsRelease(Answer):
         )
 
     margin = table
+
+    def _whole(self, axes: Axes) -> NDArray[np.int64] | None:
+        """Presented counts of a margin."""
+        if self.presented is not None:
+            return _margin(self.presented, axes)
+        pairs = None if self.margins.impossible else self.measured_counts.pairs
+        return None if pairs is None else pairs[axes]
 
     def tables(self) -> list[MarginTable]:
         """Every wanted table."""

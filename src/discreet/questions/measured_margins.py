@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mechanisms.tables.components import Axes, cell_covariance, margin_of
+from discreet.mechanisms.tables.components import Axes, below, cell_covariance, margin_of
 from discreet.mechanisms.tables.margins_noise import MarginsNoise
-from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_table
+from discreet.questions.presented_tables import MOST_PRESENTED, nearest_table, whole_pairs, whole_table
 from discreet.questions.synthetic_rows import maximum_entropy
 
 __all__ = ["MeasuredMargins", "Place"]
@@ -69,6 +70,14 @@ class MeasuredMargins:
         """The table of all axes in whole numbers whose margins are presented."""
         near = self._nearest(self.components)
         return whole_table(near, max(round(float(self.components[()])), 0), self.tables, self.possible)
+
+    @cached_property
+    def pairs(self) -> Mapping[Axes, NDArray[np.int64]] | None:
+        """Presented margins where the table of all axes is too large; None where one of more than two is wanted."""
+        if max(map(len, self.tables)) > 2:
+            return None
+        margins = {axes: self.margin(axes) for axes in below(self.tables)}
+        return whole_pairs(margins, max(round(float(self.components[()])), 0))
 
     def synthetic(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Fresh noise on the measurement, the nearest possible table, the model of its margins, and rows from it."""

@@ -14,9 +14,10 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
+from discreet.mechanisms.tables.clipping import onto_simplex
 from discreet.mechanisms.tables.components import Axes, below, margin_of
 
-__all__ = ["MOST_PRESENTED", "nearest_table", "whole_table"]
+__all__ = ["MOST_PRESENTED", "nearest_table", "whole_pairs", "whole_table"]
 
 Array = NDArray[np.float64]
 MOST_PRESENTED = 2**20
@@ -29,6 +30,8 @@ _STILL = 1e-3
 _RELAXED = 1.6
 """Over-relaxation (Boyd et al. 2011, section 3.4.3)."""
 _BATCHES = 128
+_LEAST, _SCALINGS = 0.25, 30
+"""Where scaling starts in cells that were measured at or below 0, and how often rows and columns take turns."""
 
 
 def nearest_table(
@@ -120,3 +123,49 @@ def _missed(left: Array, margins: Sequence[Axes]) -> Array:
         others = tuple(axis for axis in range(left.ndim) if axis not in axes)
         score = score + left.sum(axis=others, keepdims=True)
     return np.asarray(score)
+
+
+def whole_pairs(margins: Mapping[Axes, Array], total: int) -> dict[Axes, NDArray[np.int64]]:
+    """Whole, non-negative margins of one and two axes that add up, where all axes together make too large a table.
+
+    Margins of one axis come first, with the given total; each margin of two axes is fitted to its two smaller ones. A
+    table with given row and column sums always exists, so this needs no common table behind all of them.
+    """
+    found: dict[Axes, NDArray[np.int64]] = {(): np.array(total, dtype=np.int64)}
+    for axes, margin in margins.items():
+        if len(axes) == 1:
+            found[axes] = whole_table(onto_simplex(margin, float(total)), total, [axes])
+    for axes, margin in margins.items():
+        if len(axes) == 2:
+            found[axes] = _with_sums(margin, found[axes[:1]], found[axes[1:]])
+    return found
+
+
+def _with_sums(table: Array, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole numbers near a table, with exact row and column sums: scale, cut, and hand out what is missing."""
+    near = np.maximum(table, _LEAST)
+    for _ in range(_SCALINGS):
+        near *= (rows / near.sum(axis=1))[:, None]
+        near *= columns / np.maximum(near.sum(axis=0), _LEAST)
+        near = np.maximum(near, 1e-12)
+    kept = np.floor(near).astype(np.int64)
+    kept = np.minimum(kept, np.minimum(rows[:, None], columns[None, :]))
+    _take_back(kept, rows)
+    _take_back(kept.T, columns)
+    left_rows, left_columns = rows - kept.sum(axis=1), columns - kept.sum(axis=0)
+    while left_rows.any():  # both have the same total, so a cell with room along both axes is always there
+        room = np.minimum(left_rows[:, None], left_columns[None, :])
+        best = np.unravel_index(int(np.argmax(np.where(room > 0, near - kept, -np.inf))), kept.shape)
+        some = max(1, min(int(room[best]), math.floor(near[best] - kept[best])))
+        kept[best] += some
+        left_rows[best[0]] -= some
+        left_columns[best[1]] -= some
+    return kept
+
+
+def _take_back(kept: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+    """Lower rows that are above their sum, the largest cells first."""
+    for row, most in zip(kept, sums.tolist(), strict=True):
+        while (above := int(row.sum()) - most) > 0:
+            place = int(np.argmax(row))
+            row[place] -= min(above, max(int(row[place]) // 2, 1))
