@@ -104,16 +104,16 @@ def test_the_page_on_a_first_csv_works_as_written(tmp_path, monkeypatch, capsys)
     [plan] = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     rows = [f"{i % 700},{('north', 'West')[i % 2]},{('employed', '')[i % 3 == 0]},{i * 20}" for i in range(1500)]
-    Path("people.csv").write_text("\n".join(["person,region,status,income", *rows]), encoding="utf-8")
-    main(["describe", "people.csv", "--out", "people.toml"])
-    main(["plan", "people.toml"])
+    Path("made-up.csv").write_text("\n".join(["person,region,status,income", *rows]), encoding="utf-8")
+    main(["describe", "made-up.csv", "--out", "made-up.toml"])
+    main(["plan", "made-up.toml"])
     capsys.readouterr()
-    Path("people.toml").write_text(plan, encoding="utf-8")
-    main(["plan", "people.toml"])
+    Path("made-up.toml").write_text(plan, encoding="utf-8")
+    main(["plan", "made-up.toml"])
     assert capsys.readouterr().out in page
-    main(["run", "people.toml"])
+    main(["run", "made-up.toml"])
     told = capsys.readouterr()
     assert told.out in page
     assert told.err in page
-    main(["ledger", "verify", "people.ledger"])
+    main(["ledger", "verify", "made-up.ledger"])
     assert "\n".join(capsys.readouterr().out.splitlines()[1:3]) in page

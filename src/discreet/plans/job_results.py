@@ -28,10 +28,10 @@ class Progress:
 
 
 _LEGEND = """\
-error 95 %: in 95 of 100 releases the noise changes the result by less than
-this. effect: the smallest difference a test at the 5 % level detects with
-80 % power. Comparisons and table tests include sampling error; other releases
-count noise only. No data was read."""
+error 95 %: in 95 of 100 releases the noise changes the result by at most this.
+effect: the smallest difference a test at the 5 % level detects with 80 %
+power. Comparisons and table tests include sampling error; other releases count
+noise only. No data was read."""
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ _UNIT = """\
 # the guarantee is for single rows.
 # [schema.unit]
 # column = "…"
-# total = …  # at most this many rows of each person count; others are left out by a random choice
+# total = …  # at most this many rows per person count; discreet drops others at random
 
 # Only column names {and_types}were read. Bounds and categories are public facts that you know; never take them from the
 # data. Uncomment the columns that you will use."""
 _LIMITS = [
-    "# low = …   # public limits; values outside are moved to the nearer one",
+    "# low = …   # public bounds; values beyond are moved to the nearer one",
     "# high = …",
     "# grid = …  # values are rounded to multiples of it: 1 for years, 0.01 for money",
 ]
