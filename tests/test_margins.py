@@ -341,11 +341,11 @@ def test_draws_have_the_stated_covariance():
     assert np.abs(errors.mean(axis=0)).max() < 5 * math.sqrt(np.max(stated) / 4000)
 
 
+@pytest.mark.false_failure(3e-9, "χ² with 19·29 degrees of freedom outside 370 to 770")
 def test_exact_draws_have_the_stated_variance():
     mechanism, _ = calibrated((20, 30), ((0, 1),))
     truth = np.zeros(mechanism.dimension, dtype=np.int64)
     parts = {one.axes: block for one, block in mechanism.blocks(mechanism.measure(truth))}
-    # Real entropy. The sum of squares over σ² is χ² with 19·29 degrees of freedom; outside these quantiles: 1e-9.
     found = float(np.sum(parts[(0, 1)] ** 2)) / mechanism.variances()[(0, 1)]
     assert 370 < found < 770
     assert np.abs(parts[(0, 1)].sum(axis=0)).max() < 1e-9
@@ -550,6 +550,7 @@ SCHEMA = d.Schema(
 )
 
 
+@pytest.mark.false_failure(1e-14, "three counts eight standard errors off, three means more than ten")
 def test_a_session_answers_with_tables():
     session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
     planned = session.plan.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
@@ -558,7 +559,6 @@ def test_a_session_answers_with_tables():
     table = release.table("region")
     for one in truth:
         place = ["N", "S", "W"].index(one["region"])
-        # Real entropy: 8 standard errors, 1e-15 each.
         assert abs(table.estimate[place] - one["income_count"]) < 8 * table.standard_error
         assert abs(table.means()[place] - one["income_mean"]) < 3
     assert planned.expected_error > 0
@@ -660,6 +660,7 @@ def test_a_plan_file_asks_for_tables(tmp_path):
         Job(path).plan()
 
 
+@pytest.mark.false_failure(2e-13, "100 cells, one of them eight standard errors off")
 def test_more_columns_than_one_table_can_hold():
     rng = np.random.default_rng(3)
     names = [f"q{i}" for i in range(8)]
@@ -682,7 +683,6 @@ def test_more_columns_than_one_table_can_hold():
     assert (table.presented.sum(axis=1) == release.table("q2").presented).all()
     assert (table.presented.sum(axis=0) == release.table("q5").presented).all()
     assert release.table("q5").presented.sum() == release.table().presented
-    # Real entropy: 100 cells beyond 8 standard errors, 1e-13.
     assert np.abs(table.estimate - truth).max() < 8 * table.standard_error
     assert (table.published >= 0).all()
     unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
