@@ -23,14 +23,14 @@ from discreet.plans.plan import affordable
 from discreet.plans.planner import Planner
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.named import NamedQuestions
+from discreet.questions.shorthands import Shorthands
 
 __all__ = ["Session"]
 
 A = TypeVar("A")
 
 
-class Session(NamedQuestions):
+class Session(Shorthands):
     """Ask questions of a data set; every answer is charged to its ledger.
 
     The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks

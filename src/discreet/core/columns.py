@@ -38,7 +38,8 @@ class Bounds:
         Public limits, multiples of the grid. Values outside are moved to the nearer limit.
     grid
         Public resolution: sums are sums of whole numbers of grid steps, hence exact and the same on every engine.
-        All three count as the decimals they print as.
+        By default a power of ten: the coarsest one that makes 1,000 steps or more and of which both limits are
+        multiples. All three count as the decimals they print as.
     nulls
         What to do with missing values, NaN and text that is no number: ``"drop"`` the row, ``"refuse"`` the data
         set (an error then reveals that there is one), or a number in [low, high] that takes their place.
@@ -50,18 +51,22 @@ class Bounds:
     (0, 120, 121)
     >>> Bounds(0, 9.99, grid=0.01).cells
     1000
+    >>> Bounds(70, 230).grid, Bounds(0, 250_000).grid, Bounds(-0.5, 0.25).grid
+    (0.1, 100.0, 0.0001)
     """
 
     low: float
     high: float
-    grid: float
+    grid: float = None  # type: ignore[assignment]  # the default follows from the limits
     nulls: str | float = "drop"
 
     def __post_init__(self) -> None:
         low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
         for name, value in (("low", low), ("high", high)):
             object.__setattr__(self, name, requirements.finite(name, value))
-        object.__setattr__(self, "grid", requirements.positive("grid", self.grid))
+        given: float | None = self.grid
+        grid = _default_grid(decimal(low), decimal(high)) if given is None else given
+        object.__setattr__(self, "grid", requirements.positive("grid", grid))
         for name in ("low", "high"):
             self._on_grid(name, getattr(self, name))
         if max(abs(self.lowest), abs(self.highest)) > LARGEST_INDEX:
@@ -128,6 +133,14 @@ class Bounds:
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
         return {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
+
+
+def _default_grid(low: Fraction, high: Fraction) -> float:
+    """The coarsest power of ten that makes 1,000 steps or more and divides both limits, which are decimals."""
+    power = len(str(int(high - low)))
+    while any(end % Fraction(10) ** power for end in (low, high)) or high - low < 1000 * Fraction(10) ** power:
+        power -= 1
+    return float(Fraction(10) ** power)
 
 
 @dataclass(frozen=True)

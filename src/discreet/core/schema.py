@@ -344,13 +344,13 @@ def _column(name: str, data: Any) -> Column:
             raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
         return Unlisted()
     fields = _known(name, table, {"low", "high", "grid", "nulls"})
-    for key in ("low", "high", "grid"):
+    for key in ("low", "high"):
         if key not in fields:
             raise InvalidParameter(
                 f"{name}.{key}",
                 None,
                 "is missing",
-                "Give low, high and grid for a number; categories, or unlisted = true, for labels.",
+                "Give low and high for a number; categories, or unlisted = true, for labels.",
             )
     return Bounds(**fields)
 

@@ -18,12 +18,14 @@ from urllib.parse import urlsplit
 
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError, spelling
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.plans.source_identity import source_identity
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
+from discreet.questions.shorthands import SHORTHANDS
+from discreet.questions.spending import KINDS
 
 __all__ = ["PlanFile", "PlannedQuestion"]
 
@@ -32,12 +34,6 @@ _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
 _DIALECT = ("delimiter", "decimal", "encoding", "header")
 _COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
-_BUDGETS: dict[frozenset[str], Any] = {
-    frozenset({"epsilon"}): PureDP,
-    frozenset({"epsilon", "delta"}): ApproxDP,
-    frozenset({"rho"}): ZeroConcentratedDP,
-    frozenset({"mu"}): GaussianDP,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +237,7 @@ class _Reader:
 
     def _guarantee(self, where: str, table: Mapping[str, Any]) -> Guarantee:
         given = {key: table[key] for key in ("epsilon", "delta", "rho", "mu") if key in table}
-        kind = _BUDGETS.get(frozenset(given))
+        kind = KINDS.get(frozenset(given))
         if where == "budget":
             self._known(where, table, ("epsilon", "delta", "rho", "mu"))
         if kind is None:
@@ -260,7 +256,7 @@ class _Reader:
         names: set[str] = set()
         for position, (entry, guarantee) in enumerate(zip(entries, guarantees, strict=True)):
             where = f"release.{position}"
-            ask, questions = entry.get("ask"), asked()
+            ask, questions = entry.get("ask"), asked() | SHORTHANDS
             if not isinstance(ask, str) or ask not in questions:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
             allowed, forms = questions[ask].settings(), {"title": TEXT, **questions[ask].forms}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
+from discreet.core.errors import spelling
+from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.schema import Schema
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
 from discreet.plans.plan import Plan
 from discreet.questions import Question, asked
+from discreet.questions.shorthands import SHORTHANDS
+from discreet.questions.spending import spending
 
 __all__ = ["Planner"]
 
@@ -35,15 +40,26 @@ class Planner:
         asked_for = question if self.step is None else behind(question, self.step)
         return asked_for.plan(self.ledger)
 
-    def _plan(self, kind: type[Question[Any]], *settings: Any, **named: Any) -> Plan:
-        make: Callable[..., Question[Any]] = kind  # each question has fields of its own
+    def _plan(self, make: Callable[..., Question[Any]], *settings: Any, **named: Any) -> Plan:
+        kind: Any = getattr(make, "kind", make)
+        known = {field.name for field in fields(kind)}
+        given = {name: named.pop(name) for name in [*named] if name not in known}  # parameters, or misspelt
+        if given or not _has_guarantee(settings, named):
+            named["guarantee"] = spending(kind, named.pop("guarantee", None), given)
         return self(make(self.schema, *settings, **named))
 
     def __getattr__(self, name: str) -> Callable[..., Plan]:
-        kind = asked().get(name)
-        if kind is None:
-            raise AttributeError(f"there is no question {name!r}; there are {', '.join(asked())}")
-        return partial(self._plan, kind)
+        make = (asked() | SHORTHANDS).get(name)
+        if make is None:
+            raise AttributeError(f"there is no question {name!r}. {spelling(name, self._names())}")
+        return partial(self._plan, make)
+
+    def _names(self) -> list[str]:
+        return [*asked(), *SHORTHANDS]
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *asked()]
+        return [*super().__dir__(), *self._names()]
+
+
+def _has_guarantee(settings: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    return named.get("guarantee") is not None or any(isinstance(one, Guarantee) for one in settings)

@@ -79,6 +79,6 @@ WEIGHTS = Form(
     '"tables", "cells", or a list with a number for each table',
 )
 UNIT_SUM = Form(
-    lambda value: isinstance(value, dict) and set(value) == {"low", "high", "grid"},
+    lambda value: isinstance(value, dict) and {"low", "high"} <= set(value) <= {"low", "high", "grid"},
     "bounds such as { low = 0, high = 60, grid = 1 }",
 )

@@ -9,12 +9,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import stability
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.forms import COLUMN, EDGES, UNIT_SUM, Form
+from discreet.questions.forms import COLUMN, EDGES, UNIT_SUM, WHOLE, Form
 from discreet.questions.question import Histograms, MeasuredQuestion, Measurement
 from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
 from discreet.questions.table_axes import Bins
@@ -36,30 +37,44 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
     >>> HistogramQuestion(schema, "age", PureDP(1.0), edges=[0, 18, 65, 120]).measurement.statistic.cells
     3
+    >>> HistogramQuestion(schema, "age", PureDP(1.0), bins=4).measurement.statistic.columns["age"].edges
+    (0.0, 30.0, 60.0, 90.0, 120.0)
     """
 
     ask: ClassVar[str] = "histogram"
     meaning: ClassVar[str] = "How many rows fall into each bin."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "unit_sum": UNIT_SUM}
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE, "unit_sum": UNIT_SUM}
     schema: Schema
     column: str
     guarantee: Guarantee
     _: KW_ONLY
     edges: Sequence[float] | None = None
+    bins: int | None = None
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+
+    def _edges(self, bounds: Bounds) -> Sequence[float]:
+        """The edges given, or those of bins as equal in width as the grid allows: public facts alone decide."""
+        if (self.edges is None) == (self.bins is None):
+            raise InvalidParameter(
+                "edges", self.edges, "a number needs either edges or bins", "Pass edges=[0, 10, 20], or bins=10."
+            )
+        if self.bins is None:
+            return self.edges or ()
+        bins, steps = requirements.positive_integer("bins", self.bins), bounds.highest - bounds.lowest
+        if bins > steps:
+            raise InvalidParameter("bins", bins, f"must be at most {steps}, one per grid step", "Use fewer bins.")
+        return [float((bounds.lowest + steps * place // bins) * bounds.step) for place in range(bins + 1)]
 
     def _measured(self) -> Measurement:
         if not isinstance(self.schema.column(self.column), Bounds):
             return table_measurement(self, (self.column,), self.contribution)
-        if self.edges is None:
-            raise InvalidParameter("edges", None, "bins of a number need public edges", "Pass edges=[0, 10, 20].")
         bounds = self._values(self.column, self.unit_sum)
-        bins = Bins(self.edges)  # type: ignore[arg-type]
+        bins = Bins(self._edges(bounds))  # type: ignore[arg-type]
         if bins.edges[0] > bounds.low or bins.edges[-1] < bounds.high:
             raise InvalidParameter(
                 "edges",
-                list(self.edges),
+                list(bins.edges),
                 f"must cover the bounds {bounds.low:g} to {bounds.high:g}",
                 "Add outer edges.",
             )

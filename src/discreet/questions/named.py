@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from discreet.core.columns import Label
 from discreet.core.guarantee import Guarantee
@@ -30,6 +30,7 @@ from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.question import Question
+from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion, TableRelease
 from discreet.questions.table_tests import (
@@ -57,38 +58,44 @@ class NamedQuestions(ABC):
 
     @overload
     def count(
-        self, guarantee: Guarantee, *, contribution: Contribution | None = None, request: str | None = None
-    ) -> Answer: ...
+        self, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> Answer: ...  # fmt: skip
     @overload
     def count(
-        self, guarantee: Guarantee, *, by: Names, contribution: Contribution | None = None, request: str | None = None
-    ) -> TableRelease: ...
+        self, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> TableRelease: ...  # fmt: skip
     def count(
-        self, guarantee: Guarantee, *, by: Names = (), contribution: Contribution | None = None,
-        request: str | None = None,
+        self, guarantee: Guarantee | None = None, *, by: Names = (), contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> Answer | TableRelease:  # fmt: skip
         """Number of rows, in all or by group."""
-        return self.ask(CountQuestion(self.schema, guarantee, by=by, contribution=contribution), request)
+        return self.ask(
+            CountQuestion(self.schema, spending(CountQuestion, guarantee, spend), by=by, contribution=contribution),
+            request,
+        )
 
     @overload
     def sum(
-        self, column: str, guarantee: Guarantee, *, contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> Answer: ...  # fmt: skip
     @overload
     def sum(
-        self, column: str, guarantee: Guarantee, *, by: Names, contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
+        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[Answer]: ...  # fmt: skip
     def sum(
-        self, column: str, guarantee: Guarantee, *, by: Names = (), contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> Answer | GroupedRelease[Answer]:  # fmt: skip
         """Total of a column, in all or by group."""
         question = SumQuestion(
             self.schema,
             column,
-            guarantee,
+            spending(SumQuestion, guarantee, spend),
             by=by,
             contribution=contribution,
             unit_sum=unit_sum,
@@ -97,32 +104,32 @@ class NamedQuestions(ABC):
 
     @overload
     def mean(
-        self, column: str, guarantee: Guarantee, *, spread: Literal[True], contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
-        request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, spread: Literal[True],
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanAndVarianceInPartsRelease: ...  # fmt: skip
     @overload
     def mean(
-        self, column: str, guarantee: Guarantee, *, by: Names, spread: Literal[True],
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, spread: Literal[True],
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[MeanAndVarianceInPartsRelease]: ...  # fmt: skip
     @overload
     def mean(
-        self, column: str, guarantee: Guarantee, *, spread: bool = False, contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
-        request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, spread: bool = False,
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanReading: ...  # fmt: skip
     @overload
     def mean(
-        self, column: str, guarantee: Guarantee, *, by: Names, spread: bool = False,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, spread: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[MeanReading]: ...  # fmt: skip
     def mean(
-        self, column: str, guarantee: Guarantee, *, by: Names = (), spread: bool = False,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (), spread: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanReading | GroupedRelease[MeanReading]:  # fmt: skip
         """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
 
@@ -131,7 +138,7 @@ class NamedQuestions(ABC):
         question = MeanQuestion(
             self.schema,
             column,
-            guarantee,
+            spending(MeanQuestion, guarantee, spend),
             by=by,
             spread=spread,
             contribution=contribution,
@@ -143,25 +150,27 @@ class NamedQuestions(ABC):
 
     @overload
     def proportion(
-        self, column: str, label: Label, guarantee: Guarantee, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, expected_share: float | None = None, request: str | None = None,
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *,
+        contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> ProportionReading: ...  # fmt: skip
     @overload
     def proportion(
-        self, column: str, label: Label, guarantee: Guarantee, *, by: Names, contribution: Contribution | None = None,
-        expected_rows: int | None = None, expected_share: float | None = None, request: str | None = None,
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names,
+        contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[ProportionReading]: ...  # fmt: skip
     def proportion(
-        self, column: str, label: Label, guarantee: Guarantee, *, by: Names = (),
-        contribution: Contribution | None = None, expected_rows: int | None = None,
-        expected_share: float | None = None, request: str | None = None,
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> ProportionReading | GroupedRelease[ProportionReading]:  # fmt: skip
         """Proportion of rows with a label, in all or by group."""
         question = ProportionQuestion(
             self.schema,
             column,
             label,
-            guarantee,
+            spending(ProportionQuestion, guarantee, spend),
             by=by,
             contribution=contribution,
             expected_rows=expected_rows,
@@ -171,26 +180,26 @@ class NamedQuestions(ABC):
 
     @overload
     def variance(
-        self, column: str, guarantee: Guarantee, *, contribution: Contribution | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
         unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
-        request: str | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> VarianceReading: ...  # fmt: skip
     @overload
     def variance(
-        self, column: str, guarantee: Guarantee, *, by: Names, contribution: Contribution | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
         unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
-        request: str | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[VarianceReading]: ...  # fmt: skip
     def variance(
-        self, column: str, guarantee: Guarantee, *, by: Names = (), contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
-        request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> VarianceReading | GroupedRelease[VarianceReading]:  # fmt: skip
         """Variance of a column, in all or by group; where the number of rows is private, together with the mean."""
         question = VarianceQuestion(
             self.schema,
             column,
-            guarantee,
+            spending(VarianceQuestion, guarantee, spend),
             by=by,
             contribution=contribution,
             unit_sum=unit_sum,
@@ -200,14 +209,14 @@ class NamedQuestions(ABC):
         return self.ask(question, request)
 
     def covariance_matrix(
-        self, columns: Names, guarantee: Guarantee, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        self, columns: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> CovariancesReading:  # fmt: skip
         """Covariance matrix of several columns; where the number of rows is private, together with the means."""
         question = CovarianceMatrixQuestion(
             self.schema,
             columns,
-            guarantee,
+            spending(CovarianceMatrixQuestion, guarantee, spend),
             contribution=contribution,
             expected_rows=expected_rows,
         )
@@ -215,27 +224,30 @@ class NamedQuestions(ABC):
 
     @overload
     def quantile(
-        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee, *,
+        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee | None = None, *,
         interval: float | None = None, rows_at_least: int | None = None, recursive: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> QuantileRelease: ...  # fmt: skip
     @overload
     def quantile(
-        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee, *, by: Names,
+        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee | None = None, *, by: Names,
         interval: float | None = None, rows_at_least: int | None = None, recursive: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> GroupedRelease[QuantileRelease]: ...  # fmt: skip
     def quantile(
-        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee, *, by: Names = (),
-        interval: float | None = None, rows_at_least: int | None = None, recursive: bool = False,
+        self, column: str, probabilities: float | Sequence[float], guarantee: Guarantee | None = None, *,
+        by: Names = (), interval: float | None = None, rows_at_least: int | None = None, recursive: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> QuantileRelease | GroupedRelease[QuantileRelease]:  # fmt: skip
         """Quantiles of a column, in all or by group, with intervals where a level is given."""
         question = QuantileQuestion(
             self.schema,
             column,
             probabilities,
-            guarantee,
+            spending(QuantileQuestion, guarantee, spend),
             by=by,
             interval=interval,
             rows_at_least=rows_at_least,
@@ -246,32 +258,37 @@ class NamedQuestions(ABC):
         return self.ask(question, request)
 
     def histogram(
-        self, column: str, guarantee: Guarantee, *, edges: Sequence[float] | None = None,
-        contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, edges: Sequence[float] | None = None,
+        bins: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> TableRelease:  # fmt: skip
-        """Counts by the labels of a column, or by public bins of a number."""
+        """Counts by the labels of a column, or by bins of a number: with public ``edges``, or ``bins`` of one width."""
         question = HistogramQuestion(
             self.schema,
             column,
-            guarantee,
+            spending(HistogramQuestion, guarantee, spend),
             edges=edges,
+            bins=bins,
             contribution=contribution,
             unit_sum=unit_sum,
         )
         return self.ask(question, request)
 
     def table(
-        self, columns: Names, guarantee: Guarantee, *, contribution: Contribution | None = None,
-        request: str | None = None,
+        self, columns: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> TableRelease:  # fmt: skip
         """Counts by the labels of one or more columns."""
-        return self.ask(TableQuestion(self.schema, columns, guarantee, contribution=contribution), request)
+        return self.ask(
+            TableQuestion(self.schema, columns, spending(TableQuestion, guarantee, spend), contribution=contribution),
+            request,
+        )
 
     def tables(
-        self, tables: Sequence[str | Sequence[str]], guarantee: Guarantee, *, weights: Weights = "tables",
+        self, tables: Sequence[str | Sequence[str]], guarantee: Guarantee | None = None, *, weights: Weights = "tables",
         accuracy: Accuracy = "sum", mean_of: str | None = None, public_total: int | None = None,
         impossible: Sequence[Mapping[str, Any]] = (), contribution: Contribution | None = None,
-        request: str | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> MarginsRelease:  # fmt: skip
         """Several tables in one release: they add up, and so do all of their margins.
 
@@ -283,7 +300,7 @@ class NamedQuestions(ABC):
         question = TablesQuestion(
             self.schema,
             tables,
-            guarantee,
+            spending(TablesQuestion, guarantee, spend),
             weights=weights,
             accuracy=accuracy,
             mean_of=mean_of,
@@ -294,14 +311,18 @@ class NamedQuestions(ABC):
         return self.ask(question, request)
 
     def mode(
-        self, column: str, guarantee: Guarantee, *, contribution: Contribution | None = None, request: str | None = None
-    ) -> ModeRelease:
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> ModeRelease:  # fmt: skip
         """The most frequent label of a column; only the choice is published, no count."""
-        return self.ask(ModeQuestion(self.schema, column, guarantee, contribution=contribution), request)
+        return self.ask(
+            ModeQuestion(self.schema, column, spending(ModeQuestion, guarantee, spend), contribution=contribution),
+            request,
+        )
 
     def groups(
-        self, column: str, guarantee: Guarantee, *, contribution: Contribution | None = None, method: str = "best",
-        request: str | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        method: str = "best", request: str | None = None, **spend: Unpack[Spend],
     ) -> ReleasedGroups:  # fmt: skip
         """Which labels of an unlisted column are common enough to be shown, at (ε, δ).
 
@@ -312,61 +333,62 @@ class NamedQuestions(ABC):
         question = GroupsQuestion(
             self.schema,
             column,
-            guarantee,
+            spending(GroupsQuestion, guarantee, spend),
             contribution=contribution,
             method=method,
         )
         return self.ask(question, request)
 
     def goodness_of_fit(
-        self, column: str, probabilities: Sequence[float], guarantee: Guarantee, *,
+        self, column: str, probabilities: Sequence[float], guarantee: Guarantee | None = None, *,
         contribution: Contribution | None = None, expected_rows: int | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> TestedRelease:  # fmt: skip
         """Test whether the labels of a column have given shares; releases the table and tests it."""
         question = GoodnessOfFitQuestion(
             self.schema,
             column,
             probabilities,
-            guarantee,
+            spending(GoodnessOfFitQuestion, guarantee, spend),
             contribution=contribution,
             expected_rows=expected_rows,
         )
         return self.ask(question, request)
 
     def homogeneity(
-        self, column: str, by: str, guarantee: Guarantee, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        self, column: str, by: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> TestedRelease:  # fmt: skip
         """Test whether the labels of a column are distributed alike in all groups."""
         question = HomogeneityQuestion(
             self.schema,
             column,
             by,
-            guarantee,
+            spending(HomogeneityQuestion, guarantee, spend),
             contribution=contribution,
             expected_rows=expected_rows,
         )
         return self.ask(question, request)
 
     def independence(
-        self, columns: Sequence[str], guarantee: Guarantee, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        self, columns: Sequence[str], guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> TestedRelease:  # fmt: skip
         """Test whether two columns of labels are independent."""
         question = IndependenceQuestion(
             self.schema,
             columns,
-            guarantee,
+            spending(IndependenceQuestion, guarantee, spend),
             contribution=contribution,
             expected_rows=expected_rows,
         )
         return self.ask(question, request)
 
     def compare_means(
-        self, column: str, *, by: str, guarantee: Guarantee, partitions: int | None = None,
+        self, column: str, *, by: str, guarantee: Guarantee | None = None, partitions: int | None = None,
         partition_by: str | None = None, censor: tuple[float, float] = (0.1, 0.1), method: str | Method = "best",
         arm: str = "public", unit_sum: Bounds | None = None, spread: float | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanComparison:  # fmt: skip
         """Compare a column's mean between two arms, over units; ``by`` has two labels, control first.
 
@@ -378,7 +400,7 @@ class NamedQuestions(ABC):
             self.schema,
             column,
             by=by,
-            guarantee=guarantee,
+            guarantee=spending(ComparisonQuestion, guarantee, spend),
             partitions=partitions,
             partition_by=partition_by,
             censor=censor,
@@ -392,18 +414,19 @@ class NamedQuestions(ABC):
 
     @overload
     def clusters(
-        self, columns: Names, n_clusters: int, guarantee: Guarantee, *, iterations: int | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        self, columns: Names, n_clusters: int, guarantee: Guarantee | None = None, *, iterations: int | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> DPLloyd: ...  # fmt: skip
     @overload
     def clusters(
-        self, columns: Names, n_clusters: int, guarantee: Guarantee, *, universe: Sequence[Sequence[float]],
-        iterations: int | None = None, expected_rows: int | None = None, request: str | None = None,
+        self, columns: Names, n_clusters: int, guarantee: Guarantee | None = None, *,
+        universe: Sequence[Sequence[float]], iterations: int | None = None, expected_rows: int | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> KMedian: ...  # fmt: skip
     def clusters(
-        self, columns: Names, n_clusters: int, guarantee: Guarantee, *,
+        self, columns: Names, n_clusters: int, guarantee: Guarantee | None = None, *,
         universe: Sequence[Sequence[float]] | None = None, iterations: int | None = None,
-        expected_rows: int | None = None, request: str | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> DPLloyd | KMedian:  # fmt: skip
         """Centres of clusters of numeric columns; rows are the units.
 
@@ -414,7 +437,7 @@ class NamedQuestions(ABC):
             self.schema,
             columns,
             n_clusters,
-            guarantee,
+            spending(ClustersQuestion, guarantee, spend),
             universe=universe,
             iterations=iterations,
             expected_rows=expected_rows,

@@ -32,7 +32,8 @@ from discreet.releases import Release
 
 __all__ = [
     "MeanAndVarianceInParts", "MeanAndVarianceInPartsRelease", "MeanInParts", "MeanInPartsRelease", "Parts",
-    "VarianceInParts", "VarianceInPartsRelease", "parts_measurement",
+    "StandardDeviationInParts", "StandardDeviationInPartsRelease", "VarianceInParts", "VarianceInPartsRelease",
+    "parts_measurement", "root_interval",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -339,6 +340,54 @@ class VarianceInPartsRelease(MeanAndVarianceInPartsRelease):
     def facts(self) -> Facts:
         """What to show, with the variance first."""
         return [("variance", number(self.variance)), *super().facts()[1:], ("mean", number(self.mean))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardDeviationInParts(MeanAndVarianceInParts):
+    """Standard deviation of a column in public bounds: the same totals, read for the root of the variance.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Examples
+    --------
+    >>> StandardDeviationInParts(bounds=(0, 10)).title
+    'standard deviation'
+    """
+
+    name: ClassVar[str] = "standard_deviation_in_parts"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return StandardDeviationInPartsRelease
+
+
+@dataclass(frozen=True)
+class StandardDeviationInPartsRelease(MeanAndVarianceInPartsRelease):
+    """The same totals, asked for the standard deviation: both intervals are the standard deviation's."""
+
+    @property
+    def estimate(self) -> float:
+        """The standard deviation."""
+        return self.standard_deviation
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the standard deviation of the data; privacy noise only."""
+        return self.standard_deviation_interval(level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's standard deviation: noise and sampling together."""
+        return self.population_standard_deviation_interval(level)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The standard deviation, with both intervals."""
+        return super().readings(columns)[1:]
+
+    def facts(self) -> Facts:
+        """What to show, with the standard deviation first."""
+        shown = [fact for fact in super().facts() if fact[0] not in ("mean", "standard deviation")]
+        return [("standard deviation", number(self.standard_deviation)), *shown, ("mean", number(self.mean))]
 
 
 def parts_measurement(

@@ -22,9 +22,15 @@ from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
+from discreet.questions.forms import COLUMN, COLUMNS, FLAG, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import VarianceInParts, VarianceInPartsRelease, parts_measurement, root_interval
+from discreet.questions.parts import (
+    StandardDeviationInParts,
+    VarianceInParts,
+    VarianceInPartsRelease,
+    parts_measurement,
+    root_interval,
+)
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
@@ -190,7 +196,9 @@ VarianceReading = VarianceInPartsRelease
 
 @dataclass(frozen=True)
 class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[VarianceReading]]):
-    """Variance of a column, in all or by group; it comes with the mean.
+    """Variance of a column, in all or by group; it comes with the mean. With ``root``, the standard deviation.
+
+    The plan states the error of the variance: that of its root depends on how large it is.
 
     Guarantee
     ---------
@@ -210,6 +218,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
         "column": COLUMN,
         "by": COLUMNS,
         "unit_sum": UNIT_SUM,
+        "root": FLAG,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
     }
@@ -220,6 +229,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+    root: bool = False
     expected_rows: int | None = None
     expected_mean: float | None = None
 
@@ -227,7 +237,9 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
-        parts = VarianceInParts(bounds=(bounds.low, bounds.high))
+        requirements.instance("root", self.root, bool, "root=True or False")
+        kind = StandardDeviationInParts if self.root else VarianceInParts
+        parts = kind(bounds=(bounds.low, bounds.high))
         public = not by and self.public_size(self.column) is not None
         moves = variance_moves(parts.degree, (1 + slope) / 2, public_size=public)
         return parts_measurement(

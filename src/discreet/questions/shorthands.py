@@ -1,0 +1,134 @@
+"""Shorthands: the obvious names of questions that are special cases of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Unpack, overload
+
+from discreet.core.columns import Label
+from discreet.core.guarantee import Guarantee
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.questions.forms import Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.named import NamedQuestions, Names
+from discreet.questions.parts import StandardDeviationInPartsRelease
+from discreet.questions.proportion import ProportionQuestion, ProportionReading
+from discreet.questions.quantile import QuantileQuestion, QuantileRelease
+from discreet.questions.question import Question
+from discreet.questions.spending import Spend, spending
+from discreet.questions.variance import VarianceQuestion
+
+__all__ = ["SHORTHANDS", "Shorthand", "Shorthands"]
+
+
+@dataclass(frozen=True)
+class Shorthand:
+    """Another name for a question, with some of its settings fixed.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, PureDP, Schema
+    >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
+    >>> SHORTHANDS["median"](schema, "age", PureDP(1.0)).probabilities
+    0.5
+    """
+
+    kind: type[Question[Any]]
+    fixed: Mapping[str, Any]
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """The settings that are left, and how each is written in a plan file."""
+        return {name: form for name, form in self.kind.forms.items() if name not in self.fixed}
+
+    def settings(self) -> dict[str, bool]:
+        """The settings of a plan file that are left, and whether each is required."""
+        return {name: required for name, required in self.kind.settings().items() if name not in self.fixed}
+
+    def __call__(self, schema: Schema, *settings: Any, **named: Any) -> Question[Any]:
+        """The question, from what is left of its settings in their order."""
+        free = [field.name for field in fields(self.kind) if field.name not in ("schema", *self.fixed)]  # type: ignore[arg-type]
+        return self.kind(schema=schema, **dict(zip(free, settings, strict=False)), **named, **self.fixed)  # type: ignore[call-arg]
+
+
+SHORTHANDS: dict[str, Shorthand] = {
+    "median": Shorthand(QuantileQuestion, {"probabilities": 0.5}),
+    "share": Shorthand(ProportionQuestion, {}),
+    "std": Shorthand(VarianceQuestion, {"root": True}),
+}
+
+
+class Shorthands(NamedQuestions):
+    """The obvious names: ``median("age", …)`` is short for ``quantile("age", 0.5, …)``."""
+
+    @overload
+    def median(
+        self, column: str, guarantee: Guarantee | None = None, *, interval: float | None = None,
+        rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> QuantileRelease: ...  # fmt: skip
+    @overload
+    def median(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, interval: float | None = None,
+        rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> GroupedRelease[QuantileRelease]: ...  # fmt: skip
+    def median(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (), interval: float | None = None,
+        rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> QuantileRelease | GroupedRelease[QuantileRelease]:  # fmt: skip
+        """Median of a column, in all or by group: `quantile` at 0.5."""
+        question = QuantileQuestion(
+            self.schema,
+            column,
+            0.5,
+            spending(QuantileQuestion, guarantee, spend),
+            by=by,
+            interval=interval,
+            rows_at_least=rows_at_least,
+            contribution=contribution,
+            unit_sum=unit_sum,
+        )
+        return self.ask(question, request)
+
+    @overload
+    def share(
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *,
+        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> ProportionReading: ...  # fmt: skip
+    @overload
+    def share(
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names,
+        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> GroupedRelease[ProportionReading]: ...  # fmt: skip
+    def share(
+        self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> ProportionReading | GroupedRelease[ProportionReading]:  # fmt: skip
+        """Proportion of rows with a label, in all or by group: `proportion` under another name."""
+        paid = spending(ProportionQuestion, guarantee, spend)
+        return self.ask(ProportionQuestion(self.schema, column, label, paid, by=by, contribution=contribution), request)
+
+    @overload
+    def std(
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> StandardDeviationInPartsRelease: ...  # fmt: skip
+    @overload
+    def std(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
+        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> GroupedRelease[StandardDeviationInPartsRelease]: ...  # fmt: skip
+    def std(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
+    ) -> StandardDeviationInPartsRelease | GroupedRelease[StandardDeviationInPartsRelease]:  # fmt: skip
+        """Standard deviation of a column, in all or by group, together with the mean."""
+        paid = spending(VarianceQuestion, guarantee, spend)
+        question = VarianceQuestion(
+            self.schema, column, paid, by=by, contribution=contribution, unit_sum=unit_sum, root=True
+        )
+        return self.ask(question, request)  # type: ignore[return-value]  # with root, that is what is read
