@@ -43,6 +43,7 @@ ASKED = {
     "mean": {"column": "spend", "by": ["arm"], "expected_rows": 400},
     "proportion": {"column": "band", "label": "old", "by": ["arm"], "expected_rows": 400},
     "variance": {"column": "age", "expected_rows": 400},
+    "std": {"column": "age", "expected_rows": 400},
     "covariance_matrix": {"columns": ["spend", "age"], "expected_rows": 400},
     "quantile": {"column": "age", "probabilities": [0.25, 0.5], "by": ["arm"]},
     "histogram": {"column": "age", "edges": [10, 30, 90]},
@@ -77,8 +78,9 @@ def test_no_question_is_forgotten():
     for name, kind in asked().items():
         own = [one for one in inspect.signature(kind).parameters.values() if one.name != "schema"]
         method = inspect.signature(getattr(Session, name)).parameters
-        assert [*(one.name for one in own), "request"] == [one for one in method if one != "self"], name
-        assert [one.default for one in own] == [method[one.name].default for one in own], name
+        assert [*(one.name for one in own), "request", "spend"] == [one for one in method if one != "self"], name
+        settings = [one for one in own if one.name != "guarantee"]  # which may be given by its parameters
+        assert [one.default for one in settings] == [method[one.name].default for one in settings], name
         assert set(kind.forms) == {one.name for one in own} - {"guarantee", "contribution"}, name
         assert set(ASKED[name]) <= set(kind.forms), name
 

@@ -35,6 +35,7 @@ LABELS = {
     "mean": ["arm"],
     "proportion": ["arm"],
     "variance": [],
+    "std": [],
     "covariance_matrix": ["column", "with"],
     "quantile": ["arm", "probability"],
     "histogram": ["age"],

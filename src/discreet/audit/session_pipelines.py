@@ -77,7 +77,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _omitting()
 
 
-_LOOSE = ("quantile", "mode", "compare_means")
+_LOOSE = ("quantile", "median", "mode", "compare_means")
 """Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
 
 
@@ -163,6 +163,9 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
         "proportion": lambda s, g: s.proportion("arm", "A", g, request=request),
         "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", request=request),
         "variance": lambda s, g: s.variance("y", g, request=request),
+        "std": lambda s, g: s.std("y", g, request=request),
+        "share": lambda s, g: s.share("arm", "A", g, request=request),
+        "median": lambda s, g: s.median("x", g, request=request),
         "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
         "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
         "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),

@@ -20,7 +20,7 @@ from discreet.questions.question import MeasuredQuestion, Question
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
-from discreet.questions.variance import VarianceQuestion
+from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 __all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]
 
@@ -30,6 +30,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     MeanQuestion,
     ProportionQuestion,
     VarianceQuestion,
+    StandardDeviationQuestion,
     CovarianceMatrixQuestion,
     QuantileQuestion,
     HistogramQuestion,

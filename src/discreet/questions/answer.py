@@ -82,12 +82,13 @@ class Answer(Release, Readable):
         return self.value
 
     def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
-        """Standard error of the noise on each number: exact where noise only moves with the truth."""
+        """Standard error of the noise behind each number, as measured: exact where noise only moves with the truth."""
+        measured = np.ravel(np.asarray(self.measured, dtype=float))
         try:
-            variance = None if self.measurement is not None else self.mechanism.law(values).variance
+            variance = self.mechanism.law(measured).variance
         except DiscreetError:  # the law needs more than the number to be written down
-            variance = None
-        if variance is None or np.size(variance) not in (1, values.size):
+            return [None] * values.size
+        if np.size(variance) not in (1, values.size):
             return [None] * values.size
         errors: list[float | None] = np.sqrt(np.broadcast_to(np.ravel(variance), values.shape)).tolist()
         return errors

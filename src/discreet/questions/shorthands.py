@@ -17,7 +17,7 @@ from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
-from discreet.questions.variance import VarianceQuestion
+from discreet.questions.variance import StandardDeviationQuestion
 
 __all__ = ["SHORTHANDS", "Shorthand", "Shorthands"]
 
@@ -55,7 +55,6 @@ class Shorthand:
 SHORTHANDS: dict[str, Shorthand] = {
     "median": Shorthand(QuantileQuestion, {"probabilities": 0.5}),
     "share": Shorthand(ProportionQuestion, {}),
-    "std": Shorthand(VarianceQuestion, {"root": True}),
 }
 
 
@@ -114,21 +113,29 @@ class Shorthands(NamedQuestions):
     @overload
     def std(
         self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
+        unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> StandardDeviationInPartsRelease: ...  # fmt: skip
     @overload
     def std(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
-        unit_sum: Bounds | None = None, request: str | None = None, **spend: Unpack[Spend],
+        unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[StandardDeviationInPartsRelease]: ...  # fmt: skip
     def std(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
-        contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
-        **spend: Unpack[Spend],
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
+        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
     ) -> StandardDeviationInPartsRelease | GroupedRelease[StandardDeviationInPartsRelease]:  # fmt: skip
         """Standard deviation of a column, in all or by group, together with the mean."""
-        paid = spending(VarianceQuestion, guarantee, spend)
-        question = VarianceQuestion(
-            self.schema, column, paid, by=by, contribution=contribution, unit_sum=unit_sum, root=True
+        question = StandardDeviationQuestion(
+            self.schema,
+            column,
+            spending(StandardDeviationQuestion, guarantee, spend),
+            by=by,
+            contribution=contribution,
+            unit_sum=unit_sum,
+            expected_rows=expected_rows,
+            expected_mean=expected_mean,
         )
-        return self.ask(question, request)  # type: ignore[return-value]  # with root, that is what is read
+        return self.ask(question, request)  # type: ignore[return-value]  # the statistic says what is read

@@ -22,9 +22,10 @@ from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.forms import COLUMN, COLUMNS, FLAG, NUMBER, UNIT_SUM, WHOLE, Form
+from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import (
+    MeanAndVarianceInParts,
     StandardDeviationInParts,
     VarianceInParts,
     VarianceInPartsRelease,
@@ -35,7 +36,8 @@ from discreet.questions.question import Expected, MeasuredQuestion, Measurement,
 from discreet.releases import Release
 
 __all__ = [
-    "LEAST_SHARE", "StandardDeviation", "StandardDeviationRelease", "Variance", "VarianceQuestion", "VarianceReading",
+    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "StandardDeviationRelease", "Variance",
+    "VarianceQuestion", "VarianceReading",
     "VarianceRelease", "largest_squares", "largest_variance",
 ]  # fmt: skip
 
@@ -196,9 +198,7 @@ VarianceReading = VarianceInPartsRelease
 
 @dataclass(frozen=True)
 class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[VarianceReading]]):
-    """Variance of a column, in all or by group; it comes with the mean. With ``root``, the standard deviation.
-
-    The plan states the error of the variance: that of its root depends on how large it is.
+    """Variance of a column, in all or by group; it comes with the mean.
 
     Guarantee
     ---------
@@ -214,11 +214,11 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
 
     ask: ClassVar[str] = "variance"
     meaning: ClassVar[str] = "How far values spread around their mean."
+    parts: ClassVar[type[MeanAndVarianceInParts]] = VarianceInParts
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "by": COLUMNS,
         "unit_sum": UNIT_SUM,
-        "root": FLAG,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
     }
@@ -229,7 +229,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
-    root: bool = False
     expected_rows: int | None = None
     expected_mean: float | None = None
 
@@ -237,9 +236,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
-        requirements.instance("root", self.root, bool, "root=True or False")
-        kind = StandardDeviationInParts if self.root else VarianceInParts
-        parts = kind(bounds=(bounds.low, bounds.high))
+        parts = self.parts(bounds=(bounds.low, bounds.high))
         public = not by and self.public_size(self.column) is not None
         moves = variance_moves(parts.degree, (1 + slope) / 2, public_size=public)
         return parts_measurement(
@@ -254,3 +251,25 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
             moves=[(2 * float(parts.half)) ** 2 * move for move in moves],
             read="the variance",
         )
+
+
+@dataclass(frozen=True)
+class StandardDeviationQuestion(VarianceQuestion):
+    """Standard deviation of a column, in all or by group; it comes with the mean.
+
+    The plan states the error of the variance: that of its root depends on how large it is.
+
+    Guarantee
+    ---------
+    As `VarianceQuestion`, whose totals are the same.
+
+    Examples
+    --------
+    >>> from discreet import PureDP
+    >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
+    >>> StandardDeviationQuestion(schema, "age", PureDP(1.0)).measurement.statistic.title
+    'standard deviation'
+    """
+
+    ask: ClassVar[str] = "std"
+    parts: ClassVar[type[MeanAndVarianceInParts]] = StandardDeviationInParts
