@@ -59,7 +59,7 @@ def test_the_table_of_commands_is_complete() -> None:
 
 
 def test_the_page_on_plans_lists_every_question() -> None:
-    page = (ROOT / "docs" / "howto" / "plan_and_review.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "plan_file.md").read_text(encoding="utf-8")
     for ask, settings in ((name, kind.settings()) for name, kind in asked().items()):
         needs, may = ([f"`{name}`" for name, one in settings.items() if one is required] for required in (True, False))
         assert f"| `{ask}` | {', '.join(needs)} | {', '.join(may)} |" in page, ask
