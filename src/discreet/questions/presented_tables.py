@@ -20,7 +20,7 @@ from discreet.mechanisms.tables.components import Axes, below, margin_of
 __all__ = ["MOST_PRESENTED", "nearest_table", "whole_pairs", "whole_table"]
 
 Array = NDArray[np.float64]
-MOST_PRESENTED = 2**20
+MOST_PRESENTED = 2**17
 """Cells of the table of all columns up to which presented values are computed."""
 _STRICTER = 50.0
 """How many times more strictly a margin is kept than those with one more column."""
@@ -29,7 +29,8 @@ _STILL = 1e-3
 """Changes of a cell below this end the search: whole numbers follow anyway."""
 _RELAXED = 1.6
 """Over-relaxation (Boyd et al. 2011, section 3.4.3)."""
-_BATCHES = 128
+_BATCHES, _FEW = 128, 64
+"""Units are handed out in batches of one in so many that are missing; from a few on, all scores are computed again."""
 _LEAST, _SCALINGS = 0.25, 30
 """Where scaling starts in cells that were measured at or below 0, and how often rows and columns take turns."""
 
@@ -106,14 +107,23 @@ def whole_table(
         open_cells = allowed if sign > 0 else allowed & (kept > 0)
         some = min(max(abs(missing) // _BATCHES, 1), int(open_cells.sum()))
         ranked = np.where(open_cells, sign * score, -np.inf).ravel()
-        for cell in np.argpartition(ranked, -some)[-some:].tolist():
-            place = np.unravel_index(cell, table.shape)
-            kept[place] += sign
-            score[place] -= 2 * sign
-            for axes in margins:
-                score[tuple(place[axis] if axis in axes else slice(None) for axis in range(table.ndim))] -= sign
+        chosen = np.argpartition(ranked, -some)[-some:]
+        kept.ravel()[chosen] += sign
+        if some > _FEW:
+            score = _missed(table - kept, margins)
+        else:
+            _lower(score, chosen, margins, sign)
         missing -= sign * some
     return kept.astype(np.int64)
+
+
+def _lower(score: Array, chosen: NDArray[np.intp], margins: Sequence[Axes], sign: int) -> None:
+    """Keep the score up to date where a few cells changed by one unit."""
+    for cell in chosen.tolist():
+        place = np.unravel_index(cell, score.shape)
+        score[place] -= 2 * sign
+        for axes in margins:
+            score[tuple(place[axis] if axis in axes else slice(None) for axis in range(score.ndim))] -= sign
 
 
 def _missed(left: Array, margins: Sequence[Axes]) -> Array:
