@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.quantile_interval import QuantileInterval, fine_pair, rough_pair
 from discreet.questions.quantile import Quantiles
 from discreet.releases import Release, release
 
@@ -82,7 +84,7 @@ def test_the_claim_is_reached_on_a_wide_grid(neighbours, q):
 def test_published_weights_lose_twice_the_claim():
     # Erratum E2: with factor ε, as published, the replace-one loss is 2ε.
     statistic, epsilon = Quantiles(probabilities=0.5, bounds=WIDE), 0.25
-    mechanism = QuantileChoice(factor=epsilon, **statistic.targets(epsilon))
+    mechanism = QuantileChoice(factor=epsilon, **statistic.targets())
     pair = wide_pair(0.5, Neighbours.REPLACE_ONE)
     first, second = (np.log(chances(mechanism, statistic, rows, Neighbours.REPLACE_ONE)) for rows in pair)
     assert 1.98 * epsilon < np.abs(first - second).max() <= 2 * epsilon * (1 + 1e-9)
@@ -91,7 +93,7 @@ def test_published_weights_lose_twice_the_claim():
 def test_published_support_depends_on_the_data():
     # Erratum E3: no value outside the data's own range can appear, so one row gives itself away.
     statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, 100, grid=1))
-    mechanism = QuantileChoice(factor=0.1, as_published=True, **statistic.targets(0.1))
+    mechanism = QuantileChoice(factor=0.1, as_published=True, **statistic.targets())
     near = statistic.exact([40.0, 50.0, 60.0], neighbours=Neighbours.REPLACE_ONE)
     far = statistic.exact([40.0, 50.0, 100.0], neighbours=Neighbours.REPLACE_ONE)
     random = np.random.default_rng(1)
@@ -99,7 +101,7 @@ def test_published_support_depends_on_the_data():
     assert draws[:, 0].max() <= 60 < draws[:, 1].max()
     with pytest.raises(NotCertified):
         release(near, mechanism, ledger=Ledger(":memory:", budget=PureDP(1.0)))
-    certified = QuantileChoice(factor=0.1, **statistic.targets(0.1))
+    certified = QuantileChoice(factor=0.1, **statistic.targets())
     assert min(certified.chances(one.value).min() for one in (near, far)) > 0
 
 
@@ -107,12 +109,12 @@ def test_the_sampler_follows_its_law_and_no_other():
     # χ² at 10⁻⁵ with 4,000 exact draws; a factor that is 30 % off is rejected with probability above 0.999.
     statistic = Quantiles(probabilities=0.4, bounds=Bounds(0, 40, grid=1))
     truth = statistic.exact(np.repeat([3.0, 10.0, 11.0, 30.0], [2, 5, 3, 6]), neighbours=Neighbours.ADD_REMOVE).value
-    mechanism = QuantileChoice(factor=0.5, **statistic.targets(0.5))
+    mechanism = QuantileChoice(factor=0.5, **statistic.targets())
     draws = np.array([mechanism.draw(truth) for _ in range(4000)], dtype=int)
     seen = np.bincount(draws, minlength=41)
 
     def pvalue(factor):
-        expected = 4000 * QuantileChoice(factor=factor, **statistic.targets(factor)).chances(truth)
+        expected = 4000 * QuantileChoice(factor=factor, **statistic.targets()).chances(truth)
         order = np.argsort(-expected)
         groups = np.array_split(order, 12)
         return stats.chisquare([seen[one].sum() for one in groups], [expected[one].sum() for one in groups]).pvalue
@@ -142,11 +144,12 @@ def test_large_data_gives_sharp_quantiles():
 
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ZeroConcentratedDP(0.05), GaussianDP(0.5)])
+@pytest.mark.parametrize("interval", [None, 0.95])
 @pytest.mark.parametrize("many", [False, True])
-def test_every_kind_of_budget(budget, many):
-    statistic = Quantiles(probabilities=(0.2, 0.8) if many else 0.5, bounds=Bounds(0, 10, grid=0.5))
+def test_every_kind_of_budget(budget, many, interval):
+    statistic = Quantiles(probabilities=(0.2, 0.8) if many else 0.5, bounds=Bounds(0, 10, grid=0.5), interval=interval)
     exact = statistic.exact(np.arange(11.0), neighbours=Neighbours.REPLACE_ONE)
-    mechanism = QuantileChoice.calibrate(budget, exact.sensitivity, statistic=statistic)
+    mechanism = statistic.mechanism(budget, exact.sensitivity)
     ledger = Ledger(":memory:", budget=budget)
     found = release(exact, mechanism, ledger=ledger)
     assert found.guarantee.within(budget)
@@ -163,7 +166,7 @@ def test_intervals_cover_what_they_say(rows_at_least):
     for _ in range(150):
         rows = rng.normal(50, 15, 400)
         exact = statistic.exact(rows, neighbours=Neighbours.ADD_REMOVE)
-        mechanism = QuantileChoice.calibrate(PureDP(2.0), exact.sensitivity, statistic=statistic)
+        mechanism = statistic.mechanism(PureDP(2.0), exact.sensitivity)
         found = release(exact, mechanism, rng=rng)
         interval = found.confidence_interval()
         if rows_at_least is None:
@@ -234,7 +237,7 @@ def test_rounded_shares_keep_the_declared_sensitivity():
     for q in (1 / 3, 0.1 + 0.2, 0.987654321):
         statistic = Quantiles(probabilities=q, bounds=Bounds(0, 3, grid=1))
         declared = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
-        mechanism = QuantileChoice(factor=1.0, **statistic.targets(1.0))
+        mechanism = QuantileChoice(factor=1.0, **statistic.targets())
         for counts in product(range(4), repeat=4):
             for place in range(4):
                 more = [count + (place == step) for step, count in enumerate(counts)]
@@ -243,3 +246,133 @@ def test_rounded_shares_keep_the_declared_sensitivity():
                 )
                 change = one - other
                 assert change.max() - change.min() <= 2 * declared * (1 + 1e-9)
+
+
+def distance(rows, v, w, target, ends):
+    """Rank distance of the points v to w, straight from its definition."""
+    terms = []
+    if v != ends[0]:
+        terms.append(sum(row < v for row in rows) - target)
+    if w != ends[1]:
+        terms.append(target - sum(row <= w for row in rows))
+    return max(terms)
+
+
+def rough_law(rows, targets, factor):
+    """Probability of every ordered pair of points of GRID, by enumeration of all pairs."""
+    law = Counter()
+    for v, w in itertools.product(range(6), repeat=2):
+        worst = max(distance(rows, v, v, targets[0], (0, 5)), distance(rows, w, w, targets[1], (0, 5)))
+        law[min(v, w), max(v, w)] += math.exp(-factor * worst)
+    total = sum(law.values())
+    return {pair: weight / total for pair, weight in law.items()}
+
+
+def fine_law(rows, starts, targets, factor):
+    """Probability of every ordered pair of cells, by enumeration."""
+    last = [start - 1 for start in starts[1:]] + [5]
+    cells = list(zip(starts, last, strict=True))
+    law = {}
+    for i, j in itertools.combinations_with_replacement(range(len(cells)), 2):
+        first, second = (distance(rows, *cells[k], target, (0, 5)) for k, target in zip((i, j), targets, strict=True))
+        law[i, j] = math.exp(-factor * max(first, second))
+    total = sum(law.values())
+    return {pair: weight / total for pair, weight in law.items()}
+
+
+def follows(draw, law, count=4000):
+    """χ² at 10⁻⁵ for seeded draws; cells with an expectation below 8 are pooled."""
+    seen = Counter(draw() for _ in range(count))
+    assert set(seen) <= set(law)
+    rare = [pair for pair, chance in law.items() if count * chance < 8]
+    groups = [[pair] for pair in law if pair not in rare] + ([rare] if rare else [])
+    found = [sum(seen[pair] for pair in group) for group in groups]
+    expected = [count * sum(law[pair] for pair in group) for group in groups]
+    return stats.chisquare(found, expected).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("rows", [[], [3], [0, 0, 2, 5], [2, 2, 2, 2, 3]])
+def test_both_stages_follow_their_laws(rows):
+    statistic, rng = Quantiles(probabilities=0.5, bounds=GRID), np.random.default_rng(3)
+    steps, counts = statistic.exact(np.array(rows, dtype=float), neighbours=Neighbours.ADD_REMOVE).value
+    targets = (Fraction(len(rows), 2) - 1, Fraction(len(rows), 2) + Fraction(3, 2))
+    part, factor, starts = (steps, counts), Fraction(7, 10), np.array([0, 1, 2, 4])
+    assert follows(lambda: rough_pair(part, targets, factor, rng), rough_law(rows, targets, 0.7))
+    assert follows(lambda: fine_pair(part, starts, targets, factor, rng), fine_law(rows, [0, 1, 2, 4], targets, 0.7))
+    assert rough_pair(part, targets, factor, None) in rough_law(rows, targets, 0.7)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize(("low", "high"), [(0.5, 0.5), (0.2, 0.3)])
+def test_pairs_lose_no_more_than_one_choice(neighbours, low, high):
+    """Exhaustive: all data sets of up to three rows on the grid, both stages, every neighbour."""
+    moved = 1.0 if neighbours is Neighbours.REPLACE_ONE else max(low, high, 1 - low, 1 - high)
+    factor, worst = 1 / (2 * moved), 0.0
+    for size in range(4):
+        for data in itertools.combinations_with_replacement(range(6), size):
+            if neighbours is Neighbours.ADD_REMOVE:
+                others = [(*data, extra) for extra in range(6)]
+            else:
+                others = [(*data[:i], new, *data[i + 1 :]) for i in range(size) for new in range(6)]
+            for other in others:
+                aims = [(low * len(rows) - 1, high * len(rows) + 1) for rows in (data, other)]
+                for law in (rough_law, lambda rows, aim, f: fine_law(rows, [0, 1, 3, 4], aim, f)):
+                    here, there = law(data, aims[0], factor), law(other, aims[1], factor)
+                    worst = max(worst, *(abs(math.log(here[pair] / there[pair])) for pair in here))
+    assert worst <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("shape", ["uniform", "incomes", "one value"])
+@pytest.mark.parametrize("points", [100, 10**4, 2 * 10**6])
+def test_intervals_of_the_median_are_short_and_cover(shape, points):
+    """At most 35 ranks at n = 1000, ε = 1; the seeds are fixed."""
+    rng = np.random.default_rng(points)
+    draws = {"uniform": rng.random(1000), "incomes": rng.lognormal(-3.5, 0.8, 1000), "one value": np.full(1000, 0.3)}
+    statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, points, grid=1), interval=0.95)
+    exact = statistic.exact(np.minimum(draws[shape], 1) * points, neighbours=Neighbours.ADD_REMOVE)
+    mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
+    rows = np.repeat(*exact.value)
+    widths, held = [], 0
+    for _ in range(60):
+        low, estimate, high = mechanism.draw(exact.value, rng=rng)
+        assert low <= estimate <= high
+        widths.append(np.searchsorted(rows, high, "left") - np.searchsorted(rows, low, "right"))
+        held += low <= rows[500] and high >= rows[499]
+    assert np.mean(widths) <= 35
+    assert held >= 57
+
+
+def test_a_wide_domain_costs_little():
+    """Values in 0 to 100 within ±10⁶: the median is as accurate as within their own bounds (60 seeded draws each)."""
+    rng = np.random.default_rng(8)
+    rows = np.sort(rng.gamma(2, 15, 1000).clip(0, 100))
+    errors = []
+    for bounds in (Bounds(0, 100, grid=1), Bounds(-1_000_000, 1_000_000, grid=1)):
+        statistic = Quantiles(probabilities=0.5, bounds=bounds)
+        exact = statistic.exact(rows, neighbours=Neighbours.ADD_REMOVE)
+        mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
+        found = [mechanism.draw(exact.value, rng=rng) for _ in range(60)]
+        errors.append(np.mean(np.abs(np.array(found) - np.round(np.median(rows)))))
+    assert errors[1] <= 1.2 * errors[0] + 0.1
+
+
+def test_the_middle_of_a_tie_is_preferred():
+    """Without the clip at 0 a value that many rows share is as clear a winner as they are many."""
+    statistic = Quantiles(probabilities=0.5, bounds=WIDE)
+    exact = statistic.exact([3.0] * 40 + [9.0] * 30, neighbours=Neighbours.ADD_REMOVE)
+    mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
+    assert mechanism.chances(exact.value)[3] > 0.98  # d = −5 there; 0.5 with a clip
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"first": 0.0}, {"miss": 0.0}, {"miss": 1.5}, {"shares": ()}, {"shares": ((0.6, 0.4),)}, {"highest": 0},
+        {"shares": ((1 / 999983, 1 / 999979),)}, {"groups": 0},
+    ],
+)  # fmt: skip
+def test_intervals_refuse_parameters_that_make_no_sense(changed):
+    sound = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05, "lowest": 0, "highest": 9, "grid": 1.0}
+    QuantileInterval(**sound)
+    with pytest.raises(DiscreetError):
+        QuantileInterval(**(sound | changed))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.choices.noisy_max import ReportNoisyMax as ReportNoisyMax
     from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip as PermuteAndFlip
     from discreet.mechanisms.choices.quantile_choice import QuantileChoice as QuantileChoice
+    from discreet.mechanisms.choices.quantile_interval import QuantileInterval as QuantileInterval
     from discreet.mechanisms.composed import compose_profiles as compose_profiles
     from discreet.mechanisms.composition import compose as compose
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
@@ -162,6 +163,7 @@ _PUBLIC = {
     "Session": "session",
     "Quantiles": "questions.quantile",
     "QuantileChoice": "mechanisms.choices.quantile_choice",
+    "QuantileInterval": "mechanisms.choices.quantile_interval",
     # inference
     "NoiseAware": "inference.population",
     "MultipleSynthesis": "inference.multiple_synthesis",

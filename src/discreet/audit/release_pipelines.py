@@ -26,6 +26,7 @@ from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechani
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.quantile_interval import QuantileInterval
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
@@ -145,6 +146,8 @@ def _chosen() -> Iterator[tuple[Any, list[Any], str, Protect]]:
         ranks = Quantiles(probabilities=probabilities, bounds=Bounds(0, 4, grid=1), recursive=recursive)
         name = "QuantileChoice" + (", recursive" if recursive else "")
         yield ranks, [4.0, 0.0, 1.0, 99.0], name, _sharpest(QuantileChoice, statistic=ranks)
+    around = Quantiles(probabilities=0.5, bounds=Bounds(0, 4, grid=1), interval=0.9)
+    yield around, [4.0, 0.0, 1.0, 99.0], "QuantileInterval", _sharpest(QuantileInterval, statistic=around)
 
 
 def _tables() -> Iterator[Pipeline]:

@@ -25,12 +25,13 @@ from discreet.core import rows as core_rows
 from discreet.core.noise.law import Law
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
-from discreet.mechanisms.choices import quantile_choice as quantile
+from discreet.mechanisms.choices import quantile_interval
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import OptimalSelection
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.ranks import RankClasses
 from discreet.mechanisms.location_noise import LocationLaw
 from discreet.omission import step
 from discreet.questions import groups
@@ -208,7 +209,9 @@ def scripted(script: Script) -> Iterator[Script]:
                 (kind, "choose", _chosen(kind, script))
                 for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
             ),
-            (quantile._Classes, "draw", _placed(script)),
+            (RankClasses, "draw", _placed(script)),
+            (quantile_interval, "rough_pair", _paired(script)),
+            (quantile_interval, "chosen", _weighed(script)),
             *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
             (groups, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
@@ -246,11 +249,32 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 
 
 def _placed(script: Script) -> Callable[..., int]:
-    def draw(self: Any, factor: Fraction, rng: Any) -> int:
-        logs = np.array([-float(factor * distance) for distance in self.distances])
+    def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any) -> int:
+        logs = -float(factor / target.denominator) * self.distances(target, target.denominator).astype(np.float64)
         return script.choice(Choice.among(self.starts, self.widths, logs, exponential=True))
 
     return draw
+
+
+def _paired(script: Script) -> Callable[..., tuple[int, int]]:
+    """A pair of grid points, among all pairs: the shells of the sampler differ between neighbours."""
+
+    def rough_pair(part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any) -> tuple[int, int]:
+        classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
+        first, second = (np.repeat(classes.distances(target, common), classes.widths) for target in targets)
+        logs = -float(factor / common) * np.maximum.outer(first, second).astype(float)
+        ends = divmod(script.choice(Choice.of(logs.ravel(), exponential=True)), second.size)
+        lowest = int(classes.starts[0])
+        return lowest + min(ends), lowest + max(ends)
+
+    return rough_pair
+
+
+def _weighed(script: Script) -> Callable[..., int]:
+    def chosen(distances: Any, factor: Fraction, multiplicity: None, rng: Any) -> int:
+        return script.choice(Choice.of(-float(factor) * distances, exponential=True))
+
+    return chosen
 
 
 _LABELS = ("A", "B", "C")

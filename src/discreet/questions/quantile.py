@@ -23,7 +23,9 @@ from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice, share_of
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.quantile_interval import QuantileInterval
+from discreet.mechanisms.choices.ranks import share_of
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
@@ -33,13 +35,18 @@ from discreet.releases import Release
 
 __all__ = ["MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles"]
 
+Chosen = QuantileChoice | QuantileInterval
+_LEVEL = 0.95
+"""Of an interval that nobody asked about; a recursion, which has none, leaves it out."""
 MOST_POINTS = 2**22
 """Finest grid for quantiles; every point is a candidate that must be weighed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Statistic):
-    """One quantile or several of a column with a public grid; protect them with `QuantileChoice`.
+    """One quantile or several of a column with a public grid.
+
+    Protect them with `QuantileChoice`, or with `QuantileInterval` where an interval is wanted.
 
     Parameters
     ----------
@@ -48,8 +55,8 @@ class Quantiles(Statistic):
     bounds
         The column's public limits and grid.
     interval
-        Confidence level of an interval to be published with each quantile; None publishes the quantiles alone,
-        with three times the budget each.
+        Confidence level of an interval to be published with each quantile, whose middle is then the estimate; None
+        publishes the quantiles alone, each by a sharper choice.
     rows_at_least
         Public lower bound on the number of rows: the interval then covers the quantile of the population the rows
         are a random sample of; without it, the quantile of the data.
@@ -119,35 +126,31 @@ class Quantiles(Statistic):
             "recursive": self.recursive,
         }
 
-    def _aims(self) -> list[float]:
-        """Shares to aim at: the quantiles, each between the shares of its interval where one is wanted."""
+    def _enclosed(self) -> tuple[tuple[float, float], ...]:
+        """For each quantile the shares of rows that an interval must enclose."""
+        if self.interval is None or self.rows_at_least is None:
+            return tuple((q, q) for q in self.shares)
+        each_side = (1 - self.interval) / 4  # half of the error probability for sampling, half for the noise
+        return tuple(_sampling(q, self.rows_at_least, each_side) for q in self.shares)
+
+    def _grid(self) -> dict[str, Any]:
+        return {"lowest": self.bounds.lowest, "highest": self.bounds.highest, "grid": self.bounds.grid}
+
+    def targets(self) -> dict[str, Any]:
+        """Parameters of `QuantileChoice` besides its factor."""
+        return {"probabilities": self.shares, "recursive": self.recursive, **self._grid()}
+
+    def intervals(self) -> dict[str, Any]:
+        """Parameters of `QuantileInterval` besides its factors."""
         if self.interval is None:
-            return list(self.shares)
-        aims: list[float] = []
-        for q in self.shares:
-            low, high = (q, q) if self.rows_at_least is None else _sampling(q, self.rows_at_least, self._miss())
-            aims += [low, q, high]
-        return aims
+            raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
+        miss = (1 - self.interval) / (1 if self.rows_at_least is None else 2)
+        return {"shares": self._enclosed(), "miss": miss, **self._grid()}
 
-    def _miss(self) -> float:
-        """Error probability of each of the events that an interval rests on."""
-        return (1 - cast(float, self.interval)) / (2 if self.rows_at_least is None else 4)
-
-    def targets(self, factor: float) -> dict[str, Any]:
-        """Parameters of the mechanism that depend on the statistic; ``factor`` sets the width of intervals."""
-        margins = None
-        if self.interval is not None:
-            # Points off by more than this many ranks have probability at most `_miss` (docs/proofs/quantile.md).
-            reach = math.ceil(math.log((self.bounds.cells - 1) / self._miss()) / factor * (1 + 1e-12))
-            margins = (-float(reach), 0.0, float(reach)) * len(self.shares)
-        return {
-            "probabilities": tuple(self._aims()),
-            "lowest": self.bounds.lowest,
-            "highest": self.bounds.highest,
-            "grid": self.bounds.grid,
-            "margins": margins,
-            "recursive": self.recursive,
-        }
+    def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
+        """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
+        kind: type[Chosen] = QuantileChoice if self.interval is None else QuantileInterval
+        return kind.calibrate(guarantee, sensitivity, statistic=self, groups=groups)
 
     def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1, grouped: bool = False) -> Sensitivity:
         """Largest change of a rank distance; in groups, of the sum over groups of their largest changes."""
@@ -155,7 +158,11 @@ class Quantiles(Statistic):
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
-        worst = Fraction(1) if self.recursive else max(max(share_of(q), 1 - share_of(q)) for q in self._aims())
+        worst = (
+            Fraction(1)
+            if self.recursive
+            else max(max(share_of(q), 1 - share_of(q)) for pair in self._enclosed() for q in pair)
+        )
         # In parts of the data a replaced row is removed from one and added to another.
         return Sensitivity(l1=not_below(rows * worst * (2 if neighbours is Neighbours.REPLACE_ONE else 1)))
 
@@ -308,7 +315,7 @@ class QuantileRelease(Answer):
 
 @dataclass(frozen=True)
 class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[QuantileRelease]]):
-    """Quantiles of a column, in all or by group, with intervals where a level is given.
+    """Quantiles of a column, in all or by group, with intervals unless ``interval`` is None or they are recursive.
 
     Guarantee
     ---------
@@ -339,7 +346,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
     guarantee: Guarantee
     _: KW_ONLY
     by: str | Sequence[str] = ()
-    interval: float | None = None
+    interval: float | None = _LEVEL
     rows_at_least: int | None = None
     recursive: bool = False
     contribution: Contribution | None = None
@@ -353,7 +360,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
-            interval=self.interval,
+            interval=None if self.recursive and self.interval == _LEVEL else self.interval,
             rows_at_least=self._independent_rows(limits),
             recursive=self.recursive,
         )
@@ -365,7 +372,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
         def value(found: Histograms) -> Any:
             return _stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
-        mechanism = QuantileChoice.calibrate(self.guarantee, sensitivity, statistic=statistic, groups=groups)
+        mechanism = statistic.mechanism(self.guarantee, sensitivity, groups)
         return Measurement(
             statistic=self.grouped(statistic, by),
             sensitivity=sensitivity,

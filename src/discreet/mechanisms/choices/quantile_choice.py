@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -15,14 +13,14 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.choice import choose
 from discreet.core.noise.law import Floats, Truth, generator
 from discreet.core.rounding import decimal, greatest
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.choice_law import ChoiceLaw
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.ranks import Histogram, RankClasses, group_histograms, histogram, share_of
 from discreet.mechanisms.choices.selection_profile import RangeProfile
 from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.composition import compose
@@ -31,14 +29,10 @@ if TYPE_CHECKING:
     from discreet.core.contract import Profile
     from discreet.core.exact import Exact
 
-__all__ = ["QuantileChoice", "share_of"]
+__all__ = ["QuantileChoice", "range_factor"]
 
 Integers = NDArray[np.int64]
 Generator = int | np.random.Generator | None
-_FINEST = 10**6
-"""Largest denominator of a share."""
-_FARTHEST = 2**53 - 1
-"""Largest distance, in parts of a rank: floats hold it exactly."""
 _SMALLEST = 2.0**-40
 
 
@@ -46,8 +40,8 @@ _SMALLEST = 2.0**-40
 class Described(Protocol):
     """A statistic that says what its quantiles ask of the choice, for example `discreet.Quantiles`."""
 
-    def targets(self, factor: float) -> dict[str, Any]:
-        """Parameters of `QuantileChoice` besides the factor, which sets the width of intervals."""
+    def targets(self) -> dict[str, Any]:
+        """Parameters of `QuantileChoice` besides the factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +58,6 @@ class QuantileChoice(Mechanism):
         Which quantiles.
     lowest, highest, grid
         The public grid: values are ``step · grid`` for steps from lowest to highest.
-    margins
-        Ranks by which targets are moved, one per quantile; None aims at the quantiles themselves.
     recursive
         Split the data at the middle quantile and go on in both halves; the cost grows with the logarithm of the
         number of quantiles only.
@@ -94,7 +86,6 @@ class QuantileChoice(Mechanism):
     lowest: int
     highest: int
     grid: float
-    margins: tuple[float, ...] | None = None
     recursive: bool = False
     groups: int = 1
     as_published: bool = False
@@ -110,12 +101,8 @@ class QuantileChoice(Mechanism):
             requirements.probability("probabilities", q, below_one=False)
             if 0 < q < _SMALLEST:
                 raise InvalidParameter("probabilities", q, "has too many digits", "Pass 0 for the smallest value.")
-        if self.margins is not None:
-            object.__setattr__(self, "margins", tuple(self.margins))
-        if not self.probabilities or (self.margins is not None and len(self.margins) != len(self.probabilities)):
-            raise InvalidParameter("margins", self.margins, "must be one per quantile", "Check the lengths.")
-        if self.recursive and self.margins is not None:
-            raise InvalidParameter("recursive", True, "has no intervals", "Leave out the interval, or recursion.")
+        if not self.probabilities:
+            raise InvalidParameter("probabilities", self.probabilities, "must not be empty", "Pass (0.5,).")
         requirements.positive_integer("groups", self.groups)
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
@@ -132,10 +119,9 @@ class QuantileChoice(Mechanism):
     ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the quantiles of ``statistic``."""
         described: Described = requirements.instance("statistic", statistic, Described, "statistic=Quantiles(…)")
-        plain = cls(factor=1.0, **described.targets(1.0))
+        plain = cls(factor=1.0, groups=groups, **described.targets())
         part = guarantee.split(plain.rounds)[0] if plain.rounds > 1 else guarantee
-        factor = _factor(part, sensitivity)
-        return cls(factor=factor, groups=groups, **described.targets(factor))
+        return replace(plain, factor=range_factor(part, sensitivity))
 
     def span(self, sensitivity: Sensitivity) -> Fraction:
         """Range of one choice."""
@@ -165,7 +151,6 @@ class QuantileChoice(Mechanism):
             "lowest": self.lowest,
             "highest": self.highest,
             "grid": self.grid,
-            "margins": None if self.margins is None else list(self.margins),
             "recursive": self.recursive,
             "groups": self.groups,
             "as_published": self.as_published,
@@ -175,17 +160,9 @@ class QuantileChoice(Mechanism):
         """Refuse what is not a histogram on this grid."""
         self._parts(exact.value)
 
-    def _parts(self, truth: Truth) -> list[tuple[Integers, Integers]]:
+    def _parts(self, truth: Truth) -> list[Histogram]:
         """The histogram of each group."""
-        if self.groups == 1:
-            return [_histogram(truth, self.lowest, self.highest)]
-        cells = self.highest - self.lowest + 1
-        steps, counts = _histogram(truth, self.lowest, self.lowest + self.groups * cells - 1)
-        starts = np.searchsorted(steps, self.lowest + cells * np.arange(self.groups + 1))
-        return [
-            _histogram(np.array([steps[a:b] - group * cells, counts[a:b]]), self.lowest, self.highest)
-            for group, (a, b) in enumerate(pairwise(starts.tolist()))
-        ]
+        return group_histograms(truth, self.lowest, self.highest, self.groups)
 
     def rank_error(self, level: float = 0.95) -> float:
         """With probability ``level`` a published value is within this many ranks of its target."""
@@ -203,10 +180,10 @@ class QuantileChoice(Mechanism):
 
     def chances(self, truth: Truth) -> NDArray[np.float64]:
         """Probability of every grid point, for a single quantile and a moderate grid; for checks and plots."""
-        steps, counts = _histogram(truth, self.lowest, self.highest)
-        classes = _Classes(steps, counts, _rank(self.probabilities[0], counts, self._margin(0)))
-        logs = -self.factor * np.array([float(gap) for gap in classes.distances])
-        weights = np.exp(logs - logs.max())
+        part = histogram(truth, self.lowest, self.highest)
+        classes, target = RankClasses.of(part), _rank(self.probabilities[0], part)
+        logs = -self.factor / target.denominator * classes.distances(target, target.denominator)
+        weights = np.exp(logs - logs[classes.widths > 0].max())
         each = np.repeat(weights, classes.widths)
         return np.asarray(each / each.sum())
 
@@ -227,32 +204,21 @@ class QuantileChoice(Mechanism):
         values = np.array([step * self.grid for step in steps])
         return float(values[0]) if values.size == 1 else values
 
-    def _margin(self, position: int) -> float:
-        return 0.0 if self.margins is None else self.margins[position]
-
-    def _steps(self, part: tuple[Integers, Integers], random: np.random.Generator | None) -> list[int]:
-        steps, counts = part
+    def _steps(self, part: Histogram, random: np.random.Generator | None) -> list[int]:
         if self.recursive:
             found: dict[int, int] = {}
             order = sorted(range(len(self.probabilities)), key=lambda i: self.probabilities[i])
             self._split(part, order, (Fraction(0), Fraction(1)), found, random)
             return [found[i] for i in range(len(self.probabilities))]
-        chosen = [
-            self._one(steps, counts, _rank(q, counts, self._margin(i)), random)
-            for i, q in enumerate(self.probabilities)
-        ]
+        classes = RankClasses.of(part)
+        steps = [classes.draw(_rank(q, part), Fraction(self.factor), random) for q in self.probabilities]
         # What follows is post-processing: quantiles are in order.
-        if self.margins is not None:  # lower end, estimate and upper end, in order
-            return [step for i in range(0, len(chosen), 3) for step in sorted(chosen[i : i + 3])]
         ranks = np.argsort(np.argsort(self.probabilities, kind="stable"), kind="stable")
-        return [sorted(chosen)[rank] for rank in ranks]
-
-    def _one(self, steps: Integers, counts: Integers, target: Fraction, rng: np.random.Generator | None) -> int:
-        return _Classes(steps, counts, target).draw(Fraction(self.factor), rng)
+        return [sorted(steps)[rank] for rank in ranks]
 
     def _split(
         self,
-        part: tuple[Integers, Integers],
+        part: Histogram,
         order: Sequence[int],
         share: tuple[Fraction, Fraction],
         found: dict[int, int],
@@ -266,15 +232,16 @@ class QuantileChoice(Mechanism):
         low, high = share
         q = share_of(self.probabilities[middle])
         # The part's own share is rounded as shares are, so that ranks stay exact whatever the shares are.
-        relative = ((q - low) / (high - low)).limit_denominator(_FINEST) if high > low else Fraction(1, 2)
-        step = self._one(steps, counts, relative * int(counts.sum()), rng)
+        relative = share_of((q - low) / (high - low)) if high > low else Fraction(1, 2)
+        step = RankClasses.of(part).draw(relative * int(counts.sum()), Fraction(self.factor), rng)
         found[middle] = step
         below, above = _cut(steps, counts, step)
         self._split(below, order[: len(order) // 2], (low, q), found, rng)
         self._split(above, order[len(order) // 2 + 1 :], (q, high), found, rng)
 
 
-def _factor(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+def range_factor(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+    """The largest factor with which one choice of range 2·factor·Δ meets ``guarantee``."""
     spread = 2 * Fraction(sensitivity.require_l1())
     if isinstance(guarantee, PureDP):
         target = decimal(guarantee.epsilon)
@@ -284,37 +251,11 @@ def _factor(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     return ExponentialMechanism.calibrate(guarantee, Sensitivity(l1=sensitivity.require_l1())).factor
 
 
-def _rank(q: float, counts: Integers, margin: float) -> Fraction:
-    return share_of(q) * int(counts.sum()) + Fraction(margin)
+def _rank(q: float, part: Histogram) -> Fraction:
+    return share_of(q) * int(part[1].sum())
 
 
-def share_of(q: float) -> Fraction:
-    """The share that a probability stands for: the nearest fraction with a denominator of at most a million.
-
-    Decimals of six digits are exact, and 1/3 is a third. Ranks are whole numbers of its denominator's parts, so every
-    probability has an answer for every number of rows.
-
-    Examples
-    --------
-    >>> share_of(0.25), share_of(1 / 3), share_of(0.1 + 0.2)
-    (Fraction(1, 4), Fraction(1, 3), Fraction(3, 10))
-    """
-    return decimal(q).limit_denominator(_FINEST)
-
-
-def _histogram(truth: Truth, lowest: int, highest: int) -> tuple[Integers, Integers]:
-    """Steps in order, from end to end of the grid, and their counts."""
-    array = np.asarray(truth)
-    if array.dtype.kind not in "iu" or array.ndim != 2 or len(array) != 2:
-        raise WrongType("truth", type(truth).__name__, "must be steps and counts", "Use Quantiles.exact.")
-    steps, counts = array.astype(np.int64)
-    whole = steps.size >= 2 and steps[0] == lowest and steps[-1] == highest and bool((np.diff(steps) > 0).all())
-    if not whole or counts.min() < 0:
-        raise InvalidParameter("truth", "…", "must be a histogram over the whole grid", "Use Quantiles.exact.")
-    return steps, counts
-
-
-def _cut(steps: Integers, counts: Integers, at: int) -> tuple[tuple[Integers, Integers], tuple[Integers, Integers]]:
+def _cut(steps: Integers, counts: Integers, at: int) -> tuple[Histogram, Histogram]:
     """The histogram up to a step and from it on; the step's own rows go below, its grid point to both."""
     split = int(np.searchsorted(steps, at))
     present = split < steps.size and steps[split] == at
@@ -325,45 +266,11 @@ def _cut(steps: Integers, counts: Integers, at: int) -> tuple[tuple[Integers, In
     return below, above
 
 
-class _Classes:
-    """Grid points grouped by their rank distance: every data value, and every gap between two of them."""
-
-    def __init__(self, steps: Integers, counts: Integers, target: Fraction) -> None:
-        below = np.concatenate([[0], np.cumsum(counts)])
-        size = 2 * steps.size - 1
-        self.starts, self.widths = np.empty(size, np.int64), np.ones(size, np.int64)
-        left, right = np.empty(size, np.int64), np.empty(size, np.int64)
-        self.starts[0::2], left[0::2], right[0::2] = steps, below[:-1], below[1:]
-        self.starts[1::2], self.widths[1::2] = steps[:-1] + 1, np.diff(steps) - 1
-        left[1::2] = right[1::2] = below[1:-1]
-        self.common = target.denominator
-        scaled = [int(target.numerator - self.common * rank) for rank in right.tolist()]
-        over = [int(self.common * rank - target.numerator) for rank in left.tolist()]
-        # The ends of the grid are open: no rank is below the first point or above the last.
-        over[0], scaled[-1] = min(over[0], 0), min(scaled[-1], 0)
-        # Beyond 9·10⁹ ranks points are equally far: a minimum with a constant moves no more than the distance itself.
-        self._gaps = [min(max(0, a, b), _FARTHEST) for a, b in zip(over, scaled, strict=True)]
-
-    @property
-    def distances(self) -> list[Fraction]:
-        """Rank distance of each class."""
-        return [Fraction(gap, self.common) for gap in self._gaps]
-
-    def draw(self, factor: Fraction, rng: np.random.Generator | None) -> int:
-        """One grid step with probability proportional to exp(−factor · distance), exactly."""
-        least = min(gap for gap, width in zip(self._gaps, self.widths.tolist(), strict=True) if width)
-        scores = np.array([float(least - gap) for gap in self._gaps])
-        chosen = int(choose(scores, factor / self.common, multiplicity=self.widths, rng=rng))
-        width = int(self.widths[chosen])
-        offset = secrets.randbelow(width) if rng is None else int(rng.integers(width))
-        return int(self.starts[chosen]) + offset
-
-
 def _as_published(truth: Truth, q: float, epsilon: float, lowest: int, highest: int, rng: Generator) -> float:
     """liu2023 Algorithm 1, in steps of the grid: j from 1 … P−1 by width · exp(−ε|j − qP|), then uniform."""
     if rng is None:
         raise InvalidParameter("rng", None, "the published algorithm is for simulations only", "Pass rng=….")
-    steps, counts = _histogram(truth, lowest, highest)
+    steps, counts = histogram(truth, lowest, highest)
     values = np.repeat(steps, counts).astype(float)
     if values.size < 2:
         raise InvalidParameter("truth", "…", "needs two rows at least", "Pass more data.")

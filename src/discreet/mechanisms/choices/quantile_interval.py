@@ -1,0 +1,310 @@
+"""Quantiles with intervals: an ordered pair of grid points around each, in two stages.
+
+The first stage finds where the data is. The second decides on a few cells around it, and it alone has to be right for
+the interval to cover. Proofs: ``docs/proofs/quantile.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.quantile_choice import range_factor
+from discreet.mechanisms.choices.ranks import (
+    Histogram,
+    RankClasses,
+    below,
+    chosen,
+    group_histograms,
+    rank_distances,
+    share_of,
+)
+from discreet.mechanisms.choices.selection_profile import RangeProfile
+from discreet.mechanisms.composed import compose_profiles
+from discreet.mechanisms.composition import compose
+
+if TYPE_CHECKING:
+    from discreet.core.contract import Profile
+    from discreet.core.exact import Exact
+    from discreet.core.noise.law import Law
+
+__all__ = ["QuantileInterval", "fine_pair", "rough_pair"]
+
+Integers = NDArray[np.int64]
+
+_FIRST_SHARE = 0.3
+_AIM = 40.0
+"""The first stage aims this many ranks to either side, at a factor of one in all."""
+_CELLS = 12
+"""Cells between the two points that the first stage chose."""
+_OUTER = 2
+"""Cells beyond them on either side, each twice as wide as the one before; what is left is one cell more."""
+_FINEST = 10**6
+_PARTS = 16
+"""Margins are whole multiples of 1/16 rank, so that ranks stay short fractions."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A statistic that says which intervals it wants, for example `discreet.Quantiles`."""
+
+    def intervals(self) -> dict[str, Any]:
+        """Parameters of `QuantileInterval` besides the factors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileInterval(Mechanism):
+    """Publish for each quantile a lower end, an estimate and an upper end: grid points around its rank.
+
+    The truth is that of `QuantileChoice`.
+
+    Parameters
+    ----------
+    first, second
+        Inverse temperatures of the two stages, per rank.
+    shares
+        For each quantile the shares of the rows that its ends must enclose: (q, q) for the quantile of the data, a
+        wider pair for that of a population.
+    miss
+        Probability, at most, that an interval does not enclose its shares.
+    lowest, highest, grid
+        The public grid: values are ``step · grid`` for steps from lowest to highest.
+    groups
+        Number of disjoint groups of rows, as in `QuantileChoice`.
+
+    Notes
+    -----
+    **Guarantee.** With Δ the largest change of a rank distance (`Quantiles.sensitivity`) a stage with factor f has
+    bounded range 2fΔ; the stages of all quantiles compose.
+
+    Examples
+    --------
+    >>> choice = QuantileInterval(
+    ...     first=0.3, second=0.7, shares=((0.5, 0.5),), miss=0.05, lowest=0, highest=1000, grid=1.0
+    ... )
+    >>> steps = np.arange(1001)
+    >>> low, estimate, high = choice.draw(np.array([steps, np.ones_like(steps)]), rng=3)
+    >>> low <= 500 <= high, high - low < 60
+    (True, True)
+    """
+
+    name: ClassVar[str] = "quantile_interval"
+    first: float
+    second: float
+    shares: tuple[tuple[float, float], ...]
+    miss: float
+    lowest: int
+    highest: int
+    grid: float
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second", "grid"):
+            object.__setattr__(self, name, requirements.positive(name, getattr(self, name)))
+        for name in ("lowest", "highest"):
+            requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
+        if not 0 < requirements.probability("miss", self.miss) < 1:
+            raise InvalidParameter("miss", self.miss, "must lie between 0 and 1", "Pass miss=0.05.")
+        listed = requirements.listed("shares", self.shares, "shares=((0.5, 0.5),)")
+        object.__setattr__(self, "shares", tuple(_pair(pair) for pair in listed))
+        if not self.shares:
+            raise InvalidParameter("shares", self.shares, "must not be empty", "Pass ((0.5, 0.5),).")
+        requirements.positive_integer("groups", self.groups)
+        if not self.lowest < self.highest:
+            raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
+
+    @classmethod
+    def calibrate(
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: Described | None = None, groups: int = 1
+    ) -> Self:
+        """The sharpest choices that meet ``guarantee`` for the intervals of ``statistic``."""
+        described: Described = requirements.instance(
+            "statistic", statistic, Described, "statistic=Quantiles(interval=0.95, …)"
+        )
+        wanted = described.intervals()
+        each = guarantee.split(len(wanted["shares"]))[0]
+        first, second = (range_factor(part, sensitivity) for part in each.split([_FIRST_SHARE, 1 - _FIRST_SHARE]))
+        return cls(first=first, second=second, groups=groups, **wanted)
+
+    def _spans(self, sensitivity: Sensitivity) -> list[RangeProfile]:
+        """Ranges of all stages."""
+        moved = 2 * Fraction(sensitivity.require_l1())
+        return [RangeProfile(Fraction(factor) * moved) for factor in (self.first, self.second)] * len(self.shares)
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """Bounded range, once per stage."""
+        return compose_profiles(self._spans(sensitivity))
+
+    def guarantee(
+        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
+    ) -> Guarantee:
+        """Pure ε by default."""
+        wanted = kind or PureDP
+        if wanted in (PureDP, ZeroConcentratedDP):
+            return compose(*(profile.guarantee(wanted) for profile in self._spans(sensitivity)))
+        return self.profile(sensitivity).guarantee(wanted, delta=delta)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "shares": [list(pair) for pair in self.shares],
+            "miss": self.miss,
+            "lowest": self.lowest,
+            "highest": self.highest,
+            "grid": self.grid,
+            "groups": self.groups,
+        }
+
+    def check(self, exact: Exact) -> None:
+        """Refuse what is not a histogram on this grid."""
+        group_histograms(exact.value, self.lowest, self.highest, self.groups)
+
+    def law(self, truth: Truth) -> Law:
+        """There is none for numbers that come in threes."""
+        raise NoConversion("a quantile with its interval has no law of one number. Use QuantileChoice for one value.")
+
+    def rank_error(self, level: float = 0.95) -> float:
+        """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
+        cells = min(_CELLS + 2 * (_OUTER + 1), self.highest - self.lowest + 1)
+        inside = 2 * _AIM / (self.first + self.second) / _CELLS
+        return _margin(cells, 1 - requirements.level(level), self.second) + inside
+
+    def expected_error(self, level: float = 0.95) -> Floats:
+        """Error in ranks."""
+        return self.rank_error(level)
+
+    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends that were published; they hold at the level they were planned for."""
+        parts = np.asarray(value, dtype=float).reshape(-1, 3)
+        return parts[:, 0], parts[:, 2]
+
+    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+        """Lower end, estimate and upper end of each quantile, group by group."""
+        random = None if rng is None else generator(rng)
+        steps = [
+            step
+            for part in group_histograms(truth, self.lowest, self.highest, self.groups)
+            for low, high in self.shares
+            for step in self._one(part, share_of(low), share_of(high), random)
+        ]
+        return np.array([step * self.grid for step in steps])
+
+    def _one(
+        self, part: Histogram, low: Fraction, high: Fraction, rng: np.random.Generator | None
+    ) -> tuple[float, float, float]:
+        rows = int(part[1].sum())
+        aim = Fraction(math.ceil(_AIM / (self.first + self.second)))
+        ends = rough_pair(part, (low * rows - aim, high * rows + aim), Fraction(self.first), rng)
+        starts = _cell_starts(*ends, self.lowest, self.highest)
+        margin = Fraction(math.ceil(_PARTS * _margin(starts.size, self.miss, self.second)), _PARTS)
+        i, j = fine_pair(part, starts, (low * rows - margin, high * rows + margin), Fraction(self.second), rng)
+        lower = int(starts[i])
+        upper = int(starts[j + 1]) - 1 if j + 1 < starts.size else self.highest
+        return lower, (lower + upper) // 2, upper
+
+
+def _pair(pair: Any) -> tuple[float, float]:
+    low, high = (requirements.probability("shares", share, below_one=False) for share in pair)
+    if low > high:
+        raise InvalidParameter("shares", pair, "must be in order", "Swap the two.")
+    if math.lcm(share_of(low).denominator, share_of(high).denominator) > _FINEST:  # ranks would outgrow whole numbers
+        raise InvalidParameter("shares", pair, "must have a small common denominator", "Round them to six digits.")
+    return low, high
+
+
+def _margin(cells: int, miss: float, factor: float) -> float:
+    """Ranks beyond which all pairs of cells together have probability ``miss`` at most."""
+    pairs = max(cells * (cells + 1) // 2 - 1, 1)
+    return math.log(pairs / miss) / factor * (1 + 1e-12)
+
+
+def rough_pair(
+    part: Histogram, targets: tuple[Fraction, Fraction], factor: Fraction, rng: np.random.Generator | None
+) -> tuple[int, int]:
+    """Two grid points in order, from all pairs (v, w) with weight exp(−factor · max(d(v), d(w))), exactly.
+
+    Pairs of the same maximum are a shell: one is chosen by its size and weight, then one of its pairs uniformly.
+    """
+    classes = RankClasses.of(part)
+    common = math.lcm(*(target.denominator for target in targets))
+    sides = [_Side.of(classes, target, common) for target in targets]
+    levels = np.unique(np.concatenate([side.distances for side in sides]))
+    up_to = [np.concatenate([[0], side.points_up_to(levels)]) for side in sides]
+    pairs = up_to[0] * up_to[1]  # at most 2²² · 2²² pairs of points
+    shell = chosen(levels, factor / common, np.diff(pairs), rng)
+    place = below(int(pairs[shell + 1] - pairs[shell]), rng)
+    (inner, outer), (few, many) = ((int(one[shell]), int(one[shell + 1])) for one in up_to)
+    on_shell = (outer - inner) * many  # the first point is on the shell, the second anywhere up to it
+    if place < on_shell:
+        first, second = inner + place // many, place % many
+    else:
+        first, second = (place - on_shell) // (many - few), few + (place - on_shell) % (many - few)
+    steps = sides[0].step(first), sides[1].step(second)
+    return min(steps), max(steps)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Grid points in the order of their distance from one target."""
+
+    distances: Integers
+    starts: Integers
+    ends: Integers
+
+    @classmethod
+    def of(cls, classes: RankClasses, target: Fraction, common: int) -> _Side:
+        distances = classes.distances(target, common)
+        order = np.argsort(distances, kind="stable")
+        return cls(distances[order], classes.starts[order], np.cumsum(classes.widths[order]))
+
+    def points_up_to(self, levels: Integers) -> Integers:
+        """How many points have a distance of at most each level."""
+        places = np.searchsorted(self.distances, levels, side="right")
+        return np.asarray(np.concatenate([[0], self.ends])[places])
+
+    def step(self, index: int) -> int:
+        """The point at a place of the order."""
+        place = int(np.searchsorted(self.ends, index, side="right"))
+        before = int(self.ends[place - 1]) if place else 0
+        return int(self.starts[place]) + index - before
+
+
+def _cell_starts(low: int, high: int, lowest: int, highest: int) -> Integers:
+    """First points of the cells: some between the two points, doubling ones beyond, and the rest of the grid."""
+    width = max(1, math.ceil((high - low + 1) / _CELLS))
+    inner = [low + k * width for k in range(_CELLS + 1)]
+    outer = [sum(width * 2**i for i in range(1, k + 1)) for k in range(1, _OUTER + 1)]
+    starts = {lowest, *inner, *(low - beyond for beyond in outer), *(inner[-1] + beyond for beyond in outer)}
+    return np.array(sorted(start for start in starts if lowest <= start <= highest), dtype=np.int64)
+
+
+def fine_pair(
+    part: Histogram,
+    starts: Integers,
+    targets: tuple[Fraction, Fraction],
+    factor: Fraction,
+    rng: np.random.Generator | None,
+) -> tuple[int, int]:
+    """Two cells in order, with weight exp(−factor · max(d(first), d(second))), exactly."""
+    steps, counts = part
+    ranks = np.concatenate([[0], np.cumsum(counts)])
+    edges = ranks[np.searchsorted(steps, starts)]  # rows below each cell
+    left, right = edges, np.append(edges[1:], ranks[-1])
+    common = math.lcm(*(target.denominator for target in targets))
+    first, second = (rank_distances(left, right, target, common) for target in targets)
+    i, j = np.triu_indices(starts.size)
+    place = chosen(np.maximum(first[i], second[j]), factor / common, None, rng)
+    return int(i[place]), int(j[place])
