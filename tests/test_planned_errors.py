@@ -188,7 +188,7 @@ def test_planned_centres_are_realised():
 def test_choices_stay_within_their_bound(guarantee, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
     mode = ModeQuestion(schema(False), "arm", guarantee).measurement
-    asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee)
+    asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee, interval=None)
     rng = np.random.default_rng(2)
     gap = mode.expected_error()
     scores = np.array([1000, 1000 - int(np.floor(gap)) - 1])
