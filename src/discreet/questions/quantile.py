@@ -326,6 +326,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
     >>> from discreet import PureDP, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
     >>> round(QuantileQuestion(schema, "age", 0.5, PureDP(1.0)).plan().expected_error)  # in ranks
+    18
+    >>> round(QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=None).plan().expected_error)
     8
     """
 

@@ -94,7 +94,7 @@ class QuantileInterval(Mechanism):
     ...     first=0.3, second=0.7, shares=((0.5, 0.5),), miss=0.05, lowest=0, highest=1000, grid=1.0
     ... )
     >>> steps = np.arange(1001)
-    >>> low, estimate, high = choice.draw(np.array([steps, np.ones_like(steps)]), rng=3)
+    >>> low, estimate, high = choice.draw(np.array([steps, np.ones_like(steps)]), rng=3).tolist()
     >>> low <= 500 <= high, high - low < 60
     (True, True)
     """
