@@ -64,7 +64,16 @@ def test_other_refusals_are_sentences():
 
 def test_fixes_say_what_to_do():
     """Nothing is told to be checked, matched or chosen without a word on what; lists of names are spelling."""
-    empty = ("Check it.", "Check them.", "Match them.", "Choose one.", "Pass one.", "Use fewer.", "Name them.")
+    empty = (
+        "Check it.",
+        "Check them.",
+        "Match them.",
+        "Choose one.",
+        "Pass one.",
+        "Use fewer.",
+        "Name them.",
+        "Leave it out.",
+    )
     assert [place for place, _, fix in refusals() if fix in empty] == []
     listed = [(place, fix) for place, rule, fix in refusals() if fix and rule and rule.startswith("must be one of …")]
     begin = ("Check the spelling.", "Check the file.", "Name the two arms.", "Leave it out, or choose", "Pass ")

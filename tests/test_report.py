@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.charts import chart
 from discreet.publish.prose import reading_words
@@ -57,6 +57,15 @@ def facts():
     return report_facts(
         title=f"Report {EVIL}", plan="a = 1 # ```", schema=schema, ledger=session.ledger, entries=entries
     )
+
+
+@pytest.mark.parametrize(("epsilon", "power"), [(0.5, "8%"), (1.0, "14%"), (4.0, "98%")])
+def test_reports_say_what_an_attacker_can_tell_at_this_budget(epsilon, power):
+    ledger = Ledger(":memory:", budget=PureDP(epsilon))
+    for neighbours, size in ((Neighbours.ADD_REMOVE, None), (Neighbours.REPLACE_ONE, 10)):
+        schema = Schema(columns={}, neighbours=neighbours, size=size)
+        said = report_facts(title="x", plan="", schema=schema, ledger=ledger, entries=[])["privacy"]["protects"]
+        assert said.endswith(f"at most {power} of the time.")
 
 
 def test_facts_are_plain_data_and_complete(facts):

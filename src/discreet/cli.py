@@ -62,7 +62,7 @@ def _app() -> App:
     )
     ledger = App(
         name="ledger",
-        help="Look at a ledger: what was spent, and whether it is intact.",
+        help="Show what a ledger holds, and check that it is intact.",
         result_action="return_value",
         sort_key=_FILE_COMMANDS,
     )
@@ -108,7 +108,7 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
     file
         The plan file (TOML).
     again
-        Release everything anew and spend again, where all of it was released before.
+        Release everything again and spend again, if the whole plan was released before.
     yes
         With --again: spend again without asking.
     out
@@ -130,7 +130,7 @@ def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -
     format
         csv, xlsx, parquet, sdmx-csv, r or stata; the last two write a CSV file and a script that reads it.
     out
-        Directory to write to; that of the results by default.
+        Directory to write to; the directory of the results by default.
     """
     from discreet.publish.export import export
 
@@ -156,11 +156,11 @@ def _describe(
     delimiter
         Character between the fields of a CSV file: a comma by default, a tab for .tsv.
     decimal
-        Decimal mark of its numbers: "." or ",".
+        Decimal mark of the numbers: "." or ",".
     encoding
         Encoding of a CSV file, for example cp1252.
     out
-        Where to write it; the terminal by default.
+        File to write; the terminal by default.
     """
     from discreet.core.dialect import Dialect
     from discreet.core.rows.read import column_types
@@ -186,7 +186,7 @@ def _reproduce(
     workers: int = 1,
     data: Path | None = None,
 ) -> None:
-    """Run a paper's experiments again; a stopped run goes on where it was.
+    """Repeat a paper's experiments. A stopped run resumes where it was.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def _advise(
     candidates: int = 10,
     json: bool = False,
 ) -> None:
-    """Tell whether sampling or suppressing records would help, at equal privacy. Reads no data.
+    """Say whether sampling or suppressing records would help, at equal privacy. Reads no data.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def _advise(
     n
         Number of rows to plan for.
     epsilon
-        What the result must satisfy, between data sets that differ by one row.
+        ε of the result, for data sets that differ by one row.
     bounds
         Public bounds of the column, for sums and means.
     spread
@@ -282,12 +282,12 @@ def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> No
 
 
 def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:
-    """Attack every guarantee of this installation and tell what was found. Reads no data.
+    """Test every guarantee of this installation, analytically and by sampling. Reads no data.
 
     Parameters
     ----------
     deep
-        Draw so much that small excesses show: many minutes.
+        Draw enough samples to detect small violations; takes many minutes.
     workers
         Number of processes.
     json
@@ -362,7 +362,7 @@ def _anchor(file: str, /, *, to: Path | None = None) -> None:
 
 
 def _spend_again(job: Any, again: bool, yes: bool) -> bool:
-    """Whether to release everything anew; asks where a person can answer."""
+    """Whether to release everything again; asks where a person can answer."""
     if not job.finished():
         return False
     if again and yes:
@@ -371,7 +371,7 @@ def _spend_again(job: Any, again: bool, yes: bool) -> bool:
     if not sys.stdin.isatty():
         if again:
             raise DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
-        _say(f"{note} Its stored answers are used and nothing is spent; --again --yes releases anew.", sys.stderr)
+        _say(f"{note} Showing the stored answers; nothing is spent. To release again, add --again --yes.", sys.stderr)
         return False
     return input(f"{note} Release it again, and spend again? [y/N] ").strip().lower() in ("y", "yes")
 

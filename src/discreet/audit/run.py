@@ -221,7 +221,7 @@ def run_audit(*, deep: bool = False, workers: int = 1, progress: Progress | None
     Parameters
     ----------
     deep
-        Draw, replay and time so much that small excesses show: many minutes. Otherwise a few minutes.
+        Draw, replay and time enough to detect small violations; takes many minutes, otherwise a few.
     workers
         Number of processes.
     progress

@@ -41,7 +41,7 @@ class Bounds:
         By default a power of ten: the coarsest one that makes 1,000 steps or more and of which both limits are
         multiples. All three count as the decimals they print as.
     nulls
-        What to do with missing values, NaN and text that is no number: ``"drop"`` the row, ``"refuse"`` the data
+        What to do with missing values, NaN and text that is not a number: ``"drop"`` the row, ``"refuse"`` the data
         set (an error then reveals that there is one), or a number in [low, high] that takes their place.
 
     Examples

@@ -58,7 +58,7 @@ class Profile(PrivacyCurve):
                 raise InvalidParameter("delta", None, "is needed for ApproxDP", "Pass delta=1e-6.")
             return ApproxDP(self.epsilon_at(delta), delta)
         if delta is not None:
-            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave it out.")
+            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave delta out.")
         ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
             PureDP: self.pure,
             ZeroConcentratedDP: self.concentrated,

@@ -85,7 +85,7 @@ class Grid:
         if math.frexp(step)[0] != 0.5:
             raise InvalidParameter("step", step, "must be a power of two", "Pass 1, 0.5, 2**-10, …")
         if self.largest >= 2**31 or max(abs(low), abs(high)) / step >= 2**_EXACT:
-            raise InvalidParameter("step", step, "is too fine for these bounds", "Leave it out.")
+            raise InvalidParameter("step", step, "is too fine for these bounds", "Leave step out.")
         if self.largest < 1:
             raise InvalidParameter(
                 "bounds", self.bounds, "hold fewer than two grid points", "Widen the bounds or shift the column."

@@ -102,7 +102,7 @@ class Guarantee(PrivacyCurve):
         if issubclass(kind, ApproxDP):
             return cast(Kind, self._to_approximate(delta))
         if delta is not None:
-            raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave it out.")
+            raise InvalidParameter("delta", delta, f"has no meaning for {kind.__name__}", "Leave delta out.")
         converted = self if isinstance(self, kind) else self._convert(kind)
         if converted is None:
             raise NoConversion(f"{self} cannot be stated as {kind.__name__}: {self._why_not(kind)}.")

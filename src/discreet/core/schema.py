@@ -21,7 +21,7 @@ __all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Sch
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much one unit may contribute; what is beyond is left out by a random choice among the unit's own rows.
+    """How much one unit may contribute; rows beyond are dropped by a random choice among the unit's own rows.
 
     Parameters
     ----------
@@ -271,7 +271,10 @@ class Schema:
         if self.unit.column is None:
             if override is not None:
                 raise InvalidParameter(
-                    "contribution", override, "rows are the privacy unit and contribute one row each", "Leave it out."
+                    "contribution",
+                    override,
+                    "rows are the privacy unit and contribute one row each",
+                    "Leave contribution out.",
                 )
             return Contribution(groups=1, rows=1)
         if override is not None:

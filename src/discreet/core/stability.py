@@ -20,7 +20,12 @@ _MOST_MOVES = 64
 def check_unit_sum(schema: Schema, columns: Sequence[str], unit_sum: Bounds) -> None:
     """Refuse sums per unit that are not of one column, or not on its grid."""
     if schema.unit.column is None:
-        raise InvalidParameter("unit_sum", unit_sum, "needs an id column as privacy unit", "Leave it out.")
+        raise InvalidParameter(
+            "unit_sum",
+            unit_sum,
+            "needs an id column as privacy unit",
+            'Leave unit_sum out, or declare unit=PrivacyUnit("person").',
+        )
     if len(columns) != 1:
         raise InvalidParameter("unit_sum", unit_sum, "sums exactly one numeric column", "Name one column.")
     unit_sum_steps(schema, columns, unit_sum)

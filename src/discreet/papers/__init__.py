@@ -30,7 +30,7 @@ def load(key: str, data: Path | None = None) -> Study:
         raise InvalidParameter("study", key, f"must be one of {sorted(STUDIES)}", "Check the spelling.")
     module = import_module(STUDIES[key])
     if data is not None and not hasattr(module, "with_data"):
-        raise InvalidParameter("data", str(data), f"has no use in {key}, which needs no files", "Leave it out.")
+        raise InvalidParameter("data", str(data), f"has no use in {key}, which needs no files", "Leave data out.")
     study = module.STUDY if data is None else module.with_data(data)
     assert isinstance(study, Study)
     return study

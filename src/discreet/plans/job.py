@@ -254,7 +254,7 @@ def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetErr
     changed = made.changed()
     fix = (
         f"{changed} of them were released before with another question or share of the budget and would be released "
-        "anew: shares divide all of it. Put new questions into a plan of their own, or give each release its epsilon."
+        "again: shares divide the whole budget. Put new questions into a second plan, or give each release its epsilon."
     )
     return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
 

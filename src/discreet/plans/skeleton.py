@@ -94,7 +94,7 @@ def _check_names(source: str, names: list[str]) -> None:
 def _questions() -> list[str]:
     """What can be asked, in comments."""
     lines = [
-        "# What can be asked, with its settings; those in brackets may be left out. Every question also takes title,",
+        "# What can be asked, with its settings; those in brackets are optional. Every question also takes title,",
         "# its share of the budget (or its own epsilon), and limits per person (total, or groups and rows):",
     ]
     for ask, kind in asked().items():

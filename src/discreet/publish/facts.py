@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import discreet
+from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Schema, Unlisted
@@ -71,19 +72,25 @@ def report_facts(*, title: str, plan: str, schema: Schema, ledger: Ledger, entri
 
 def _privacy(schema: Schema, ledger: Ledger) -> dict[str, Any]:
     unit = schema.unit.name
-    meaning = {
-        Neighbours.ADD_REMOVE: f"whether any one {unit} is in the data at all",
-        Neighbours.REPLACE_ONE: f"what the data of any one {unit} is; the number of them is public",
-    }[schema.neighbours]
     return {
         "unit": unit,
         "neighbours": schema.neighbours.value,
-        "protects": f"An attacker who sees everything here cannot tell {meaning}, up to the guarantee below.",
+        "protects": _attacker(schema, ledger.budget),
         "budget": guarantee_words(ledger.budget, unit),
         "spent": guarantee_words(ledger.spent(), unit),
         "remaining": guarantee_words(ledger.remaining(), unit),
         "head": ledger.head,
     }
+
+
+def _attacker(schema: Schema, budget: Guarantee) -> str:
+    """What the whole budget allows an attacker, as the power of a test at the 5 % level."""
+    unit, power = schema.unit.name, 1 - float(budget.tradeoff(0.05))
+    does = {
+        Neighbours.ADD_REMOVE: f"recognises any one {unit} that is in the data",
+        Neighbours.REPLACE_ONE: f"tells the data of any one {unit} (how many there are is public) from other data",
+    }[schema.neighbours]
+    return f"An attacker who sees everything here and accepts 5 % false alarms {does} at most {power:.0%} of the time."
 
 
 def _assumptions(schema: Schema) -> list[str]:
@@ -128,7 +135,7 @@ def _limits(limits: Mapping[str, int]) -> str:
 
 
 def _policy(policy: Any) -> str:
-    words = {"drop": "left out", "refuse": "refused"}
+    words = {"drop": "dropped", "refuse": "refused"}
     return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
 
 

@@ -76,7 +76,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         "",
         f"{privacy['protects']}",
         "",
-        f"- Budget: {privacy['budget']['symbols']}. {privacy['budget']['words']}",
+        f"- Budget: {privacy['budget']['symbols']}: {privacy['budget']['words']}",
         f"- Spent: {privacy['spent']['symbols']}; left: {privacy['remaining']['symbols']}",
         f"- Ledger head: `{privacy['head']}`",
         "",

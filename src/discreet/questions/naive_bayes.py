@@ -271,7 +271,7 @@ def _table(X: Any, y: Any, grids: list[Grid], labels: list[Any]) -> tuple[list[A
         raise WrongType("X", f"shape {rows.shape}", f"must be rows × {len(grids)}", "Give bounds for every column.")
     target = labelled(y)
     if target.shape != (rows.shape[0],):
-        raise WrongType("y", f"shape {target.shape}", "must be one class a row", "Align X and y.")
+        raise WrongType("y", f"shape {target.shape}", "must be one class per row", "Align X and y.")
     offsets = [grid.offsets("X", rows[:, column]) for column, grid in enumerate(grids)]
     member = [np.asarray(target == label) for label in labels]
     if int(sum(mine.sum() for mine in member)) != target.size:

@@ -103,7 +103,7 @@ class _Pooled(PublicSizeStatistic):
         columns = [grid.offsets("data", values) for grid, values in zip(grids, data[:-1], strict=True)]
         labels = np.asarray(data[-1])
         if labels.ndim != 1 or labels.size != same_length(columns):
-            raise InvalidParameter("labels", f"shape {labels.shape}", "must be one label a row", "Align the columns.")
+            raise InvalidParameter("labels", f"shape {labels.shape}", "must be one label per row", "Align the columns.")
         parts = [labels == cell for cell in self.cells]
         counts = [int(np.count_nonzero(part)) for part in parts]
         if sum(counts) != labels.size:

@@ -82,10 +82,10 @@ class ContingencyTable(Statistic):
         extra = self._with_other(self.other)
         axes = {name: _axis(name, spec, name in extra) for name, spec in given.items()}
         cells = math.prod(len(axis) for axis in axes.values())
-        if not 2 <= cells <= MAX_CELLS:
-            raise InvalidParameter(
-                "columns", f"{cells} cells", f"must give 2 to {MAX_CELLS} cells", "Merge categories."
-            )
+        if cells < 2:
+            raise InvalidParameter("columns", list(axes), "have only one label in all", "List two labels or more.")
+        if cells > MAX_CELLS:
+            raise InvalidParameter("columns", f"{cells} cells", f"must give at most {MAX_CELLS}", "Merge categories.")
         object.__setattr__(self, "columns", axes)
         object.__setattr__(self, "other", tuple(name for name, axis in axes.items() if getattr(axis, "other", False)))
 

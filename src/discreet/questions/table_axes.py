@@ -42,7 +42,7 @@ def column_values(data: Any, name: str) -> NDArray[Any]:
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     array = values if isinstance(values, np.ndarray) else _array(values)
     if array.ndim != 1:
-        raise WrongType("data", f"column {name!r}", "must have one dimension", "Pass one value a row.")
+        raise WrongType("data", f"column {name!r}", "must have one dimension", "Pass one value per row.")
     return array
 
 

@@ -142,7 +142,8 @@ class Ledger:
         if witness:
             raise self._lost(max(witness))
         if terms["budget"] is None or self._journal.read_only:
-            fix = "Check the path." if self._journal.read_only else "A new ledger needs a budget: pass PureDP(1.0)."
+            new = "A new ledger needs a budget: pass budget=PureDP(1.0)."
+            fix = "Check the path." if self._journal.read_only else new
             raise LedgerMissing(f"there is no ledger at {self.path}. {fix}")
         counted = Accounting.of(Guarantee.from_dict(terms["budget"]), terms["accounting"])
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
@@ -285,7 +286,7 @@ class Ledger:
                 return None
             balance.check_pins(protection.neighbours, protection.unit)
             if content["release_id"] in balance.releases:
-                raise InvalidParameter("release_id", release_id, "was used before", "Leave it out.")
+                raise InvalidParameter("release_id", release_id, "was used before", "Leave release_id out.")
             charge = balance.charge(content, protection.neighbours)
             total = balance.check_budget(charge)
             return "spend", claim.written(content | {"charge": texts(charge), "total": texts(total)})

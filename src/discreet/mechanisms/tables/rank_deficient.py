@@ -86,7 +86,7 @@ class RankDeficientGaussian(PostProcessed):
             raise InvalidParameter("constraints", rows, "must be linearly independent", "Drop repeated facts.")
         if self.values is None or len(self.values) != len(rows):
             raise InvalidParameter(
-                "values", self.values, "must give the public value of every constraint", "Pass one value a row."
+                "values", self.values, "must give the public value of every constraint", "Pass one value per row."
             )
         object.__setattr__(self, "constraints", rows)
         object.__setattr__(self, "values", tuple(requirements.finite("values", value) for value in self.values))

@@ -126,7 +126,7 @@ class ComparisonQuestion(Question[MeanComparison]):
         count = self.schema.categories(column).cells
         if self.partitions is not None and self.partitions != count:
             raise InvalidParameter(
-                "partitions", self.partitions, f"column {column!r} has {count} labels", "Leave it out."
+                "partitions", self.partitions, f"column {column!r} has {count} labels", "Leave partitions out."
             )
         if self.schema.neighbours is Neighbours.REPLACE_ONE:
             raise InvalidParameter(

@@ -198,7 +198,10 @@ class CensoredPieces(PaperMethod):
         requirements.positive_integer("m", self.m)
         if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
             raise InvalidParameter(
-                "placement", self.placement, 'must be "quantile", or "moments" in the certified form', "Leave it out."
+                "placement",
+                self.placement,
+                'must be "quantile", or "moments" in the certified form',
+                "Leave placement out.",
             )
 
     def parameters(self) -> dict[str, Any]:
