@@ -7,9 +7,11 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pyarrow
 import pytest
 from scipy import stats
 
+from discreet import Categories, Schema, Session
 from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
@@ -17,7 +19,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval, fine_pair, rough_pair
-from discreet.questions.quantile import Quantiles
+from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)
@@ -376,3 +378,22 @@ def test_intervals_refuse_parameters_that_make_no_sense(changed):
     QuantileInterval(**sound)
     with pytest.raises(DiscreetError):
         QuantileInterval(**(sound | changed))
+
+
+def test_questions_have_intervals_unless_they_are_told_not_to():
+    schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
+    rows = pyarrow.table({"age": list(range(100)) * 10, "arm": ["A", "B"] * 500})
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
+    median = session.quantile("age", 0.5, PureDP(10.0))
+    assert "95 % interval" in str(median)
+    assert median.confidence_interval().contains(49.5)
+    for label in ("A", "B"):
+        by_arm = session.quantile("age", [0.25, 0.5], PureDP(20.0), by="arm")[label]
+        low, high = by_arm.confidence_interval()
+        assert (low <= by_arm.estimate).all()
+        assert (by_arm.estimate <= high).all()
+    for off in ({"interval": None}, {"interval": False}, {"recursive": True}):
+        asked = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), **off)
+        assert isinstance(asked.measurement.mechanism, QuantileChoice)
+    with pytest.raises(DiscreetError, match="interval"):
+        _ = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=0.9, recursive=True).measurement

@@ -362,7 +362,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
-            interval=None if self.recursive and self.interval == _LEVEL else self.interval,
+            interval=self._level(),
             rows_at_least=self._independent_rows(limits),
             recursive=self.recursive,
         )
@@ -394,6 +394,11 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
         if isinstance(given, float | int):
             return given
         return requirements.listed("probabilities", given, "a quantile such as 0.5, or a list of them")
+
+    def _level(self) -> float | None:
+        """The level of the intervals; false, as a plan file says it, is none."""
+        unasked = self.recursive and self.interval == _LEVEL
+        return None if unasked or self.interval is False else self.interval
 
     def _independent_rows(self, limits: Contribution) -> int | None:
         """How many rows to count on: k rows of a unit say no more of the population than one of them, at the worst."""
