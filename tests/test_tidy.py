@@ -13,6 +13,7 @@ from discreet import (
     Categories,
     Contribution,
     Count,
+    Interval,
     Laplace,
     Neighbours,
     NoisyAverage,
@@ -183,6 +184,18 @@ def test_groups_answer_as_one_does():
         sums.population_interval()
     with pytest.raises(AttributeError):
         sums.mean  # noqa: B018
+
+
+def test_many_groups_are_shown_in_part(monkeypatch):
+    labels = [f"g{place}" for place in range(60)]
+    schema = Schema(columns={"g": Categories(labels), "x": Bounds(0, 1)})
+    data = pa.table({"g": labels * 2, "x": [0.5] * 120})
+    answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", by="g", epsilon=1.0)
+    asked = []
+    one = type(answer["g0"])
+    monkeypatch.setattr(one, "confidence_interval", lambda self: asked.append(self) or Interval(0.0, 1.0, 0.95))
+    assert "20 more groups" in str(answer)
+    assert len(asked) == 40  # intervals of the others are not worked out
 
 
 def test_labels_never_hide_a_column_of_ours():

@@ -147,10 +147,13 @@ class Release(Result):
     def facts(self) -> Facts:
         """What to show of a release."""
         interval = self.confidence_interval()
+        ends = f"{number(interval.low)} to {number(interval.high)}"
+        return [("value", number(self.value)), ("95 % interval", ends), *self.protection_facts()]
+
+    def protection_facts(self) -> Facts:
+        """How the release was protected, and where the ledger has it."""
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         facts = [
-            ("value", number(self.value)),
-            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
             ("guarantee", promise),
             ("protects against", str(self.protection)),
             ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),

@@ -175,8 +175,7 @@ class GroupedRelease(Answer, Generic[R]):
         hidden = len(self.labels()) - _SHOWN
         more = [("…", f"{hidden} more groups")] if hidden > 0 else []
         words = "95 %, for the noise; population: for noise and sampling"
-        common = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
-        return [*lines, *more, ("intervals", words), *common]
+        return [*lines, *more, ("intervals", words), *self.protection_facts()]
 
     def heading(self) -> str:
         return f"Release of {self.grouping.of.title} by {', '.join(self.grouping.by)}"
