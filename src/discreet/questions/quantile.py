@@ -385,7 +385,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
             unit_sum=self.unit_sum,
             public={},
             from_histograms=value,
-            read="ranks",
+            read="ranks" if statistic.interval is None else "ranks to an end",
             bound=mechanism.rank_error,
         )
 
