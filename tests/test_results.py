@@ -49,7 +49,9 @@ NO_RESULTS = {
     "public facts": "Bounds Categories Column Contribution Domain Schema Partition PlanFile Study Part Target Unlisted",
     "still private": "Exact Dataset Arms Totals Spending Snapshot",
     "parts of a result": "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View",
-    "how it is protected": "Gaussian Laplace Measurement",
+    "how it is protected": "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses",
+    "what an attack goes through": "GeneratedWorld QuestionAudit Refusal Script",
+    "rows made up from tables": "SyntheticRows",
     "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
 
@@ -49,7 +49,7 @@ class Sensitivity:
     l2: float | None = None
     dimension: int | None = None
     moves: tuple[float, ...] | None = None
-    coordinates: tuple[float, ...] | None = None
+    coordinates: tuple[float, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.coordinates is not None:
