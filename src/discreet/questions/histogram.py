@@ -60,7 +60,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
                 "edges", self.edges, "a number needs either edges or bins", "Pass edges=[0, 10, 20], or bins=10."
             )
         if self.bins is None:
-            return self.edges or ()
+            return () if self.edges is None else self.edges
         bins, steps = requirements.positive_integer("bins", self.bins), bounds.highest - bounds.lowest
         if bins > steps:
             raise InvalidParameter("bins", bins, f"must be at most {steps}, one per grid step", "Use fewer bins.")
