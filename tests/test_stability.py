@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Bounds, Categories, Contribution, Neighbours, Schema
+from discreet import Bounds, Categories, Contribution, Neighbours, PureDP, Schema
 from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.read import open_source
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group, in_parts, stability
-from discreet.questions.question import PublicFacts
+from discreet.questions.count import CountQuestion
 
 LIMITS = [
     Contribution(groups=1, rows=1),
@@ -130,11 +130,12 @@ def test_the_number_of_rows_is_public_only_where_none_can_drop_out(nulls):
     for values in ([1.0, 1.0], [1.0, None]):
         snapshot = take(open_source(pa.table({"x": values})), schema)
         counted.add(int(totals(snapshot, Selected(columns=("x",))).counts[0]))
-    assert PublicFacts(schema)._every_unit_once(("x",)) == (len(counted) == 1)
+    size = CountQuestion(schema, PureDP(1.0)).public_size("x")
+    assert size == (2 if len(counted) == 1 else None)
 
 
 def test_the_number_of_units_is_private_under_add_remove_and_for_ids():
     column = {"x": Bounds(0, 1, grid=1, nulls=0), "l": Categories(["a"], nulls="=a", unknown="=a")}
-    assert not PublicFacts(Schema(columns=column))._every_unit_once(("x", "l"))
+    assert CountQuestion(Schema(columns=column), PureDP(1.0)).public_size("x", "l") is None
     rows = Schema(columns=column, neighbours=Neighbours.REPLACE_ONE, size=2)
-    assert PublicFacts(rows)._every_unit_once(("x", "l"))
+    assert CountQuestion(rows, PureDP(1.0)).public_size("x", "l") == 2
