@@ -191,7 +191,7 @@ def composed():
 
 
 def engines():
-    """Polars was run; what the ibis extra does is from its documentation."""
+    """Polars is run here; the ibis extra is not."""
     words = "its ibis extra: ungrouped counts and sums in SQL"
     return ("polars", words) if first(context().query().select(dp.len())) else no()
 
