@@ -48,6 +48,7 @@ def test_interrupt_at_every_instruction_of_a_spend(tmp_path: Path) -> None:
         assert ledger.verify().spends >= total
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that the interrupt left open
 def test_interrupt_while_opening(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger", PureDP(1000.0)) as ledger:
         for _ in range(3):

@@ -150,10 +150,8 @@ def test_settings_without_a_theorem_are_refused() -> None:
         lambda: AbsoluteDistance((1, 0)),
         lambda: AbsoluteDistance((0, math.inf)),
         lambda: EuclideanDistance(()),
-        lambda: AbsoluteDistance((0, 1)).mean_distances([0.0, math.nan]),
         lambda: AbsoluteDistance((0, 1)).mean_distances([[0.0]]),
         lambda: EuclideanDistance(((0, 1),)).mean_distances([[0.0, 1.0]]),
-        lambda: DiscreteDistance().mean_distances([0.0, math.nan]),
         lambda: PoissonSample(0.5).kept(3),
     ],
 )

@@ -130,7 +130,10 @@ def test_planned_errors_are_realised(name, guarantee, data):
     truth = read(replace(drawn[0], value=np.asarray(exact.value, dtype=float)[()]))
     errors = np.array([read(one) for one in drawn]) - truth
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(question.standard_error(), rel=0.1)
-    assert np.mean(np.abs(errors) <= question.expected_error()) == pytest.approx(0.95, abs=0.02)
+    size, planned = np.abs(errors), question.expected_error()
+    # Whole-number noise has no error that 95 % stay within exactly: fewer stay below it, and at least as many within.
+    assert np.mean(size < planned - 1e-9) <= 0.95 + 0.02
+    assert np.mean(size <= planned + 1e-9) >= 0.95 - 0.02
 
 
 @pytest.mark.parametrize("spread", [False, True])

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import GaussianDP, Guarantee, ZeroConcentratedDP
+from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import GeometricFamily
 from discreet.core.noise.law import Floats, Truth, plain
 from discreet.core.noise.location import Location
+from discreet.core.rounding import decimal, not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
 from discreet.mechanisms.geometric_profile import GeometricProfile
@@ -143,6 +144,8 @@ class Geometric(Mechanism):
         refuse_nothing(guarantee)
         total = sum(exact_moves(sensitivity), Fraction(0))
         guess = float(total) / _reach(guarantee)
+        if isinstance(guarantee, PureDP):  # ε is total/scale exactly; a search by guarantees could leave their range
+            return cls(not_below(total / decimal(guarantee.epsilon)))
         return cls(least_scale(lambda scale: cls(scale).profile(sensitivity).within(guarantee), guess, guarantee))
 
     def law(self, truth: Truth) -> GeometricLaw:

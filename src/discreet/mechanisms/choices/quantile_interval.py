@@ -217,7 +217,10 @@ class QuantileInterval(Mechanism):
 
 
 def _pair(pair: Any) -> tuple[float, float]:
-    low, high = (requirements.probability("shares", share, below_one=False) for share in pair)
+    ends = requirements.listed("shares", pair, "shares=((0.5, 0.5),)")
+    if len(ends) != 2:
+        raise InvalidParameter("shares", pair, "must be pairs of two shares", "Pass ((0.5, 0.5),).")
+    low, high = (requirements.probability("shares", share, below_one=False) for share in ends)
     if low > high:
         raise InvalidParameter("shares", pair, "must be in order", "Swap the two.")
     if math.lcm(share_of(low).denominator, share_of(high).denominator) > _FINEST:  # ranks would outgrow whole numbers
