@@ -27,6 +27,17 @@ def binaries() -> Path | None:
     return next((Path(path) for path in found if os.access(f"{path}/postgres", os.X_OK)), None)
 
 
+def _copied(place: Path, site: Path) -> Path:
+    """The programs at another place, with the libraries that a wheel keeps beside its package."""
+    package = place.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, site / libraries.name)
+    install = site / package.name / place.parent.name
+    shutil.copytree(place.parent, install, symlinks=True)
+    return install / "bin"
+
+
 class Server:
     """Runs as another user where the tests run as root, which PostgreSQL refuses."""
 
@@ -37,6 +48,8 @@ class Server:
         self.user = NOBODY if os.geteuid() == 0 else None
         self.directory = Path(tempfile.mkdtemp(prefix="pg-"))  # a socket's path must be short
         if self.user is not None:
+            # The other user may not reach an environment below a private folder: give them a copy of the programs.
+            self.binaries = _copied(place, self.directory / "site")
             os.chown(self.directory, self.user, self.user)
         self._run("initdb", "-D", str(self.directory / "data"), "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync")
         self.process: subprocess.Popen[bytes] | None = None
