@@ -144,8 +144,9 @@ class Geometric(Mechanism):
         refuse_nothing(guarantee)
         total = sum(exact_moves(sensitivity), Fraction(0))
         guess = float(total) / _reach(guarantee)
-        if isinstance(guarantee, PureDP):  # ε is total/scale exactly; a search by guarantees could leave their range
-            return cls(not_below(total / decimal(guarantee.epsilon)))
+        if isinstance(guarantee, PureDP):  # ε is exact; a search by guarantees could leave their range
+            unit = cls(1.0).profile(sensitivity)  # it takes moves in whole numbers, rounded up
+            return cls(not_below(unit.total * unit.unit / decimal(guarantee.epsilon)))
         return cls(least_scale(lambda scale: cls(scale).profile(sensitivity).within(guarantee), guess, guarantee))
 
     def law(self, truth: Truth) -> GeometricLaw:
