@@ -175,7 +175,7 @@ def _parameters(mechanism: Mechanism) -> str:
 def _from_dict(data: dict[str, Any]) -> Release:
     value = np.asarray(data["value"])
     statistic = None if data["statistic"] is None else statistic_from_dict(data["statistic"])
-    kind = None if statistic is None else statistic.release_type()
+    kind: type[Release] | None = None if statistic is None else statistic.release_type()
     return (kind or Release)(
         value=float(value) if value.ndim == 0 else value,
         mechanism=mechanism_from_dict(data["mechanism"]),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from discreet.core.registry import Registry
-
-if TYPE_CHECKING:
-    from discreet.releases import Release
 
 __all__ = ["Statistic", "statistic_from_dict"]
 
@@ -34,7 +31,7 @@ class Statistic(ABC):
         return self.name.replace("_", " ")
 
     @classmethod
-    def release_type(cls) -> type[Release] | None:
+    def release_type(cls) -> type[Any] | None:
         """The class of a release of this statistic, where it adds what can be concluded from one."""
         return None
 
