@@ -38,6 +38,7 @@ def budget(name):
 
 
 ASKED = {
+    "left_out": {"columns": ["age"], "by": ["arm"]},
     "count": {"by": ["arm"]},
     "sum": {"column": "spend", "by": ["arm"]},
     "mean": {"column": "spend", "by": ["arm"], "expected_rows": 400},

@@ -71,6 +71,7 @@ def session_pipelines() -> Iterator[Pipeline]:
         yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield from _clusters(rows)
     yield from _groups(rows, people)
+    yield from _left_out(rows, people)
     yield from _margins(rows, people)
     yield from _replaced()
     yield from _currencies(people)
@@ -129,6 +130,25 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
             yield replace(asked, covers=("Session.groups", rule))
+
+
+def _left_out(rows: World, people: World) -> Iterator[Pipeline]:
+    """Rows that limits and missing values leave out; the one without values is dropped here."""
+    columns: dict[str, Bounds | Categories] = {"arm": Categories(["A", "B", "C"]), "x": Bounds(0, 2, grid=1)}
+
+    def ask(session: Session, spent: Guarantee) -> Any:
+        return session.left_out(spent, columns="x", by="arm", request="r")
+
+    def most_two(session: Session, spent: Guarantee) -> Any:
+        return session.left_out(spent, columns="x", contribution=Contribution(total=2), most_rows=2, request="r")
+
+    dropping = Schema(columns=columns, unit=PEOPLE.unit)
+    yield _asked("left_out, one row", ask, Schema(columns=columns), rows)
+    yield _asked("left_out, one person", ask, dropping, people, quick=False)
+    yield _asked("left_out, two rows of a person", most_two, dropping, people)
+    replaced = Schema(columns=columns, unit=PEOPLE.unit, neighbours=Neighbours.REPLACE_ONE, size=2)
+    world = unit_world(UNITS, most=2, neighbours=Neighbours.REPLACE_ONE)
+    yield _asked("left_out, a person replaced", most_two, replaced, world, GaussianDP(1.0), tight=False, quick=False)
 
 
 def _margins(rows: World, people: World) -> Iterator[Pipeline]:

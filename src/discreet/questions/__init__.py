@@ -11,6 +11,7 @@ from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.groups import GroupsQuestion
 from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
@@ -25,6 +26,7 @@ from discreet.questions.variance import StandardDeviationQuestion, VarianceQuest
 __all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]
 
 QUESTIONS: list[type[Question[Any]]] = [
+    LeftOutQuestion,
     CountQuestion,
     SumQuestion,
     MeanQuestion,

@@ -130,7 +130,8 @@ class Measurement:
         What has to be added up.
     value
         From counts and sums per cell to the exact value; ``from_histograms`` instead where the whole distribution is
-        needed, and ``from_blocks`` where totals by several sets of columns are, all of the same rows.
+        needed, ``from_blocks`` where totals by several sets of columns are, all of the same rows, and ``from_rows``
+        where nothing is added up by cell.
     read
         What people read from the release: the error of a plan is its error.
     weights
@@ -152,6 +153,7 @@ class Measurement:
     from_histograms: Callable[[Histograms], Any] | None = None
     blocks: tuple[tuple[str, ...], ...] = ()
     from_blocks: Callable[[Mapping[tuple[str, ...], Totals]], Any] | None = None
+    from_rows: Callable[[Snapshot], Any] | None = None
     read: str
     weights: tuple[float, ...] | None = (1.0,)
     bound: Callable[[float], float] | None = None
@@ -163,6 +165,8 @@ class Measurement:
 
     def exact(self, rows: Snapshot) -> Any:
         """The true, still private value."""
+        if self.from_rows is not None:
+            return self.from_rows(rows)
         selected = Selected(by=self.by, columns=self.columns, contribution=self.contribution, unit_sum=self.unit_sum)
         if self.from_histograms is not None:
             return self.from_histograms(histograms(rows, selected))

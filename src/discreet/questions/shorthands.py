@@ -11,6 +11,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.questions.forms import Form
 from discreet.questions.grouped import GroupedRelease
+from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
 from discreet.questions.named import NamedQuestions, Names
 from discreet.questions.parts import StandardDeviationInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
@@ -60,6 +61,22 @@ SHORTHANDS: dict[str, Shorthand] = {
 
 class Shorthands(NamedQuestions):
     """The obvious names: ``median("age", …)`` is short for ``quantile("age", 0.5, …)``."""
+
+    def left_out(
+        self, guarantee: Guarantee | None = None, *, columns: Names = (), by: Names = (),
+        contribution: Contribution | None = None, most_rows: int | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
+    ) -> LeftOutRelease:  # fmt: skip
+        """How many rows and units the limits and missing values leave out of questions about some columns."""
+        question = LeftOutQuestion(
+            self.schema,
+            spending(LeftOutQuestion, guarantee, spend),
+            columns=columns,
+            by=by,
+            contribution=contribution,
+            most_rows=most_rows,
+        )
+        return self.ask(question, request)
 
     @overload
     def median(

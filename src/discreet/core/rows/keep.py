@@ -19,7 +19,7 @@ from discreet.core.stability import check_unit_sum
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["CELL", "Selected", "digits", "keep_groups", "kept_rows"]
+__all__ = ["CELL", "Selected", "digits", "keep_groups", "kept_rows", "taking_part"]
 
 CELL = "c"
 """Column of cell numbers in what is kept."""
@@ -100,7 +100,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     schema = snapshot.schema
     snapshot.dataset.require(*selected.by, *selected.columns, *selected.whole)
     cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
-    rows = _taking_part(snapshot, selected)
+    rows = taking_part(snapshot, selected)
     if selected.unit_sum is not None:
         check_unit_sum(schema, selected.columns, selected.unit_sum)
     if snapshot.by_row:
@@ -117,7 +117,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
         return snapshot.kept[choice]
 
 
-def _taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
+def taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
     """Rows that no column drops, with the number of their cell."""
     import ibis
 

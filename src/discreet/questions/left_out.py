@@ -1,0 +1,277 @@
+"""Left out: how many rows and units the limits and missing values kept out of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Selected, Snapshot, left_out
+from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.core.stability import in_parts
+from discreet.core.statistic import Statistic
+from discreet.inference.noise_sum import combined_error
+from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.mechanisms.additive import additive_noise
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
+from discreet.questions.bounded import fractions
+from discreet.questions.forms import COLUMNS, WHOLE, Form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.releases import Release
+
+__all__ = ["LeftOut", "LeftOutQuestion", "LeftOutRelease"]
+
+_MOST_COUNTED = 1000
+"""Rows of one unit that are counted by default at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut(Statistic):
+    """What a question leaves out, in parts that add up to at most 1 for each unit.
+
+    Let o be the rows of a unit beyond its limits and g its rows without a value, counted up to ``most`` together, the
+    first ones first. Its parts are (1 − (o + g)/most, o/most, g/most), or nothing where no row is left out. So all
+    parts together are the units with rows left out, and the last two, times ``most``, are rows. Where a row is the
+    unit, only the rows without a value are counted.
+
+    **Guarantee.** Parts are not negative and add up to 0 or 1: a unit that comes or goes moves ℓ₁ and ℓ₂ by at most 1,
+    one that is replaced ℓ₁ by at most 2 and ℓ₂ by at most √2, however many rows it has. Proof:
+    ``docs/proofs/parts.md``.
+
+    Parameters
+    ----------
+    most
+        Rows left out of one unit that are counted; 1 where a row is the unit.
+    unit
+        What one unit is called.
+    limited
+        Whether units have limits: ids are the units.
+
+    Examples
+    --------
+    >>> LeftOut(most=8, unit="device").value(units=3, over=10, missing=2)
+    array([Fraction(3, 2), Fraction(5, 4), Fraction(1, 4)], dtype=object)
+    """
+
+    name: ClassVar[str] = "left_out"
+    most: int
+    unit: str
+    limited: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "most", requirements.positive_integer("most", self.most))
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return LeftOutRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"most": self.most, "unit": self.unit, "limited": self.limited}
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        """One whole for each unit that comes or goes."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        if not self.limited:
+            return Sensitivity(moves=(1.0,))
+        return in_parts(Contribution(groups=1, rows=1), 1, 3, neighbours)
+
+    def value(self, *, units: int, over: int, missing: int) -> Any:
+        """The parts, from what was counted. Private."""
+        if not self.limited:
+            return missing
+        rows = Fraction(over, self.most), Fraction(missing, self.most)
+        return fractions([Fraction(units) - sum(rows), *rows])
+
+
+@dataclass(frozen=True)
+class LeftOutRelease(Answer):
+    """How many units have rows left out, and how many rows: beyond the limits, and without a value.
+
+    ``value`` holds the noisy parts that a `LeftOut` describes. Of one unit at most `most` rows are counted, so more
+    rows may have been left out than `rows_over_limit` and `rows_missing` say.
+    """
+
+    @property
+    def _of(self) -> LeftOut:
+        return cast(LeftOut, self.statistic)
+
+    @property
+    def most(self) -> int:
+        """Rows left out of one unit that are counted."""
+        return self._of.most
+
+    @property
+    def units(self) -> float:
+        """Units with at least one row left out."""
+        return float(whole_count(float(np.sum(self.measured))))
+
+    @property
+    def rows_over_limit(self) -> float:
+        """Rows beyond the limits, at most `most` of each unit; 0 where a row is the unit."""
+        return self._rows(1) if self._of.limited else 0.0
+
+    @property
+    def rows_missing(self) -> float:
+        """Rows that a missing or unlisted value drops, together with the former at most `most` of each unit."""
+        return self._rows(-1)
+
+    def _rows(self, part: int) -> float:
+        return float(whole_count(self.most * float(np.ravel(self.measured)[part])))
+
+    def units_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the number of units with rows left out, from the law of the noise."""
+        checked = requirements.level(level)
+        if not self._of.limited:
+            return self.rows_interval(checked, missing=True)
+        measured = float(np.sum(self.measured))
+        reach = combined_error(self.mechanism, (1.0, 1.0, 1.0), checked)
+        return Interval(*whole_interval(measured - reach, measured + reach, self.units), checked)
+
+    def rows_interval(self, level: float = 0.95, *, missing: bool = False) -> Interval:
+        """Interval for the rows beyond the limits, or for those without a value, from the law of the noise."""
+        checked = requirements.level(level)
+        ends = (self.most * np.ravel(np.asarray(end, dtype=float)) for end in self.confidence_interval(checked))
+        low, high = (float(end[-1 if missing else 1]) for end in ends)
+        shown = self.rows_missing if missing else self.rows_over_limit
+        return Interval(*whole_interval(low, high, shown), checked)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Units, rows beyond the limits, and rows without a value."""
+        missing = Reading(
+            "without a value",
+            self.rows_missing,
+            self.rows_interval(missing=True),
+            labels={"why": "missing"},
+            measure="rows left out",
+        )
+        if not self._of.limited:
+            return [missing]
+        units = f"{self._of.unit}s with rows left out"
+        return [
+            Reading("", self.units, self.units_interval(), labels={"why": "any"}, measure=units),
+            Reading(
+                "beyond the limits",
+                self.rows_over_limit,
+                self.rows_interval(),
+                labels={"why": "limits"},
+                measure="rows left out",
+            ),
+            missing,
+        ]
+
+    def facts(self) -> Facts:
+        """What to show."""
+        shown = [
+            (
+                f"{reading.measure}{', ' if reading.label else ''}{reading.label}",
+                f"{number(reading.estimate)} ({number(reading.noise.low)} to {number(reading.noise.high)}, 95 %)",
+            )
+            for reading in self.readings()
+            if reading.noise is not None
+        ]
+        capped = [("counted", f"at most {self.most} rows left out of each {self._of.unit}")]
+        return [*shown, *(capped if self._of.limited else []), *self.protection_facts()]
+
+
+@dataclass(frozen=True)
+class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
+    """How many rows and units the limits and missing values leave out of questions about some columns.
+
+    Guarantee
+    ---------
+    A unit moves the parts by 1 in ℓ₁, however many rows it has: see `LeftOut`.
+
+    Attributes
+    ----------
+    columns
+        Columns that a question reads; rows without a value there are left out.
+    by
+        Columns of labels that it groups by: limits on groups and on rows in each group count by them.
+    contribution
+        Limits per unit.
+    most_rows
+        Rows left out of one unit that are counted: a public number. The noise in rows grows with it, and rows beyond
+        it are not seen. By default four times what one unit may contribute, at most 1,000.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, PrivacyUnit, PureDP
+    >>> unit = PrivacyUnit("device", contribution=Contribution(rows=8))
+    >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)}, unit=unit)
+    >>> asked = LeftOutQuestion(schema, PureDP(0.1), columns="spend")
+    >>> asked.statistic.most, asked.measurement.mechanism.scale
+    (32, 10.0)
+    """
+
+    ask: ClassVar[str] = "left_out"
+    meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
+    schema: Schema
+    guarantee: Guarantee
+    _: KW_ONLY
+    columns: str | Sequence[str] = ()
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+    most_rows: int | None = None
+
+    @property
+    def statistic(self) -> LeftOut:
+        """What is counted, up to how many rows of one unit."""
+        unit = self.schema.unit
+        if unit.column is None:
+            if self.most_rows not in (None, 1):
+                raise InvalidParameter(
+                    "most_rows", self.most_rows, "a row is the unit, and counts once", "Leave it out."
+                )
+            return LeftOut(most=1, unit=unit.name, limited=False)
+        cells = self.schema.cells(column_names(self.by))
+        default = min(4 * self.schema.contribution(self.contribution).most_rows(cells), _MOST_COUNTED)
+        most = default if self.most_rows is None else requirements.positive_integer("most_rows", self.most_rows)
+        if most > 2**20:
+            raise InvalidParameter("most_rows", most, "must be at most 2²⁰", "Count fewer rows of each unit.")
+        return LeftOut(most=most, unit=unit.name)
+
+    def _measured(self) -> Measurement:
+        by, columns = column_names(self.by), column_names(self.columns, "columns")
+        for name in (*columns, *by):
+            self.schema.column(name)
+        statistic = self.statistic
+        if not statistic.limited and not (by or columns):
+            raise InvalidParameter(
+                "columns", (), "are needed: only a missing value leaves out a single row", 'Pass columns=["age"].'
+            )
+        selected = Selected(by=by, contribution=self.contribution, whole=columns)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
+
+        def from_rows(rows: Snapshot) -> Any:
+            units, over, missing = left_out(rows, selected, statistic.most)
+            return statistic.value(units=units, over=over, missing=missing)
+
+        return Measurement(
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=not statistic.limited),
+            by=by,
+            columns=columns,
+            contribution=self.contribution,
+            public={},
+            from_rows=from_rows,
+            read="rows left out",
+            weights=(float(statistic.most),),
+        )
+
+    def counted_words(self) -> str | None:
+        if self.schema.unit.column is None:
+            return None
+        return f"every row; at most {self.statistic.most} rows left out of each {self.schema.unit.name}"
