@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test matrix lint audit deep demo bench reproduce docs pictures lock clean
+.PHONY: help install test matrix lint audit deep demo bench reproduce claims docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ bench: install $(PEERS:%=.venv-peers/%/.installed) ## Measure discreet beside it
 
 reproduce: install ## Re-run the papers' experiments on small grids: studies/quick/index.html
 	$(BIN)/discreet reproduce all --quick --workers 2 --out studies/quick
+
+claims: install ## Decide the papers' claims again from the stored runs, and ship the verdicts
+	$(BIN)/discreet reproduce all --out docs/studies --data docs/studies
+	$(BIN)/discreet reproduce claims --out docs/studies --data docs/studies --json > claims.new
+	mv claims.new src/discreet/papers/data/claims.json
 
 docs: install ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build/html

@@ -185,13 +185,15 @@ def _reproduce(
     seed: int = 1,
     workers: int = 1,
     data: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Repeat a paper's experiments. A stopped run resumes where it was.
 
     Parameters
     ----------
     study
-        Key of the study, for example liu2019; "all" runs every study and builds a page of all figures.
+        Key of the study, for example liu2019; "all" runs every study and builds a page of all figures; "claims" lists
+        what the papers say with a verdict each, from the run that comes with discreet or from a full run in OUT.
     quick
         Run the small grids.
     out
@@ -202,9 +204,17 @@ def _reproduce(
         Number of processes.
     data
         Folder with the original data files, for studies that can read them; stand-ins are generated otherwise.
+    json
+        Print claims as JSON.
     """
     from discreet import papers
 
+    if study == "claims":
+        from discreet.papers.verdicts import decided_in, shipped
+
+        found = shipped() if out is None else decided_in(papers.load_all(data), out)
+        _say(found.to_json(indent=1) if json else found)
+        return
     target = out or Path("studies") / study
     done = _progress("computed")
     if study == "all":

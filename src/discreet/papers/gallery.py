@@ -12,7 +12,8 @@ from discreet.core.display import Facts
 from discreet.core.result import Result
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
-from discreet.papers.study_page import markdown_table, part_rows, shown_figure, shown_rows
+from discreet.papers.study_page import exact_claims, markdown_table, part_rows, shown_figure, shown_rows, told
+from discreet.papers.verdicts import count_table, decide
 
 __all__ = ["GalleryResult", "run_gallery"]
 
@@ -22,6 +23,9 @@ own page also has its tables, and every result lies beside it as CSV.
 
 Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run goes on where it was,
 and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
+
+_COUNTS = """What the papers say is decided by the machine: each claim has a place, a statistic, a range in which it is
+true, and a verdict from the stored rows with their Monte-Carlo error. `discreet reproduce claims` lists them."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +91,20 @@ def run_gallery(
     size = "the small grids of `--quick`" if quick else "the full grids"
     lead = f"{_LEAD}\n\nRun on {size} with seed {seed}."
     shown_studies = list(zip(studies, results, strict=True))
+    if not quick and any(study.claims for study in studies):
+        lead += f"\n\n{_COUNTS}\n\n{_tally(shown_studies)}"
     markdown = out / "index.md"
-    markdown.write_text(_markdown(lead, shown_studies), encoding="utf-8")
-    text = _page(lead, shown_studies)
+    markdown.write_text(_markdown(lead, shown_studies, quick), encoding="utf-8")
+    text = _page(lead, shown_studies, quick)
     page = None if text is None else out / "index.html"
     if page is not None and text is not None:
         page.write_text(text, encoding="utf-8")
     return GalleryResult(page, markdown, tuple(results))
+
+
+def _tally(studies: Sequence[tuple[Study, StudyResult]]) -> str:
+    """Verdicts by paper."""
+    return count_table({study.paper: decide(study.claims, result.rows) for study, result in studies if study.claims})
 
 
 def _overall(progress: Callable[[Progress], None], paper: str, before: int, total: int) -> Callable[[Progress], None]:
@@ -109,7 +120,7 @@ def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
     return [(figure, files[f"{figure.name}.svg"]) for figure in part.figures if f"{figure.name}.svg" in files]
 
 
-def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
+def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) -> str:
     sections = ["# Reproduction gallery\n", f"{lead}\n"]
     for study, result in studies:
         whole = f"[The whole study, with tables]({study.paper}/{result.page.name})"
@@ -118,9 +129,8 @@ def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
             sections.append(f"### {part.title}\n")
             for figure, path in _drawn(part, result):
                 sections.append(shown_figure(figure, f"{study.paper}/{path.name}"))
-            sections.append(f"**The paper reports.** {part.reported.strip()}\n")
-            if part.finding is not None:
-                sections.append(f"**Found here.** {part.finding(result.rows[part.name]).strip()}\n")
+            sections += told(study, part, result.rows[part.name], quick=quick)
+        sections += exact_claims(study, "###")
     return "\n".join(sections)
 
 
@@ -141,7 +151,7 @@ th, td { padding: .15rem .5rem; border-bottom: 1px solid #d4d8dd; text-align: le
 """
 
 
-def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str | None:
+def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) -> str | None:
     """The gallery as HTML; None where the library that reads markdown is not installed."""
     try:
         from markdown_it import MarkdownIt
@@ -152,7 +162,8 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str | None
     for study, result in studies:
         links.append(f'<a href="#{escape(study.paper)}">{escape(study.title)}</a>')
         heading = f'<h2 id="{escape(study.paper)}">{escape(study.title)}</h2>{render(study.introduction)}'
-        sections.append(heading + "".join(_part(part, study.paper, result, render) for part in study.parts))
+        sections.append(heading + "".join(_part(study, part, result, render, quick) for part in study.parts))
+        sections.append(f'<div class="wide">{render(chr(10).join(exact_claims(study, "###")))}</div>')
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -161,20 +172,20 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str | None
     )
 
 
-def _part(part: Part, folder: str, result: StudyResult, render: Callable[[str], str]) -> str:
-    rows = result.rows[part.name]
+def _part(study: Study, part: Part, result: StudyResult, render: Callable[[str], str], quick: bool) -> str:
+    rows, folder = result.rows[part.name], study.paper
     figures = "".join(
         f'<figure><img src="{escape(folder)}/{escape(path.name)}" alt="{escape(figure.title)}" loading="lazy">'
         f"<figcaption>{escape(figure.caption())}</figcaption></figure>"
         for figure, path in _drawn(part, result)
     )
-    told = f'<div class="told"><strong>The paper reports</strong>{render(part.reported)}</div>'
-    if part.finding is not None:
-        told += f'<div class="told here"><strong>Found here</strong>{render(part.finding(rows))}</div>'
+    words_of = f'<div class="told">{render(chr(10).join(told(study, part, rows, quick=quick)))}</div>'
     shown, words = shown_rows(part, part_rows(part, rows))
     source = escape(f"{folder}/{result.tables[part.name].name}")
     table = (
         f'<details><summary>Table</summary><div class="wide">{render(markdown_table(shown))}</div></details>'
         f'<p class="soft">{words} <a href="{source}">{source}</a></p>'
     )
-    return f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{told}{table}</div></section>'
+    return (
+        f'<section class="part"><h3>{escape(part.title)}</h3><div>{figures}</div><div>{words_of}{table}</div></section>'
+    )

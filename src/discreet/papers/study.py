@@ -24,8 +24,9 @@ from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.result import Result
 from discreet.papers.figure import Figure
+from discreet.papers.paper_claim import Claim
 
-__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run"]
+__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run", "stored_rows"]
 
 Scalar = str | int | float | bool | None
 Row = dict[str, Any]
@@ -54,7 +55,7 @@ class Part:
         ``compute(parameters, seed)`` gives the rows of one cell; a pure, module-level function. Every row of
         a part has the same columns.
     reported
-        What the paper reports, as markdown.
+        What is asked or what other papers report, as markdown; what the study's own paper says is a claim.
     summary
         The rows of the page's table and figures; all rows where it is not given.
     finding
@@ -69,7 +70,7 @@ class Part:
     title: str
     cells: Callable[[bool], Sequence[Parameters]]
     compute: Callable[[Parameters, int], Iterable[Row]]
-    reported: str
+    reported: str = ""
     summary: Summary | None = None
     finding: Finding | None = None
     figures: tuple[Figure, ...] = ()
@@ -90,12 +91,15 @@ class Study:
         Markdown at the top of the page: what is re-run, and what "as published" and "certified" mean in it.
     parts
         Its figures and tables, in the paper's order.
+    claims
+        What the paper says, each with the statistic that decides it.
     """
 
     paper: str
     title: str
     introduction: str
     parts: tuple[Part, ...]
+    claims: tuple[Claim, ...] = ()
 
     def part(self, name: str) -> Part:
         """The part of that name."""
@@ -203,6 +207,16 @@ def run(
     page, figures = write_page(study, chosen, rows, out, quick=quick, seed=seed)
     paths = {name: table.path for name, table in tables.items()}
     return StudyResult(study.paper, page, paths, figures, computed, total - computed, rows)
+
+
+def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> list[Row] | None:
+    """The rows of a full run of a part; None where cells are missing. Nothing is computed or written."""
+    path = folder / f"{part.name}.csv"
+    plan = _plan(study, part, False, seed)
+    if not path.is_file():
+        return None
+    table = _Table(path)
+    return table.rows(plan) if table.cells.keys() >= plan.keys() else None
 
 
 class _Counter:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from discreet.papers.figure import Figure
+from discreet.papers.paper_claim import Claim
 from discreet.papers.study import Part, Row, Study
+from discreet.papers.verdicts import claims_table, decide
 
-__all__ = ["markdown_table", "part_rows", "shown_figure", "shown_rows", "write_page"]
+__all__ = ["exact_claims", "markdown_table", "part_rows", "shown_figure", "shown_rows", "told", "write_page"]
 
 _MOST_ROWS = 25
 """A longer table is thinned on the page; the CSV file has every result."""
@@ -31,14 +33,35 @@ def write_page(
             if saved is not None:
                 figures.append(saved)
                 sections.append(shown_figure(figure, saved.name))
-        sections.append(f"**The paper reports.** {part.reported.strip()}\n")
-        if part.finding is not None:
-            sections.append(f"**Found here.** {part.finding(rows[part.name]).strip()}\n")
+        sections += told(study, part, rows[part.name], quick=quick)
         shown, words = shown_rows(part, table)
         sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
+    sections += exact_claims(study, "##")
     page = out / f"{study.paper}.md"
     page.write_text("\n".join(sections), encoding="utf-8")
     return page, tuple(figures)
+
+
+def told(study: Study, part: Part, rows: list[Row], *, quick: bool) -> list[str]:
+    """What the paper says of a part and what was found, as markdown; verdicts need a full run."""
+    claims = [claim for claim in study.claims if claim.part == part.name]
+    sections = [f"**The paper reports.** {part.reported.strip()}\n"] if part.reported else []
+    if claims:
+        sections.append(_listed(claims) if quick else claims_table(decide(claims, {part.name: rows})))
+    if part.finding is not None:
+        sections.append(f"**Found here.** {part.finding(rows).strip()}\n")
+    return sections
+
+
+def exact_claims(study: Study, mark: str) -> list[str]:
+    """Claims that need no run, as markdown below a heading of that rank."""
+    exact = [claim for claim in study.claims if claim.part is None]
+    return [f"{mark} Theorems, formulas and constants\n", claims_table(decide(exact, {}))] if exact else []
+
+
+def _listed(claims: Sequence[Claim]) -> str:
+    lines = ["The small grid decides no claim. The paper says:\n"]
+    return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 
 
 def shown_figure(figure: Figure, path: str) -> str:

@@ -1,0 +1,96 @@
+"""Claims: verdicts follow from the stored rows and their Monte-Carlo error, and the shipped list is what they give."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from discreet.cli import main
+from discreet.core.errors import InvalidParameter
+from discreet.papers import load, load_all
+from discreet.papers.paper_claim import FAILS, HOLDS, OPEN, VERDICTS, Claim, Measured, compared, votes
+from discreet.papers.verdicts import decided_in, shipped
+
+STORED = Path(__file__).parents[1] / "docs" / "studies"
+DECIDED = ("holohan2018",)
+"""Papers whose every sentence on a page is a claim."""
+
+
+def _claim(measured: Measured, low: float, high: float) -> Claim:
+    return Claim(
+        paper="toy", place="here", claim="so", statistic="s", measure=lambda _: measured, low=low, high=high
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        (Measured.of(0.5, 0.01), HOLDS),
+        (Measured.of(0.5, 0.04), OPEN),
+        (Measured.of(0.7, 0.01), FAILS),
+        (Measured.of(0.7, 0.05), OPEN),
+        (Measured.exact(0.6), HOLDS),
+        (Measured.exact(0.61), FAILS),
+    ],
+)
+def test_a_verdict_is_sure_only_where_the_whole_range_is(measured: Measured, verdict: str) -> None:
+    assert _claim(measured, 0.4, 0.6).decide([]).verdict == verdict
+
+
+def test_votes_count_settings_that_surely_and_that_may_agree() -> None:
+    found = votes([Measured.of(1.0, 0.1), Measured.of(0.1, 0.1), Measured.of(-1.0, 0.1)], low=0.0)
+    assert (found.value, found.low, found.high) == pytest.approx((2 / 3, 1 / 3, 2 / 3))
+    with pytest.raises(InvalidParameter, match="settings"):
+        votes([])
+
+
+def test_errors_of_a_difference_add_up() -> None:
+    assert compared(Measured.of(2.0, 0.1), Measured.of(1.0, 0.2)) == Measured(
+        1.0, pytest.approx(0.1), pytest.approx(1.9)
+    )
+
+
+def test_a_proportion_of_no_failures_is_not_certain() -> None:
+    found = Measured.proportion(1.0, 500)
+    assert found.low == pytest.approx(500 / 509)
+    assert found.high == 1.0
+
+
+def test_shipped_verdicts_follow_from_the_stored_rows() -> None:
+    again = decided_in(load_all(STORED), STORED).claims
+    kept = shipped().claims
+    assert [(one["paper"], one["place"], one["claim"]) for one in again] == [
+        (one["paper"], one["place"], one["claim"]) for one in kept
+    ]
+    for one, other in zip(again, kept, strict=True):
+        words = f"{one['paper']} {one['place']}: {one['claim']}"
+        assert one["verdict"] == other["verdict"], words
+        assert [one["value"], *one["range"]] == pytest.approx([other["value"], *other["range"]], rel=1e-6, abs=1e-9), (
+            words
+        )
+
+
+def test_no_claim_is_made_twice_and_each_has_words() -> None:
+    claims = [claim for study in load_all() for claim in study.claims]
+    assert len({(one.paper, one.place, one.claim) for one in claims}) == len(claims)
+    for one in claims:
+        assert len(one.claim) > 5, one
+        assert one.part is None or load(one.paper).part(one.part), one
+
+
+@pytest.mark.parametrize("paper", DECIDED)
+def test_pages_report_nothing_that_no_claim_decides(paper: str) -> None:
+    study = load(paper)
+    assert [part.name for part in study.parts if part.reported] == []
+
+
+def test_the_command_lists_claims(tmp_path, capsys) -> None:
+    main(["reproduce", "claims"])
+    assert "claims: " in capsys.readouterr().out
+    main(["reproduce", "claims", "--json"])
+    listed = json.loads(capsys.readouterr().out)["claims"]
+    assert {one["verdict"] for one in listed} <= set(VERDICTS)
+    assert {"paper", "place", "claim", "verdict", "value", "range"} <= listed[0].keys()
+    with pytest.raises(SystemExit):
+        main(["reproduce", "claims", "--out", str(tmp_path)])
+    assert "holds no full run" in capsys.readouterr().err
