@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "COLUMN", "COLUMNS", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "NUMBER", "PAIR", "POSITIONS", "PROBABILITIES",
-    "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
+    "BINS", "COLUMN", "COLUMNS", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "NUMBER", "PAIR", "POSITIONS",
+    "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
 ]  # fmt: skip
 
 
@@ -62,6 +62,10 @@ LABEL = Form(lambda value: isinstance(value, str | int | float), 'one of the cat
 PROBABILITIES = Form(lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5")
 SHARES = Form(_numbers, "a list of shares such as [0.5, 0.5]")
 EDGES = Form(_numbers, "a list of numbers, such as [0, 10, 20]")
+BINS = Form(
+    lambda value: isinstance(value, dict) and all(_numbers(one) or _whole(one) for one in value.values()),
+    "edges, or how many, for each number: { age = [0, 18, 65, 120] } or { age = 5 }",
+)
 LEVEL = Form(lambda value: value is False or _number(value), "a level such as 0.95, or false for none")
 WHOLE = Form(_whole, "a whole number above 0, such as 4000")
 NUMBER = Form(_number, "a number")

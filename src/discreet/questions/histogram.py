@@ -18,7 +18,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.questions.forms import COLUMN, EDGES, UNIT_SUM, WHOLE, Form
 from discreet.questions.question import Histograms, MeasuredQuestion, Measurement
 from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
-from discreet.questions.table_axes import Bins
+from discreet.questions.table_axes import Bins, public_bins
 
 __all__ = ["HistogramQuestion"]
 
@@ -53,31 +53,20 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
 
-    def _edges(self, bounds: Bounds) -> Sequence[float]:
-        """The edges given, or those of bins as equal in width as the grid allows: public facts alone decide."""
+    def _bins(self, bounds: Bounds) -> Bins:
         if (self.edges is None) == (self.bins is None):
             raise InvalidParameter(
                 "edges", self.edges, "a number needs either edges or bins", "Pass edges=[0, 10, 20], or bins=10."
             )
-        if self.bins is None:
-            return () if self.edges is None else self.edges
-        bins, steps = requirements.positive_integer("bins", self.bins), bounds.highest - bounds.lowest
-        if bins > steps:
-            raise InvalidParameter("bins", bins, f"must be at most {steps}, one per grid step", "Use fewer bins.")
-        return [float((bounds.lowest + steps * place // bins) * bounds.step) for place in range(bins + 1)]
+        if self.edges is not None:
+            return public_bins("edges", bounds, self.edges)
+        return public_bins("bins", bounds, requirements.positive_integer("bins", self.bins))
 
     def _measured(self) -> Measurement:
         if not isinstance(self.schema.column(self.column), Bounds):
             return table_measurement(self, (self.column,), self.contribution)
         bounds = self._values(self.column, self.unit_sum)
-        bins = Bins(self._edges(bounds))  # type: ignore[arg-type]
-        if bins.edges[0] > bounds.low or bins.edges[-1] < bounds.high:
-            raise InvalidParameter(
-                "edges",
-                list(bins.edges),
-                f"must cover the bounds {bounds.low:g} to {bounds.high:g}",
-                "Add outer edges.",
-            )
+        bins = self._bins(bounds)
         statistic = ContingencyTable({self.column: bins})
         # A limit per group is one in all here: rows are not grouped before they are binned.
         rows = Contribution(total=self.limits(self.contribution, self.unit_sum).most_rows(1))

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
+from discreet.core import requirements
 from discreet.core.columns import MOST_CELLS
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.direct_margins import MarginsLaplace
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.marginals import MarginsGaussian
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
-from discreet.questions.forms import COLUMN, TABLES, WEIGHTS, WHOLE, Form
+from discreet.questions.forms import BINS, COLUMN, FLAG, TABLES, WEIGHTS, WHOLE, Form
 from discreet.questions.margins import Margins, MarginsRelease, Weights
+from discreet.questions.presented_tables import MOST_PRESENTED
 from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.table_axes import Bins, public_bins
 
 __all__ = ["TablesQuestion"]
 
@@ -53,13 +56,22 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         The number of rows, where it is known without the data.
     impossible
         Cells that cannot have rows (see `hierarchy`).
+    bins
+        For each number that a table names, the edges of its bins, or how many.
+    presented
+        Whether counts are to be presented whole and adding up. False allows tables of three columns and more where all
+        columns together make too many combinations for that: their counts are then measurements alone.
 
     Examples
     --------
-    >>> from discreet import Categories, GaussianDP, Schema
+    >>> from discreet import Bounds, Categories, GaussianDP, Schema
     >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
     >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0)).plan().expected_error, 3)
     2.358
+    >>> schema = schema.declaring(age=Bounds(0, 120, grid=1))
+    >>> by_age = TablesQuestion(schema, [["sex", "age"]], GaussianDP(1.0), bins={"age": [0, 18, 65, 120]})
+    >>> by_age.measurement.statistic.columns["age"]
+    ('[0, 18)', '[18, 65)', '[65, 120]')
     """
 
     ask: ClassVar[str] = "tables"
@@ -75,6 +87,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             lambda value: isinstance(value, list) and all(isinstance(one, dict) and one for one in value),
             'a list of cells, such as [{ age = "child", status = "married" }]',
         ),
+        "bins": BINS,
+        "presented": FLAG,
     }
     schema: Schema
     tables: Sequence[str | Sequence[str]]
@@ -85,6 +99,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     mean_of: str | None = None
     public_total: int | None = None
     impossible: Sequence[Mapping[str, Any]] = ()
+    bins: Mapping[str, int | Sequence[float]] = field(default_factory=dict)
+    presented: bool = True
     contribution: Contribution | None = None
 
     def columns_read(self) -> tuple[str, ...]:
@@ -92,7 +108,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
 
     def content(self) -> dict[str, Any]:
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
-        return super().content() | {"weights": weights, "accuracy": self.accuracy}
+        edges = {name: list(bins.edges) for name, bins in self._bins().items()}
+        return super().content() | {"weights": weights, "accuracy": self.accuracy, "bins": edges}
 
     def _measured(self) -> Measurement:
         schema, mean_of = self.schema, self.mean_of
@@ -107,6 +124,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             impossible=self.impossible,
         )
         cells = math.prod(statistic.sizes)
+        self._check_presented(wanted, cells)
         if cells > MOST_CELLS and schema.unit.column is not None:
             raise InvalidParameter(
                 "tables", f"{cells:,} combinations of labels",
@@ -128,6 +146,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             by=tuple(columns),
             columns=() if mean_of is None else (mean_of,),
             products=() if mean_of is None else ((mean_of,),),
+            bands={name: bins.steps(schema.bounds(name)) for name, bins in self._bins().items()},
             contribution=self.contribution,
             public={} if statistic.total is None else {"n": statistic.total},
             blocks=(tuple(columns),) if cells <= MOST_CELLS else _blocks(columns, statistic.tables),
@@ -142,11 +161,46 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         """Labels of every column that a table names, in the order of the schema."""
         used = [name for name in self.schema.columns if any(name in table for table in wanted)]
         unknown = [name for table in wanted for name in table if name not in used]
-        columns = self._labels((*used, *unknown))
+        bins = self._bins()
+        for name in bins:
+            if name not in used or name == self.mean_of:
+                raise InvalidParameter(
+                    "bins", name, "must be a number that a table names, and not the one whose mean is taken",
+                    "Leave its bins out, or ask for the mean by itself.",
+                )  # fmt: skip
+        for name in used:
+            if isinstance(self.schema.column(name), Bounds) and name not in bins:
+                raise InvalidParameter(
+                    "tables",
+                    name,
+                    "is a number, so it needs bins",
+                    f"Pass bins={{{name!r}: [0, 10, 20]}} or bins={{{name!r}: 5}}.",
+                )
+        columns = {
+            name: bins[name].names() if name in bins else self._labels((name,))[name] for name in (*used, *unknown)
+        }
         for name, labels in columns.items():
             if len(labels) < 2:
                 raise InvalidParameter("tables", name, "has only one label", f"Leave {name!r} out of the tables.")
         return columns
+
+    def _bins(self) -> dict[str, Bins]:
+        given = requirements.instance("bins", self.bins, Mapping, '{"age": [0, 18, 65, 120]}')
+        return {name: public_bins(f"bins[{name!r}]", self.schema.bounds(name), edges) for name, edges in given.items()}
+
+    def _check_presented(self, wanted: Sequence[Sequence[str]], cells: int) -> None:
+        """Beyond some size, counts that add up are found for tables of at most two columns, all cells possible."""
+        requirements.instance("presented", self.presented, bool, "True or False")
+        if not self.presented or cells <= MOST_PRESENTED:
+            return
+        if max(map(len, wanted)) > 2 or self.impossible:
+            raise InvalidParameter(
+                "tables", f"{cells:,} combinations of labels",
+                "are too many to present whole counts that add up, in tables of three columns or with impossible "
+                f"cells: at most {MOST_PRESENTED:,}",
+                "Ask for fewer columns at a time, for tables of at most two columns, or for measurements alone with "
+                "presented=False.",
+            )  # fmt: skip
 
 
 def margins_noise(
@@ -154,12 +208,10 @@ def margins_noise(
 ) -> MarginsNoise:
     """The noise that makes the wanted tables most accurate: only Laplace noise meets a pure guarantee.
 
-    Under (ε, δ) the weighted sums of cell variances decide; a guarantee that allows both never gets the worse.
+    Under (ε, δ) the accuracy asked for decides; a guarantee that allows both never gets the worse.
     """
     calibrated: list[MarginsNoise] = []
     for kind in (MarginsGaussian, MarginsLaplace):
-        if kind is MarginsLaplace and workload.accuracy == "largest" and calibrated:
-            continue
         try:
             calibrated.append(kind.calibrate(guarantee, sensitivity, workload=workload, replaced=replaced))
         except NoConversion as refusal:
@@ -169,7 +221,8 @@ def margins_noise(
 
     def error(noise: MarginsNoise) -> float:
         pairs = zip(workload.weights, workload.tables, strict=True)
-        return sum(weight * noise.standard_error(table) ** 2 for weight, table in pairs)
+        errors = [weight * noise.standard_error(table) ** 2 for weight, table in pairs]
+        return sum(errors) if workload.accuracy == "sum" else max(errors)
 
     return min(calibrated, key=error)
 

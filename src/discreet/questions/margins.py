@@ -26,16 +26,14 @@ from discreet.core.noise.law import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
-from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
-from discreet.inference.departures import shrunken_goodness, shrunken_independence
-from discreet.inference.margin_tests import Departure, simulated_test
+from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
-from discreet.mechanisms.tables.clipping import onto_simplex
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
+from discreet.questions.margin_hypotheses import goodness_of_margin, independence_of_margin
 from discreet.questions.margin_names import distinct_columns, impossible_labels, positions
 from discreet.questions.margin_table import Combination, MarginTable
 from discreet.questions.measured_margins import MeasuredMargins
@@ -412,46 +410,25 @@ class MarginsRelease(Answer):
 
         The null distribution is simulated: tables with the fitted margins, measured with the noise of this release.
         """
-        axes = self._asked((one, other))
-        observed = self.measured_counts.margin(axes)
-        shares = [_possible_shares(observed.sum(axis=axis)) for axis in (1, 0)]
-        expected = np.outer(*shares)
-        df = (observed.shape[0] - 1) * (observed.shape[1] - 1)
-        return self._tested("independence", axes, expected, df, shrunken_independence, null)
+        axes = self._tested((one, other))
+        return independence_of_margin(self.measured_counts, axes, public=self.margins.total, null=null)
 
     def goodness_of_fit(
         self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
     ) -> ChiSquareResult:
         """Test whether the labels of a column have given shares."""
-        axes = self._asked((column,))
-        expected = cell_probabilities(probabilities, self.margins.sizes[axes[0]])
+        axes = self._tested((column,))
+        return goodness_of_margin(self.measured_counts, axes, probabilities, public=self.margins.total, null=null)
 
-        def departure(cells: Array, n: float | None, noise: float) -> Array:
-            return shrunken_goodness(cells, expected, n, noise)
-
-        return self._tested("goodness of fit", axes, expected, expected.size - 1, departure, null)
-
-    def _tested(
-        self, test: str, axes: Axes, expected: Array, df: int, departure: Departure, null: MonteCarlo | None
-    ) -> ChiSquareResult:
+    def _tested(self, columns: Sequence[str]) -> Axes:
+        axes = self._asked(columns)
         if self.rows_per_unit > 1:
             raise InvalidParameter(
                 "release", f"at most {self.rows_per_unit} rows of each {self.unit}",
                 "a test needs independent rows, so at most one of each unit",
                 "Release the tables with contribution=Contribution(total=1).",
             )  # fmt: skip
-        return simulated_test(
-            test,
-            self.measured_counts.margin(axes),
-            expected,
-            df,
-            departure,
-            rows=max(round(self.total), 1),
-            public=self.margins.total,
-            noise_variance=self.noise.standard_error(axes) ** 2,
-            noise=lambda size, rng: self.noise.simulated(axes, size, rng),
-            null=null or MonteCarlo(),
-        )
+        return axes
 
     def heading(self) -> str:
         return f"Release of {len(self.margins.tables)} tables that add up"
@@ -476,9 +453,3 @@ class MarginsRelease(Answer):
 def _cells(release: MarginsRelease, table: Sequence[str]) -> str:
     cells = math.prod(shape_of(release.margins.sizes, release.margins.axes(table)))
     return "1 cell" if cells == 1 else f"{cells} cells"
-
-
-def _possible_shares(counts: Array) -> Array:
-    total = max(float(counts.sum()), 1.0)
-    projected = onto_simplex(counts, total)
-    return np.asarray(projected / projected.sum())

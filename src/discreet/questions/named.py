@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, Unpack, overload
+from collections.abc import Sequence
+from typing import Literal, Unpack, overload
 
 from discreet.core.columns import Label
 from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.mechanisms.tables.margin_scales import Accuracy
+from discreet.core.schema import Bounds, Contribution
 from discreet.questions.answer import Answer
 from discreet.questions.clusters.clusters_question import ClustersQuestion
 from discreet.questions.clusters.kmedian import KMedian
@@ -22,39 +20,24 @@ from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, Covar
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
 from discreet.questions.histogram import HistogramQuestion
-from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import MarginsRelease, Weights
 from discreet.questions.mean import MeanQuestion, MeanReading
 from discreet.questions.mode import ModeQuestion, ModeRelease
+from discreet.questions.named_tables import NamedTables
 from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
-from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableQuestion, TableRelease
-from discreet.questions.table_tests import (
-    GoodnessOfFitQuestion,
-    HomogeneityQuestion,
-    IndependenceQuestion,
-    TestedRelease,
-)
+from discreet.questions.table import TableRelease
 from discreet.questions.variance import VarianceQuestion, VarianceReading
 
 __all__ = ["NamedQuestions"]
 
-A = TypeVar("A")
 Names = str | Sequence[str]
 
 
-class NamedQuestions(ABC):
+class NamedQuestions(NamedTables):
     """The questions by name: ``mean("age", …)`` is short for ``ask(MeanQuestion(schema, "age", …))``."""
-
-    schema: Schema
-
-    @abstractmethod
-    def ask(self, question: Question[A], request: str | None = None) -> A:
-        """Answer a question."""
 
     @overload
     def count(
@@ -278,42 +261,6 @@ class NamedQuestions(ABC):
         )
         return self.ask(question, request)
 
-    def table(
-        self, columns: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
-        request: str | None = None, **spend: Unpack[Spend],
-    ) -> TableRelease:  # fmt: skip
-        """Counts by the labels of one or more columns."""
-        return self.ask(
-            TableQuestion(self.schema, columns, spending(TableQuestion, guarantee, spend), contribution=contribution),
-            request,
-        )
-
-    def tables(
-        self, tables: Sequence[str | Sequence[str]], guarantee: Guarantee | None = None, *, weights: Weights = "tables",
-        accuracy: Accuracy = "sum", mean_of: str | None = None, public_total: int | None = None,
-        impossible: Sequence[Mapping[str, Any]] = (), contribution: Contribution | None = None,
-        request: str | None = None, **spend: Unpack[Spend],
-    ) -> MarginsRelease:  # fmt: skip
-        """Several tables in one release: they add up, and so do all of their margins.
-
-        ``weights`` weigh the mean squared error of each table (``"tables"``: all alike; ``"cells"``: by size).
-        ``accuracy`` says whether the weighted ``"sum"`` or the ``"largest"`` of these errors is made least. With
-        ``mean_of``, half of the budget measures the mean of a number in every cell. ``public_total`` is the number of
-        rows where it is known without the data; ``impossible`` lists cells that cannot have rows (see `hierarchy`).
-        """
-        question = TablesQuestion(
-            self.schema,
-            tables,
-            spending(TablesQuestion, guarantee, spend),
-            weights=weights,
-            accuracy=accuracy,
-            mean_of=mean_of,
-            public_total=public_total,
-            impossible=impossible,
-            contribution=contribution,
-        )
-        return self.ask(question, request)
-
     def mode(
         self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
         request: str | None = None, **spend: Unpack[Spend],
@@ -340,51 +287,6 @@ class NamedQuestions(ABC):
             spending(GroupsQuestion, guarantee, spend),
             contribution=contribution,
             method=method,
-        )
-        return self.ask(question, request)
-
-    def goodness_of_fit(
-        self, column: str, probabilities: Sequence[float], guarantee: Guarantee | None = None, *,
-        contribution: Contribution | None = None, expected_rows: int | None = None, request: str | None = None,
-        **spend: Unpack[Spend],
-    ) -> TestedRelease:  # fmt: skip
-        """Test whether the labels of a column have given shares; releases the table and tests it."""
-        question = GoodnessOfFitQuestion(
-            self.schema,
-            column,
-            probabilities,
-            spending(GoodnessOfFitQuestion, guarantee, spend),
-            contribution=contribution,
-            expected_rows=expected_rows,
-        )
-        return self.ask(question, request)
-
-    def homogeneity(
-        self, column: str, by: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
-    ) -> TestedRelease:  # fmt: skip
-        """Test whether the labels of a column are distributed alike in all groups."""
-        question = HomogeneityQuestion(
-            self.schema,
-            column,
-            by,
-            spending(HomogeneityQuestion, guarantee, spend),
-            contribution=contribution,
-            expected_rows=expected_rows,
-        )
-        return self.ask(question, request)
-
-    def independence(
-        self, columns: Sequence[str], guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
-    ) -> TestedRelease:  # fmt: skip
-        """Test whether two columns of labels are independent."""
-        question = IndependenceQuestion(
-            self.schema,
-            columns,
-            spending(IndependenceQuestion, guarantee, spend),
-            contribution=contribution,
-            expected_rows=expected_rows,
         )
         return self.ask(question, request)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -128,6 +128,8 @@ class Measurement:
         As the release will carry them.
     by, columns, contribution, unit_sum, products
         What has to be added up.
+    bands
+        For numbers in ``by``, the grid steps at which a new band starts.
     value
         From counts and sums per cell to the exact value; ``from_histograms`` instead where the whole distribution is
         needed, ``from_blocks`` where totals by several sets of columns are, all of the same rows, and ``from_rows``
@@ -148,6 +150,7 @@ class Measurement:
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
     products: tuple[tuple[str, ...], ...] = ()
+    bands: Mapping[str, Sequence[int]] = field(default_factory=dict)
     public: Mapping[str, Any]
     value: Callable[[NDArray[Any], Sums], Any] | None = None
     from_histograms: Callable[[Histograms], Any] | None = None
@@ -165,6 +168,7 @@ class Measurement:
 
     def exact(self, rows: Snapshot) -> Any:
         """The true, still private value."""
+        rows = rows.banded(self.bands) if self.bands else rows
         if self.from_rows is not None:
             return self.from_rows(rows)
         selected = Selected(by=self.by, columns=self.columns, contribution=self.contribution, unit_sum=self.unit_sum)

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.rounding import decimal
+from discreet.core.schema import Bounds
 
-__all__ = ["OTHER", "Bins", "Categories", "column_values", "in_order"]
+__all__ = ["OTHER", "Bins", "Categories", "column_values", "in_order", "public_bins"]
 
 Codes = NDArray[np.intp]
 OTHER = "other"
@@ -177,3 +179,28 @@ class Bins:
     def to_json(self) -> dict[str, Any]:
         """Edges and rule."""
         return {"edges": list(self.edges), "outside": self.outside}
+
+    def steps(self, bounds: Bounds) -> tuple[int, ...]:
+        """The grid steps at which a new bin starts; the decimals that the edges print as count."""
+        return tuple(math.ceil(decimal(edge) / bounds.step) for edge in self.edges[1:-1])
+
+
+def public_bins(name: str, bounds: Bounds, given: int | Sequence[float]) -> Bins:
+    """Bins of a bounded number: those between the edges given, or so many as equal in width as the grid allows.
+
+    Examples
+    --------
+    >>> public_bins("bins", Bounds(0, 120, grid=1), 4).edges
+    (0.0, 30.0, 60.0, 90.0, 120.0)
+    """
+    if isinstance(given, int):
+        number, steps = requirements.positive_integer(name, given), bounds.highest - bounds.lowest
+        if number > steps:
+            raise InvalidParameter(name, number, f"must be at most {steps}, one per grid step", "Use fewer bins.")
+        given = [float((bounds.lowest + steps * place // number) * bounds.step) for place in range(number + 1)]
+    bins = Bins(given)  # type: ignore[arg-type]
+    if bins.edges[0] > bounds.low or bins.edges[-1] < bounds.high:
+        raise InvalidParameter(
+            name, list(bins.edges), f"must cover the bounds {bounds.low:g} to {bounds.high:g}", "Add outer edges."
+        )
+    return bins

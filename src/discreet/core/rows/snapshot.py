@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,20 @@ class Snapshot:
     def by_row(self) -> bool:
         """Whether rows are the units."""
         return self.schema.unit.column is None
+
+    def banded(self, bands: Mapping[str, Sequence[int]]) -> Snapshot:
+        """The same rows, where bands of some numbers take the place of their values.
+
+        A band is told by how many of the given grid steps a value reaches: a fact of its own row alone.
+        """
+        declared, codes = {}, {}
+        for name, steps in bands.items():
+            self.dataset.require(name)
+            value = self.table[self.names[name]]
+            codes[self.names[name]] = sum(((value >= step).cast("int32") for step in steps), (value * 0).cast("int32"))
+            declared[name] = Categories(range(len(steps) + 1))
+        table, schema = self.table.mutate(**codes), self.schema.declaring(**declared)
+        return replace(self, table=table, schema=schema, kept={})
 
     def column(self, rows: ir.Table, name: str) -> Any:
         """Code or grid step of a declared column in ``rows``, wide enough to be multiplied."""

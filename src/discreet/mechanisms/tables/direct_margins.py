@@ -69,11 +69,7 @@ class MarginsLaplace(MarginsNoise):
         wanted = requirements.instance("workload", workload, Workload, "Workload(sizes=…, tables=…, weights=…)")
         epsilon = guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon
         refuse_nothing(guarantee)
-        if wanted.accuracy != "sum":
-            raise InvalidParameter(
-                "accuracy", wanted.accuracy, "needs Gaussian noise", 'Pass accuracy="sum", or ask with GaussianDP.'
-            )
-        split = direct_shares(wanted.sizes, wanted.tables, np.array(wanted.weights))
+        split = direct_shares(wanted.sizes, wanted.tables, np.array(wanted.weights), wanted.accuracy)
         layers = len(wanted.reaches)
         components = [
             Component(layer, axes, wanted.reaches[layer] * layers / split[axes] if axes in split else 0.0)

@@ -26,6 +26,8 @@ _ROUNDS = 5_000
 _MOST_CANDIDATES = 256
 _SMALL, _NOTHING = -3.0, 1e-3
 """Where the search starts for tables that are not wanted, and the share below which a table is not measured at all."""
+_POWERS = (4.0, 16.0, 64.0, 256.0)
+"""Powers whose sums lead from the sum of errors to the largest of them."""
 _GAP = 1e-7
 """The search for the least largest variance stops within this of the optimum, which duality bounds."""
 
@@ -86,15 +88,17 @@ def _least_sum(shares: Shares, weights: Array) -> Array:
     return np.asarray(per_cost * float(np.sum(shares.cost / per_cost)))
 
 
-def direct_shares(sizes: Sequence[int], tables: Sequence[Axes], weights: Array) -> dict[Axes, float]:
+def direct_shares(
+    sizes: Sequence[int], tables: Sequence[Axes], weights: Array, accuracy: Accuracy = "sum"
+) -> dict[Axes, float]:
     """Shares of a pure budget for tables that are measured directly; those without a share are not measured.
 
     A table W with share e tells about each component A below it with variance ∏d/e² (d of the axes of W that A lacks),
-    and several tables tell more together. The weighted sum of cell variances is not convex in the shares, so the search
-    starts from the wanted tables, from the largest ones alone, and from all margins, and keeps the best.
+    and several tables tell more together. The weighted cell variances are not convex in the shares, so the search for
+    their least sum starts from the wanted tables, from the largest ones alone, and from all margins, and keeps the
+    best. The search for the least of the largest goes on from there with power sums of higher and higher powers.
     """
     shares = variance_shares(sizes, tables)
-    wanted = shares.of_tables.T @ weights
     candidates = shares.components if len(shares.components) <= _MOST_CANDIDATES else tuple(dict.fromkeys(tables))
     told = np.array(
         [
@@ -106,18 +110,27 @@ def direct_shares(sizes: Sequence[int], tables: Sequence[Axes], weights: Array) 
         ]
     )
 
-    def cost(logs: Array) -> tuple[float, Array]:
+    def cost(logs: Array, power: float) -> tuple[float, Array]:
+        """Logarithm of the power mean of weighted cell variances, and its slope."""
         parts = np.exp(logs - logs.max())
         split = parts / parts.sum()
         precision = split**2 @ told
+        cells = weights * (shares.of_tables @ (1 / precision))
+        largest = float(cells.max())
+        powers = (cells / largest) ** power
+        pull = powers / cells / float(powers.sum())
+        wanted = shares.of_tables.T @ (pull * weights)
         slope = 2 * split * (told @ (-wanted / precision**2))
-        value = float(np.sum(wanted / precision))
-        return math.log(value), split * (slope - float(slope @ split)) / value
+        return math.log(largest) + math.log(float(powers.sum())) / power, split * (slope - float(slope @ split))
 
     largest = [not any(set(one) < set(other) for other in candidates) for one in candidates]
     starts = [[one in tables for one in candidates], largest, [True] * len(candidates)]
-    found = [_descended(cost, np.where(np.array(start) | largest, 0.0, _SMALL)) for start in starts]
-    best = min(found, key=lambda logs: cost(logs)[0])
+    found = [_descended(lambda x: cost(x, 1.0), np.where(np.array(start) | largest, 0.0, _SMALL)) for start in starts]
+    last = 1.0
+    if accuracy == "largest":
+        for last in _POWERS:
+            found = [_descended(lambda x, power=last: cost(x, power), logs) for logs in found]  # type: ignore[misc]
+    best = min(found, key=lambda logs: cost(logs, last)[0])
     split = np.exp(best - best.max())
     split = np.where((split < _NOTHING * split.sum()) & ~np.array(largest), 0.0, split)
     return {table: float(part) for table, part in zip(candidates, split / split.sum(), strict=True) if part > 0}
