@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from discreet.core import requirements
@@ -99,7 +99,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     mean_of: str | None = None
     public_total: int | None = None
     impossible: Sequence[Mapping[str, Any]] = ()
-    bins: Mapping[str, int | Sequence[float]] = field(default_factory=dict)
+    bins: Mapping[str, int | Sequence[float]] | None = None
     presented: bool = True
     contribution: Contribution | None = None
 
@@ -185,7 +185,9 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         return columns
 
     def _bins(self) -> dict[str, Bins]:
-        given = requirements.instance("bins", self.bins, Mapping, '{"age": [0, 18, 65, 120]}')
+        given = requirements.instance(
+            "bins", {} if self.bins is None else self.bins, Mapping, '{"age": [0, 18, 65, 120]}'
+        )
         return {name: public_bins(f"bins[{name!r}]", self.schema.bounds(name), edges) for name, edges in given.items()}
 
     def _check_presented(self, wanted: Sequence[Sequence[str]], cells: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 
-__all__ = ["all_margins", "distinct_columns", "hierarchy", "impossible_labels", "positions"]
+__all__ = ["all_margins", "distinct_columns", "hierarchy", "impossible_labels", "place_of", "positions"]
 
 
 def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[str]]:
@@ -72,6 +72,17 @@ def positions(labels: Sequence[Any], wanted: Any) -> list[int]:
         if label not in labels:
             raise InvalidParameter("impossible", label, f"must be one of {list(labels)}", "Check the spelling.")
     return [labels.index(label) for label in several]
+
+
+def place_of(cell: Mapping[str, Any], columns: Mapping[str, Sequence[Any]]) -> dict[int, int]:
+    """A cell, given by its labels, as a position along each of its columns."""
+    names, place = list(columns), {}
+    for name, label in cell.items():
+        labels = list(columns[name])
+        if label not in labels:
+            raise InvalidParameter(name, label, f"must be one of {labels}", "Check the spelling.")
+        place[names.index(name)] = labels.index(label)
+    return place
 
 
 def distinct_columns(table: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer
 from discreet.questions.margin_hypotheses import goodness_of_margin, independence_of_margin
-from discreet.questions.margin_names import distinct_columns, impossible_labels, positions
+from discreet.questions.margin_names import distinct_columns, impossible_labels, place_of, positions
 from discreet.questions.margin_table import Combination, MarginTable
 from discreet.questions.measured_margins import MeasuredMargins
 from discreet.questions.presented_tables import MOST_PRESENTED
@@ -396,14 +396,7 @@ class MarginsRelease(Answer):
 
     def _place(self, cell: Cell) -> dict[int, int]:
         self._asked(tuple(cell))
-        names = list(self.margins.columns)
-        place = {}
-        for name, label in cell.items():
-            labels = list(self.margins.columns[name])
-            if label not in labels:
-                raise InvalidParameter(name, label, f"must be one of {labels}", "Check the spelling.")
-            place[names.index(name)] = labels.index(label)
-        return place
+        return place_of(cell, self.margins.columns)
 
     def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
         """Test whether two columns are independent, from their released table.

@@ -69,7 +69,7 @@ class NamedTables(ABC):
             mean_of=mean_of,
             public_total=public_total,
             impossible=impossible,
-            bins=bins or {},
+            bins=bins,
             presented=presented,
             contribution=contribution,
         )
