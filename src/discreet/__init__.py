@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.composed import compose_profiles as compose_profiles
     from discreet.mechanisms.composition import compose as compose
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
+    from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
     from discreet.mechanisms.geometric import Geometric as Geometric
     from discreet.mechanisms.laplace import Laplace as Laplace
     from discreet.mechanisms.tables.clipped import Clipped as Clipped
@@ -103,6 +104,7 @@ _PUBLIC = {
     "Laplace": "mechanisms.laplace",
     "Geometric": "mechanisms.geometric",
     "Gaussian": "mechanisms.gaussian",
+    "GeneralizedGaussian": "mechanisms.generalized_gaussian",
     "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
     "OptimalSelection": "mechanisms.choices.group_selection",
     "BoundedLaplace": "mechanisms.bounded.bounded_laplace",

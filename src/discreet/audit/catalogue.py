@@ -32,6 +32,7 @@ from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
@@ -89,6 +90,8 @@ def _scalars() -> Iterator[Case]:
     yield _scalar("Gaussian, μ 1", Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
     approximate = ApproxDP(1.0, 0.01)
     yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
+    flat = GeneralizedGaussian.calibrate(approximate, UNIT, order=4)
+    yield _scalar("generalized Gaussian of order 4, (ε 1, δ 0.01)", flat, UNIT, (0.0, 1.0), approximate)
     bounded = BoundedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("bounded Laplace, ε 1", bounded, tenth, (0.0, 0.1))
     failing = BoundedLaplace.calibrate(approximate, tenth, bounds=(0, 1))

@@ -371,15 +371,16 @@ def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
 
 
 _Number = tuple[Any, ...]
-"""The law of one number: its class, scale and exact location, and bounds where it has them."""
+"""The law of one number: its class, scale and exact location, and bounds or order where it has them."""
 
 
 def number_laws(law: Any) -> list[_Number]:
     """The law of every number of an array."""
     shape = law.shape
     exact = getattr(law, "_noise", law)._location.broadcast(shape)
-    ends = (law.lower, law.upper) if hasattr(law, "lower") else ()
-    scales, *bounds = (np.broadcast_to(values, shape).ravel().tolist() for values in (law.scale, *ends))
+    names = [name for name in ("lower", "upper", "order") if hasattr(law, name)]
+    more = [getattr(law, name) for name in names]
+    scales, *bounds = (np.broadcast_to(values, shape).ravel().tolist() for values in (law.scale, *more))
     places = [exact.exact(index) for index in range(len(scales))]
     return list(zip([type(law)] * len(scales), scales, places, *bounds, strict=True))
 

@@ -11,7 +11,7 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
 from discreet.core.contract import Mechanism
 from discreet.core.exact import Exact
-from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
@@ -28,6 +28,7 @@ from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
@@ -71,6 +72,7 @@ def release_pipelines() -> Iterator[Pipeline]:
     yield from _tables()
     yield from _choices()
     yield from _bounded()
+    yield _generalized()
     yield _synthesis()
 
 
@@ -210,6 +212,19 @@ def _bounded() -> Iterator[Pipeline]:
     changes = tuple(float(change) for change in matrix.coordinate_sensitivities(neighbours=REPLACE))
     protect = _sharpest(BoundedCovariance, changes=changes, variance_bounds=((0, 0.375), (0, 0.375)))
     yield _pipeline(matrix, CORNERS, _matrix, protect, REPLACE, ONE, mechanism="BoundedCovariance", tight=False)
+
+
+def _generalized() -> Pipeline:
+    """Noise that has (ε, δ)-DP guarantees only."""
+    spent, count = ApproxDP(1.0, 0.01), Count()
+
+    def run(rows: Any, ledger: Ledger) -> Any:
+        exact = count.exact(rows, neighbours=ADD)
+        mechanism = GeneralizedGaussian.calibrate(spent, exact.sensitivity, order=4)
+        return release(exact, mechanism, guarantee=spent, ledger=ledger, request="r")
+
+    world = row_world([True, False], most=3, neighbours=ADD)
+    return Pipeline("Count by GeneralizedGaussian", run, world, spent, ("GeneralizedGaussian",), repeats=True)
 
 
 def _synthesis() -> Pipeline:
