@@ -42,6 +42,7 @@ SLICES = (
     "questions/count.py",
     "questions/covariance.py",
     "questions/covariance_matrix.py",
+    "questions/covariances_in_parts.py",
     "questions/histogram.py",
     "questions/mean.py",
     "questions/means_and_covariances.py",
@@ -53,6 +54,7 @@ SLICES = (
     "questions/question.py",
     "questions/sum.py",
     "questions/table.py",
+    "questions/tensor_parts.py",
     "questions/variance.py",
 )
 """Slices whose sensitivities and bounding are mutated."""

@@ -21,7 +21,7 @@ from discreet import (
     compare_means,
     release,
 )
-from discreet.inference.part_moments import moment_weights
+from discreet.inference.noisy_totals import moment_weights
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion

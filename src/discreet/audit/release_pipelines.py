@@ -37,7 +37,9 @@ from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
+from discreet.questions.covariances_in_parts import CovariancesInParts
 from discreet.questions.mean import Mean
+from discreet.questions.means_and_covariances import MeansAndCovariances
 from discreet.questions.mode import Mode
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
@@ -126,9 +128,11 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
         yield statistic, NUMBERS, _same
     yield Count(), [True, False], _same
     yield ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
+    square = ((0, 1), (0, 1))
+    yield MeansAndCovariances(bounds=square), CORNERS, _matrix
+    yield CovariancesInParts(bounds=square, degrees=(2, 1)), CORNERS, _matrix
     if neighbours is ADD:
         return
-    square = ((0, 1), (0, 1))
     for public in (Mean(bounds=ends), Variance(bounds=ends), StandardDeviation(bounds=ends)):
         yield public, NUMBERS, _same
     yield Proportion(), [True, False], _same

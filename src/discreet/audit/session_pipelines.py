@@ -99,7 +99,7 @@ def _asked(
     return Pipeline(f"session.{name}", run, world, spent, covers, tight=close, repeats=True, **options)
 
 
-_ALSO = {"covariance_matrix": ("MeansAndCovariances",)}
+_ALSO = {"covariance_matrix": ("CovariancesInParts",)}
 """Statistics that only these questions measure."""
 
 

@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 
 _APART = 0.01
 """Equal scales are spread by at most this much, which moves probabilities by less than 1e-4; fewer than six by less."""
+_MOST_APART = 8
 _HALVINGS = 50
 _LOGITS = np.linspace(-34.0, 34.0, 1201)
 """Where quantiles are taken for moments: evenly in the logit, so that both tails are reached to 1e-15."""
@@ -108,7 +109,13 @@ class NoiseSum:
     def of(cls, law: Law, weights: ArrayLike, variance: Any = 0.0) -> NoiseSum:
         """The law of N(0, variance) + Σ wᵢZᵢ for noises Zᵢ of ``law``, which is that of one coordinate."""
         spread = float(np.sqrt(np.max(np.asarray(law.variance))))
-        return cls(variance, spread * np.abs(np.asarray(weights, dtype=float)), excess_kurtosis(law))
+        deviations, kurtosis = spread * np.abs(np.asarray(weights, dtype=float)), excess_kurtosis(law)
+        if len(deviations) > _MOST_APART:
+            # Scales of so many noises cannot be told apart in floats: one noise has their variance and kurtosis.
+            total = (deviations**2).sum(axis=0)
+            kurtosis *= float(np.max((deviations**4).sum(axis=0) / np.maximum(total, 1e-300) ** 2))
+            deviations = np.sqrt(total)[None]
+        return cls(variance, deviations, kurtosis)
 
     @property
     def _laplace_share(self) -> float:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from discreet.core.guarantee import GaussianDP, PureDP
 from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import excess_kurtosis
-from discreet.inference.part_moments import PartMoments, moment_weights
+from discreet.inference.noisy_totals import moment_weights
+from discreet.inference.part_moments import PartMoments
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import Binomial, GammaVariance
 from discreet.mechanisms.additive import additive_noise

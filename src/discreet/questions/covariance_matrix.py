@@ -31,15 +31,20 @@ from discreet.publish.readings import Reading
 from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
+from discreet.questions.covariances_in_parts import CovariancesInParts, CovariancesInPartsRelease
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.tensor_parts import tensor_measurement
 from discreet.questions.variance import largest_squares
 from discreet.releases import Release
 
 __all__ = [
     "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMatrixRelease", "CovariancesReading"
 ]  # fmt: skip
+
+MOST_IN_PARTS = 5
+"""Columns that are measured in tensor parts; of five there are 243."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,8 +288,8 @@ class CovarianceMatrixRelease(Answer):
         ]
 
 
-CovariancesReading = CovarianceMatrixRelease | MeansAndCovariancesRelease
-"""What covariances are read from: the matrix where the number of rows is public, else totals."""
+CovariancesReading = CovariancesInPartsRelease | CovarianceMatrixRelease | MeansAndCovariancesRelease
+"""What covariances are read from: totals in parts, or, for many columns, the matrix or totals of products."""
 
 
 def _quotient(covariance: float, below: float, above: float) -> float:
@@ -295,18 +300,19 @@ def _quotient(covariance: float, below: float, above: float) -> float:
 
 @dataclass(frozen=True)
 class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
-    """Covariance matrix of several columns; with a private number of rows it comes with the means.
+    """Covariance matrix of several columns, with their means and correlations.
 
     Guarantee
     ---------
-    As `CovarianceMatrix` where the number of rows is public, else as `MeansAndCovariances`.
+    As `CovariancesInParts`: a row moves totals by one in all. For many columns, whose parts multiply, as
+    `CovarianceMatrix` where the number of rows is public, else as `MeansAndCovariances`.
 
     Examples
     --------
     >>> from discreet import Bounds, PureDP
     >>> schema = Schema(columns={"x": Bounds(0, 1, grid=0.1), "y": Bounds(0, 5, grid=1)})
     >>> CovarianceMatrixQuestion(schema, ["x", "y"], PureDP(1.0)).measurement.statistic.name
-    'means_and_covariances'
+    'covariances_in_parts'
     """
 
     ask: ClassVar[str] = "covariance_matrix"
@@ -325,7 +331,34 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
         bounds = [self.schema.bounds(name) for name in names]
         size = self.public_size(*names)
-        return self._totals(names, bounds) if size is None else self._of_public_size(names, bounds, size)
+        other = self._totals(names, bounds) if size is None else self._of_public_size(names, bounds, size)
+        if len(names) > MOST_IN_PARTS:
+            return other
+        in_parts = self._in_parts(names, bounds, size)
+        return in_parts if len(names) <= 2 or self._less_noise(in_parts, other, bounds, size) else other
+
+    def _in_parts(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
+        statistic = CovariancesInParts(
+            bounds=tuple((one.low, one.high) for one in bounds), degrees=CovariancesInParts.degrees_for(len(names))
+        )
+        expected = Expected(rows=self.expected_rows if size is None else size)
+        moves = statistic.worst_moves(public_size=size is not None)
+        return tensor_measurement(
+            self,
+            statistic,
+            names,
+            contribution=self.contribution,
+            read="an entry",
+            weights=expected.per_group(1, moves),
+        )
+
+    def _less_noise(self, in_parts: Measurement, other: Measurement, bounds: list[Bounds], size: int | None) -> bool:
+        """Whether a covariance of columns with their means in the middle has less noise from parts."""
+        statistic = cast(CovariancesInParts, in_parts.statistic)
+        variances = [float(np.max(np.asarray(one.mechanism.law(0.0).variance))) for one in (in_parts, other)]
+        # Totals of products are of z = 2u − 1, so four times as large; a covariance itself is in its own units, over n.
+        unit = 1 / 16 if size is None else (size / float(math.prod(one.high - one.low for one in bounds[:2]))) ** 2
+        return variances[0] * statistic.covariance_noise() < variances[1] * unit
 
     def _of_public_size(self, names: tuple[str, ...], bounds: list[Bounds], size: int) -> Measurement:
         statistic = CovarianceMatrix(bounds=tuple((one.low, one.high) for one in bounds), n=size)

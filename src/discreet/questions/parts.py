@@ -33,7 +33,7 @@ from discreet.releases import Release
 __all__ = [
     "MeanAndVarianceInParts", "MeanAndVarianceInPartsRelease", "MeanInParts", "MeanInPartsRelease", "Parts",
     "StandardDeviationInParts", "StandardDeviationInPartsRelease", "VarianceInParts", "VarianceInPartsRelease",
-    "parts_measurement", "root_interval",
+    "parts_measurement", "root_interval", "rows_per_unit",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -204,7 +204,7 @@ class MeanInPartsRelease(NoisyAverageRelease):
             noise=float(np.max(law.variance)),
             kurtosis=excess_kurtosis(law),
             size=self.public.get("n"),
-            rows_per_unit=self._rows_per_unit,
+            rows_per_unit=rows_per_unit(self.sensitivity),
         )
 
     def _totals(self) -> tuple[float, float]:
@@ -218,12 +218,6 @@ class MeanInPartsRelease(NoisyAverageRelease):
         # A public n is exact: its noise was taken out of the totals in equal parts, and the positions' mean is 0.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
         return np.array([place - moved for place in self._of.positions])
-
-    @property
-    def _rows_per_unit(self) -> int:
-        """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced."""
-        l1, l2 = self.sensitivity.require_l1(), self.sensitivity.require_l2()
-        return max(1, round(l2**2 / l1))
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's mean: noise and sampling together, for any population on the bounds.
@@ -248,6 +242,11 @@ class MeanInPartsRelease(NoisyAverageRelease):
     @property
     def measure(self) -> str:
         return self._of.title
+
+
+def rows_per_unit(sensitivity: Sensitivity) -> int:
+    """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced."""
+    return max(1, round(sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
 
 
 def root_interval(interval: Interval) -> Interval:

@@ -126,8 +126,8 @@ class Measurement:
     ----------
     statistic, sensitivity, mechanism, public
         As the release will carry them.
-    by, columns, contribution, unit_sum, products
-        What has to be added up.
+    by, columns, contribution, unit_sum, products, from_lowest
+        What has to be added up, and whether grid steps count from the lower bound.
     bands
         For numbers in ``by``, the grid steps at which a new band starts.
     value
@@ -150,6 +150,7 @@ class Measurement:
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
     products: tuple[tuple[str, ...], ...] = ()
+    from_lowest: bool = False
     bands: Mapping[str, Sequence[int]] = field(default_factory=dict)
     public: Mapping[str, Any]
     value: Callable[[NDArray[Any], Sums], Any] | None = None
@@ -179,7 +180,7 @@ class Measurement:
             return self.from_blocks({by: totals(rows, replace(same, by=by), self.products) for by in self.blocks})
         if self.value is None:
             raise InvalidParameter("value", None, "a measurement needs a value", "Give value or from_histograms.")
-        found = totals(rows, selected, self.products)
+        found = totals(rows, selected, self.products, from_lowest=self.from_lowest)
         return self.value(found.counts, found.sums)
 
     def standard_error(self) -> float | None:

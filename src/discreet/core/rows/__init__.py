@@ -2,13 +2,14 @@
 
 from discreet.core.rows.keep import Selected
 from discreet.core.rows.snapshot import Snapshot, take
-from discreet.core.rows.totals import Totals, histograms, matrix, totals, totals_by_partition, unit_counts
+from discreet.core.rows.totals import Totals, coarsening, histograms, matrix, totals, totals_by_partition, unit_counts
 from discreet.core.rows.unkept import left_out
 
 __all__ = [
     "Selected",
     "Snapshot",
     "Totals",
+    "coarsening",
     "histograms",
     "left_out",
     "matrix",

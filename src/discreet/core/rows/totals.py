@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows
 from discreet.core.rows.snapshot import UNIT, Snapshot
+from discreet.core.schema import Bounds
 from discreet.core.stability import unit_sum_steps
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["BUCKETS", "Totals", "histograms", "matrix", "totals", "totals_by_partition", "unit_counts"]
+__all__ = [
+    "BUCKETS", "Totals", "coarsening", "histograms", "matrix", "totals", "totals_by_partition", "unit_counts"
+]  # fmt: skip
 
 _SMALL = 2**22
 """Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
@@ -47,22 +50,39 @@ class Totals:
         return f"Totals(cells={self.counts.size}, sums={list(self.sums)}, values=‹private›)"
 
 
-def totals(snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str, ...]] = ()) -> Totals:
-    """Rows per cell, and for each product of one to four columns the sum over rows of the product of grid steps.
+def coarsening(bounds: Bounds, factors: int) -> tuple[int, int]:
+    """Grid steps that merge into one where products have so many factors, and how many of these reach across.
 
-    Where ``unit_sum`` is set a unit takes the place of a row, and its clipped sum that of the grid step.
+    Up to four factors are added exactly. Products of more lose the bits that 38 digits cannot hold, before anything is
+    added: the value is the nearest multiple of a power of two of its steps above the lower bound.
     """
+    across = bounds.highest - bounds.lowest
+    merged = 1 if factors <= 4 else 2 ** max(0, across.bit_length() - (_HOLDS.bit_length() - 1) // factors)
+    return merged, (across + merged // 2) // merged
+
+
+def totals(
+    snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str, ...]] = (), *, from_lowest: bool = False
+) -> Totals:
+    """Rows per cell, and for each product of columns the sum over rows of the product of grid steps.
+
+    Where ``unit_sum`` is set a unit takes the place of a row, and its clipped sum that of the grid step. Products have
+    one to four factors, or more where ``from_lowest`` counts steps from the lower bound, in units of `coarsening`.
+    """
+    longest = max((len(product) for product in products), default=1)
     for product in products:
-        if not 1 <= len(product) <= 4 or not set(product) <= set(selected.columns):
+        if not product or (len(product) > 4 and not from_lowest) or not set(product) <= set(selected.columns):
             raise InvalidParameter(
                 "products", product, f"must be one to four of {selected.columns}", "Check the names."
             )
     rows = _values(snapshot, selected)
+    steps = {name: (rows[_step(selected, name)], _reach(snapshot, selected, name)) for name in selected.columns}
+    if from_lowest:
+        steps = {name: _above_lowest(snapshot.schema.bounds(name), step, longest) for name, (step, _) in steps.items()}
     sums: dict[str, Any] = {}
     terms: list[tuple[tuple[str, ...], int]] = []
     for product in products:
-        factors = [rows[_step(selected, name)] for name in product]
-        reaches = [_reach(snapshot, selected, name) for name in product]
+        factors, reaches = [steps[name][0] for name in product], [steps[name][1] for name in product]
         for shift, (parts, within) in enumerate(_limbs(factors, reaches)):
             terms.append((tuple(product), shift))
             sums[f"t{len(sums)}"] = _sum(parts, within)
@@ -72,6 +92,14 @@ def totals(snapshot: Snapshot, selected: Selected, products: Sequence[tuple[str,
     for position, (product, shift) in enumerate(terms):
         found[product] += _spread(fetched, f"t{position}", cells) * _LIMB ** shift.bit_count()
     return Totals(_spread(fetched, "n", cells), found)
+
+
+def _above_lowest(bounds: Bounds, step: Any, factors: int) -> tuple[Any, int]:
+    """A value in merged steps above its lower bound, and the largest there is."""
+    merged, reach = coarsening(bounds, factors)
+    above = step - bounds.lowest
+    # Dividing by a power of two is exact on every engine: 41 bits fit into a float.
+    return (above if merged == 1 else ((above + merged // 2) // merged).cast("int64")), reach
 
 
 def _values(snapshot: Snapshot, selected: Selected) -> ir.Table:

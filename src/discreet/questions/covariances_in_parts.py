@@ -1,0 +1,231 @@
+"""CovariancesInParts: means, covariances and correlations of several columns, from totals in tensor parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
+from discreet.core.rounding import decimal
+from discreet.inference.coordinates import as_matrix, pairs
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noisy_totals import moment_weights
+from discreet.inference.pair_moments import PairMoments, marginal
+from discreet.inference.part_moments import PartMoments, variance_moves
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer, name_of, pair_name
+from discreet.questions.parts import rows_per_unit
+from discreet.questions.tensor_parts import TensorParts
+from discreet.releases import Release
+
+__all__ = ["CovariancesInParts", "CovariancesInPartsRelease"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovariancesInParts(TensorParts):
+    """Means, covariance matrix and correlations of columns in public bounds, from noisy totals in tensor parts.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1 for any number of columns. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of every column, as the decimals they print as; values outside are clipped.
+    degrees
+        Highest power of every column: 2 for covariances, 4 for measured intervals of variances and correlations.
+
+    Examples
+    --------
+    >>> from discreet import Neighbours
+    >>> moments = CovariancesInParts(bounds=((0, 10), (0, 2)), degrees=(1, 2))
+    >>> [str(part) for part in moments.exact([[10, 1], [0, 2]], neighbours=Neighbours.ADD_REMOVE).value]
+    ['0', '0', '1', '1/4', '1/2', '1/4']
+    """
+
+    name: ClassVar[str] = "covariances_in_parts"
+
+    @property
+    def title(self) -> str:
+        """What it is of: that it is measured in parts matters less to a reader."""
+        return "covariances"
+
+    @classmethod
+    def degrees_for(cls, columns: int) -> tuple[int, ...]:
+        """Fourth moments of one or two columns; of more, whose parts multiply, the second ones."""
+        return (4 if columns <= 2 else 2,) * columns
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return CovariancesInPartsRelease
+
+    @property
+    def widths(self) -> Array:
+        """Widths of the bounds."""
+        return np.array([float(decimal(high) - decimal(low)) for low, high in self.bounds])
+
+    def covariance_noise(self) -> float:
+        """Noise variance of Σ(u − ½)(v − ½) over that of a total, for the columns with the finest parts."""
+        axes = [moment_weights(degree, 1, 0.5) for degree in self.degrees]
+        sizes = sorted((float(axis @ axis) / axis.size for axis in axes), reverse=True)
+        return self.size * float(np.prod(sizes[:2]))
+
+    def worst_moves(self, *, public_size: bool) -> tuple[float, ...]:
+        """How far noise in each total moves n times an entry of the matrix: a variance, whose mean is at an end."""
+        place = int(np.argmax(self.widths))
+        own = np.array(variance_moves(self.degrees[place], 1.0, public_size=public_size))
+        return tuple(np.repeat(own * float(self.widths[place]) ** 2, self.size // own.size).tolist())
+
+
+@dataclass(frozen=True)
+class CovariancesInPartsRelease(Answer):
+    """Noisy totals in tensor parts, and the means, covariances and correlations that follow from them."""
+
+    @property
+    def _of(self) -> CovariancesInParts:
+        return cast(CovariancesInParts, self.statistic)
+
+    @property
+    def _dimension(self) -> int:
+        return len(self._of.bounds)
+
+    def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
+        """Totals of some of the columns, with the law of their noise."""
+        law = self.mechanism.law(0.0)
+        totals, added = marginal(self.value, self._of.shape, columns)
+        return {
+            "totals": totals,
+            "noise": added * float(np.max(law.variance)),
+            "kurtosis": excess_kurtosis(law) / added,
+            "size": self.public.get("n"),
+            "rows_per_unit": rows_per_unit(self.sensitivity) if sampled else 0,
+        }
+
+    def column(self, j: int, *, sampled: bool = True) -> PartMoments:
+        """Moments of one column between its bounds; without sampling, of the data alone."""
+        return PartMoments(**self._marginal(j, sampled=sampled))
+
+    def pair(self, j: int, k: int, *, sampled: bool = True) -> PairMoments:
+        """Joint moments of two columns between their bounds, the first of which comes first in the release."""
+        first, second = sorted((j, k))
+        shape = (self._of.shape[first], self._of.shape[second])
+        return PairMoments(**self._marginal(first, second, sampled=sampled), shape=shape)
+
+    @property
+    def count(self) -> float:
+        """The number of rows: the public one, or the noisy one."""
+        return float(self.column(0).parts.sum())
+
+    @property
+    def means(self) -> Array:
+        """Means of the columns, inside their bounds."""
+        lows = np.array([low for low, _ in self._of.bounds])
+        return np.asarray(lows + self._of.widths * [float(self.column(j).mean) for j in range(self._dimension)])
+
+    def _entry(self, j: int, k: int) -> float:
+        own = self.column(j).variance if j == k else self.pair(j, k).covariance
+        return float(own * self._of.widths[j] * self._of.widths[k])
+
+    @property
+    def matrix(self) -> Array:
+        """The covariance matrix (divisor n); it need not be positive semidefinite."""
+        return as_matrix(np.array([self._entry(j, k) for j, k in pairs(self._dimension)]), self._dimension)
+
+    @property
+    def estimate(self) -> Array:
+        """The covariance matrix."""
+        return self.matrix
+
+    @property
+    def correlation(self) -> Array:
+        """Correlations, within ±1; NaN where noise leaves a column no variance."""
+        found = [1.0 if j == k else float(self.pair(j, k).correlation) for j, k in pairs(self._dimension)]
+        return as_matrix(np.array(found), self._dimension)
+
+    def _interval(self, level: float, j: int, k: int, *, sampled: bool) -> Interval:
+        if j == k:
+            found = self.column(j, sampled=sampled).variance_interval(level)
+        else:
+            found = self.pair(j, k, sampled=sampled).covariance_interval(level)
+        scale = float(self._of.widths[j] * self._of.widths[k])
+        return Interval(scale * float(found.low), scale * float(found.high), level)
+
+    def _all(self, level: float, one: Callable[[int, int], Interval]) -> Interval:
+        found = np.array([tuple(one(j, k)) for j, k in pairs(self._dimension)])
+        low, high = (as_matrix(ends, self._dimension) for ends in found.T)
+        return Interval(low, high, level)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only."""
+        checked = requirements.level(level)
+        return self._all(checked, lambda j, k: self._interval(checked, j, k, sampled=False))
+
+    def population_interval(self, level: float = 0.95, *, j: int | None = None, k: int | None = None) -> Interval:
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries.
+
+        Noise and sampling together, for any population on the bounds: covariances have measured fourth moments, and so
+        have variances of up to two columns.
+        """
+        checked = requirements.level(level)
+        if j is None:
+            return self._all(checked, lambda a, b: self._interval(checked, a, b, sampled=True))
+        self._check(j, j if k is None else k)
+        return self._interval(checked, j, j if k is None else k, sampled=True)
+
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns: noise and sampling together."""
+        self._check(j, k)
+        if j == k:
+            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+        low, high = self.pair(j, k).correlation_interval(level)
+        return Interval(float(low), float(high), level)
+
+    def _check(self, *columns: int) -> None:
+        if any(not 0 <= one < self._dimension for one in columns):
+            raise InvalidParameter("j, k", columns, f"must be below {self._dimension}", "Check the columns.")
+
+    def facts(self) -> Facts:
+        """What to show."""
+        hidden = ("value", "95 % interval")
+        return [
+            ("means", number(self.means)),
+            ("covariances", number(self.matrix)),
+            ("rows", number(self.count)),
+            *(fact for fact in super().facts() if fact[0] not in hidden),
+        ]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The entries of the covariance matrix, then the correlations, each with both intervals."""
+        entries = pairs(self._dimension)
+        covariances = [
+            self._reading(
+                columns, (j, k), "covariance", self._entry(j, k),
+                [self._interval(0.95, j, k, sampled=sampled) for sampled in (False, True)],
+            )
+            for j, k in entries
+        ]  # fmt: skip
+        correlations = [self._correlation_reading(columns, j, k) for j, k in entries if j != k]
+        return [*covariances, *correlations]
+
+    def _correlation_reading(self, columns: Sequence[str], j: int, k: int) -> Reading:
+        found = [self.pair(j, k, sampled=sampled).correlation_interval() for sampled in (False, True)]
+        intervals = [Interval(float(one.low), float(one.high), one.level) for one in found]
+        return self._reading(columns, (j, k), "correlation", float(self.pair(j, k).correlation), intervals)
+
+    def _reading(
+        self, columns: Sequence[str], entry: tuple[int, int], measure: str, value: float, intervals: list[Interval]
+    ) -> Reading:
+        labels = {"column": name_of(columns, entry[0]), "with": name_of(columns, entry[1])}
+        label = pair_name(columns, *entry)
+        shown = label if measure == "covariance" else f"{label}, correlation"
+        return Reading(shown, value, intervals[0], intervals[1], labels=labels, measure=measure)
