@@ -30,6 +30,7 @@ from discreet.plans.planner import Planner
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
+from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.whole_file import write_whole
 from discreet.session import Session
 
@@ -160,7 +161,12 @@ class Job:
             Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
         ]
         facts = report_facts(
-            title=self.file.title, plan=self.file.text, schema=self.file.schema, ledger=ledger, entries=entries
+            title=self.file.title,
+            plan=self.file.text,
+            schema=self.file.schema,
+            ledger=ledger,
+            entries=entries,
+            variables=self.file.variables,
         )
         attacked = attack_words(self.file)
         facts["assumptions"] += [] if attacked is None else [attacked]
@@ -175,9 +181,11 @@ class Job:
         kept = _keep_others(directory / "results.json", results["releases"])
         write_whole(directory / "results.json", json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False))
         write_whole(directory / "report.md", as_markdown(facts))
+        write_whole(directory / "methods.md", methods_markdown(facts))
         page: Path | None = directory / "report.html"
         try:
             write_whole(directory / "report.html", as_page(facts))
+            write_whole(directory / "methods.html", methods_page(facts))
         except MissingExtra:  # results and text do not need it
             page = None
         (table,) = export(directory / "results.json", "csv")
@@ -190,6 +198,7 @@ class Job:
             directory / "results.json",
             page,
             directory / "report.md",
+            directory / "methods.md",
             table,
             workbook,
             drawn,

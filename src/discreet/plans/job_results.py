@@ -121,6 +121,8 @@ class JobResult(Tidy):
     ----------
     results, page, markdown
         The files: releases as JSON, the report as HTML and markdown.
+    methods
+        How the numbers were protected, as markdown to be pasted into a publication; a page of it is beside it.
     table, workbook
         The same numbers as CSV, one row per number, and as a workbook, one sheet per release.
     drawn, reused
@@ -136,6 +138,7 @@ class JobResult(Tidy):
     results: Path
     page: Path | None
     markdown: Path
+    methods: Path
     table: Path
     workbook: Path | None
     drawn: int
@@ -168,7 +171,14 @@ class JobResult(Tidy):
         page = [("report", str(self.page))] if self.page else []
         kept = [("earlier results", str(self.kept))] if self.kept else []
         book = [("workbook", str(self.workbook))] if self.workbook else []
-        told = [*page, ("text", str(self.markdown)), ("table", str(self.table)), *book, *kept]
+        told = [
+            *page,
+            ("text", str(self.markdown)),
+            ("methods", str(self.methods)),
+            ("table", str(self.table)),
+            *book,
+            *kept,
+        ]
         return [spent, ("results", str(self.results)), *told, *(("warning", one) for one in self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,6 +187,7 @@ class JobResult(Tidy):
             "results": str(self.results),
             "page": None if self.page is None else str(self.page),
             "markdown": str(self.markdown),
+            "methods": str(self.methods),
             "table": str(self.table),
             "workbook": None if self.workbook is None else str(self.workbook),
             "drawn": self.drawn,

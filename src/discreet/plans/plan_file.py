@@ -74,6 +74,7 @@ class PlanFile:
     dataset: str | None
     budget: Guarantee
     schema: Schema
+    variables: Mapping[str, str]
     questions: tuple[PlannedQuestion, ...]
     output: Path
 
@@ -157,13 +158,14 @@ class _Reader:
         return self.error(name if name in self.lines else own, str(failure))
 
     def plan(self) -> PlanFile:
-        self._known("", self.data, ("title", "source", "ledger", "budget", "schema", "release", "output"))
+        self._known("", self.data, ("title", "source", "ledger", "budget", "schema", "variables", "release", "output"))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
         schema = self._schema()
         ledger, output = self._texts("ledger", ("path", "dataset", "anchor")), self._texts("output", ("directory",))
+        variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
         anchor = ledger.get("anchor")
         return PlanFile(
@@ -176,6 +178,7 @@ class _Reader:
             dataset=ledger.get("dataset"),
             budget=budget,
             schema=schema,
+            variables=variables,
             questions=tuple(self._questions(budget, schema)),
             output=here / output.get("directory", f"{self.path.stem}-report"),
         )

@@ -7,11 +7,13 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.publish.readings import by_measure
+from discreet.publish.wording import measure_words
 
 __all__ = ["chart", "interval_chart", "plot_readings", "svg"]
 
 _NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
 _MOST_LABELS = 40
+_LABEL = 240  # pixels of a label; longer ones are cut
 _WIDTH = 280  # of the panel; with its labels a phone shows it as it is, and a desk shows it larger
 
 
@@ -20,7 +22,10 @@ def chart(release: Mapping[str, Any]) -> Any:
     readings = next(iter(by_measure(release["readings"]).values()), [])
     if not 1 < len(readings) <= _MOST_LABELS or isinstance(readings[0]["estimate"], str):
         return None
-    return interval_chart(release["title"], readings).properties(padding=4)
+    words = measure_words(release, readings[0]["measure"])
+    return interval_chart(release["title"], [{**one, "measure": words} for one in readings]).properties(
+        padding=4, background="transparent"
+    )
 
 
 def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
@@ -48,9 +53,9 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     alt = _altair()
     rows = [_row(reading) for reading in readings]
     intervals = any(row["low"] is not None or row["wide_low"] is not None for row in rows)
-    words = f"{readings[0]['measure']} with 95 % intervals" if intervals else str(readings[0]["measure"])
+    words = f"{readings[0]['measure']}, 95 % intervals" if intervals else str(readings[0]["measure"])
     data = alt.InlineData(values=rows)
-    labels = alt.Axis(labelLimit=130, labelFontSize=12)
+    labels = alt.Axis(labelLimit=_LABEL, labelFontSize=12)
     y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)
     numbers = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=5)
     layers = []

@@ -22,9 +22,9 @@ from discreet.publish.workbook import as_workbook
 __all__ = ["FORMATS", "RESULTS_FORMAT", "all_rows", "export", "read_facts"]
 
 Facts = Mapping[str, Any]
-RESULTS_FORMAT = 2
+RESULTS_FORMAT = 3
 _FORMULA = re.compile(r"[=+\-@\t\r]")
-_NOT_APPLICABLE = "_Z"  # the SDMX code of a dimension that an observation does not have
+_NOT_APPLICABLE, _TOTAL = "_Z", "_T"  # SDMX codes: a dimension that a release does not have, or sums over
 
 
 def export(results: str | os.PathLike[str], kind: str, out: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
@@ -129,8 +129,12 @@ def _parquet(facts: Facts, stem: str) -> dict[str, str | bytes]:
 
 
 def _sdmx(facts: Facts, stem: str) -> dict[str, str | bytes]:
-    """SDMX-CSV 2.0: structure, action, dimensions, the observed value, then attributes."""
+    """SDMX-CSV 2.0: structure, action, dimensions, the observed value, then attributes.
+
+    Where a release has a dimension for some of its numbers of one measure, the others are totals over it.
+    """
     rows = all_rows(facts)
+    had = {(row["release"], row["measure"], name) for row in rows for name, label in row.items() if label is not None}
     dimensions = [name for name in (rows[0] if rows else ("release", "measure")) if name not in COLUMNS[1:]]
     attributes = [name for name in COLUMNS if name not in ("measure", "estimate")]
     words = {"estimate": "OBS_VALUE", "unit": "PRIVACY_UNIT"}
@@ -138,15 +142,17 @@ def _sdmx(facts: Facts, stem: str) -> dict[str, str | bytes]:
     flow = f"DISCREET:{_identifier(facts['title'])}(1.0)"
     coded = [
         {"STRUCTURE": "dataflow", "STRUCTURE_ID": flow, "ACTION": "I"}
-        | dict(zip(names, [*(_code(row[name]) for name in dimensions), row["estimate"]], strict=False))
+        | dict(zip(names, [*(_code(row, name, had) for name in dimensions), row["estimate"]], strict=False))
         | dict(zip(names[len(dimensions) + 1 :], [row[name] for name in attributes], strict=True))
         for row in rows
     ]
     return {f"{stem}.sdmx.csv": as_csv(coded)}
 
 
-def _code(label: Any) -> Any:
-    return _NOT_APPLICABLE if label is None else label
+def _code(row: Row, name: str, had: set[tuple[str, str, str]]) -> Any:
+    if row[name] is not None:
+        return row[name]
+    return _TOTAL if (row["release"], row["measure"], name) in had else _NOT_APPLICABLE
 
 
 def _identifier(text: str) -> str:

@@ -1,74 +1,23 @@
-"""Prose: facts as markdown, and the few words that pages share."""
+"""Prose: facts as markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import ceil, floor, inf, isfinite, log10
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from discreet.core.display import number
-from discreet.core.guarantee import Guarantee
-from discreet.publish.readings import by_measure
+from discreet.publish.findings import findings
+from discreet.publish.grids import Grid, grids, label_columns, label_words, place_of
+from discreet.publish.readings import by_measure, reliability
+from discreet.publish.wording import measure_words, mechanism_words, moment, reading_words
 
-__all__ = ["as_markdown", "guarantee_words", "mechanism_words", "moment", "reading_words", "verdict"]
-
-
-def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval."""
-    known = reading["noise"] or reading["population"]
-    reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
-    digits = max(0, 1 - floor(log10(reach))) if 0 < reach < inf else None  # two digits of the half width
-    noise, both = (
-        "–" if one is None else f"{_shown(one['low'], digits, floor)} to {_shown(one['high'], digits, ceil)}"
-        for one in (reading["noise"], reading["population"])
-    )
-    return _shown(reading["estimate"], digits, round), noise, both
-
-
-def _shown(value: float | str, digits: int | None, rounded: Callable[[float], int]) -> str:
-    """A number with so many decimals; ends of intervals are rounded outwards. Labels as they are."""
-    if isinstance(value, str):
-        return value
-    if digits is None or not isfinite(value):
-        return number(value)
-    unit = 10.0**digits
-    return f"{rounded(value * unit) / unit:,.{digits}f}"
-
-
-def mechanism_words(release: Mapping[str, Any]) -> str:
-    """How a release was protected, on one line."""
-    mechanism = release["mechanism"]
-    name = mechanism["name"].replace("_", " ")
-    sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
-    moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
-    return "; ".join([", ".join([name, *sizes]), *moved])
-
-
-def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | None:
-    """A guarantee in symbols and in words about one unit; None where nothing is guaranteed."""
-    if guarantee is None:
-        return None
-    words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
-    return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
-
-
-def moment(stamp: str) -> str:
-    """A time stamp to be read: minutes are enough, and UTC is said."""
-    return f"{stamp[:10]} {stamp[11:16]} UTC"
-
-
-def verdict(test: Mapping[str, Any]) -> str:
-    """A test in words."""
-    strength = "no evidence against" if test["pvalue"] > 0.05 else "evidence against"
-    pvalue = "p < 0.001" if test["pvalue"] < 0.001 else f"p = {test['pvalue']:.3f}"
-    return f"Test of {test['test']}: {pvalue}; {strength} the hypothesis at the 5 % level (noise accounted for)."
+__all__ = ["as_markdown", "plain", "table_lines"]
 
 
 def as_markdown(facts: Mapping[str, Any]) -> str:
     """The report as markdown."""
     privacy = facts["privacy"]
     lines = [
-        f"# {_cell(facts['title'])}",
+        f"# {plain(facts['title'])}",
         "",
         f"Made with discreet {facts['version']}, {moment(facts['created'])}.",
         "",
@@ -82,33 +31,55 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         "",
     ]
     for release in facts["releases"]:
-        lines += _release_lines(release)
-    lines += ["## What was assumed", "", *(f"- {_cell(said)}" for said in facts["assumptions"]), ""]
+        lines += _release_lines(release, facts["variables"])
+    lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
     lines += ["## The plan", "", "```toml", facts["plan"].rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)
 
 
-def _release_lines(release: Mapping[str, Any]) -> list[str]:
-    lines = [f"## {_cell(release['title'])}", "", release["meaning"], ""]
-    if release["test"] is not None:
-        lines += [verdict(release["test"]), ""]
+def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    lines = [f"## {plain(release['title'])}", "", release["meaning"], ""]
+    lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
-        lines += [
-            f"| | {_cell(measure)} | 95 % interval, noise | 95 % interval, noise and sampling |",
-            "|---|---|---|---|",
-        ]
-        for reading in readings:
-            lines.append(f"| {_cell(reading['label'])} | {' | '.join(map(_cell, reading_words(reading)))} |")
-        lines.append("")
+        words = measure_words(release, measure)
+        for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
+            lines += [plain(f"{words} by {grid.name}:"), "", *table_lines(_crossed(grid, variables)), ""]
+        lines += [plain(f"{words}, with 95 % intervals:"), "", *table_lines(_listed(readings, variables)), ""]
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
-        lines += [f"Counted: {_cell(release['counted'])}.", ""]
+        lines += [f"Counted: {plain(release['counted'])}.", ""]
     return [*lines, f"{guarantee}; {mechanism_words(release)}.", ""]
+
+
+def _crossed(grid: Grid, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+    """Header and lines of a table with labels on both sides."""
+    yield [*(variables.get(name, name) for name in grid.down), *(label_words(head, grid.across) for head in grid.heads)]
+    for side, cells in grid.lines:
+        labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
+        yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
+
+
+def _listed(readings: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+    """Header and lines of a list: one number per line."""
+    names = label_columns(readings)
+    yield [*(variables.get(name, name) for name in names), "estimate", "noise interval", "population interval", "flag"]
+    for reading in readings:
+        place = place_of(reading)
+        labels = [label_words(place.get(name), name) for name in names]
+        yield [*labels, *reading_words(reading), reliability(reading)]
+
+
+def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+    """A markdown table; the first row is its header."""
+    header, *others = rows
+    lines = [f"| {' | '.join(map(plain, row))} |" for row in (header, *others)]
+    return [lines[0], f"{'|---' * len(header)}|", *lines[1:]]
 
 
 _MARKS = str.maketrans({**{mark: f"\\{mark}" for mark in "|[]`*_!"}, "\n": " ", "\r": " ", "<": "&lt;"})
 """What would begin a link, an image, a tag or a table's cell in a name that came from outside."""
 
 
-def _cell(text: str) -> str:
+def plain(text: str) -> str:
+    """Text without marks of its own: names that came from outside are words, not markdown."""
     return text.translate(_MARKS)

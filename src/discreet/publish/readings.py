@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from discreet.core.interval import Interval
 
-__all__ = ["Reading", "by_measure"]
+__all__ = ["CAUTION", "UNRELIABLE", "Reading", "by_measure", "reliability"]
+
+CAUTION, UNRELIABLE = 0.165, 0.333
+"""Standard error over estimate from which a number is flagged, as statistical offices have it (Statistics Canada)."""
+_SIGNED = ("covariance", "difference of means", "centre")
+"""Measures of which zero is a value like any other: a relative error says nothing of them."""
+_NORMAL = 1.96  # a 95 % interval reaches so many standard errors
 
 
 @dataclass(frozen=True)
@@ -61,3 +68,25 @@ def by_measure(readings: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[
     for reading in readings:
         found.setdefault(reading["measure"], []).append(reading)
     return found
+
+
+def reliability(reading: Mapping[str, Any]) -> str:
+    """Nothing, "caution" or "unreliable", by the standard error over the number: a rule of published numbers.
+
+    Only numbers that cannot be negative are judged.
+
+    Examples
+    --------
+    >>> told = {"measure": "count", "estimate": 30.0, "standard_error": 6.0, "noise": None, "population": None}
+    >>> reliability(told), reliability({**told, "estimate": 300.0}), reliability({**told, "estimate": 3.0})
+    ('caution', '', 'unreliable')
+    """
+    estimate, error, known = reading["estimate"], reading["standard_error"], reading["noise"] or reading["population"]
+    if isinstance(estimate, str) or reading["measure"] in _SIGNED or (known is not None and known["low"] < 0):
+        return ""
+    if error is None and known is not None:
+        error = (known["high"] - known["low"]) / 2 / _NORMAL
+    if not error or (known is not None and known["low"] == known["high"]):
+        return ""
+    variation = error / abs(estimate) if estimate else inf
+    return "unreliable" if variation > UNRELIABLE else "caution" if variation > CAUTION else ""

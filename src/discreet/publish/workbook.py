@@ -1,4 +1,4 @@
-"""Workbook: the numbers of a run for a spreadsheet; notes and guarantee first, then one sheet per release."""
+"""Workbook: the numbers of a run for a spreadsheet. Notes and methods first, then each release and its tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from discreet.core.errors import MissingExtra
-from discreet.publish.prose import mechanism_words, moment
+from discreet.publish.methods_note import methods_parts
+from discreet.publish.table_sheet import TableSheet, table_sheets
 from discreet.publish.tidy import NUMBERS, release_rows
+from discreet.publish.wording import mechanism_words, moment
 
 __all__ = ["as_workbook"]
 
@@ -37,23 +39,39 @@ def as_workbook(facts: Mapping[str, Any]) -> bytes:
     book = Workbook()
     notes = book.active
     notes.title = "Notes"
-    names = _sheet_names([release["name"] for release in facts["releases"]])
-    for line in _notes(facts, names):
+    tables = {id(release): table_sheets(release) for release in facts["releases"]}
+    wanted = [(release, table) for release in facts["releases"] for table in (*tables[id(release)], None)]
+    names = _sheet_names([_sheet_name(release, table) for release, table in wanted])
+    for line in _notes(facts, list(zip(names, wanted, strict=True))):
         notes.append([_safe(notes, text) for text in line])
     _dress(notes, header=False)
-    for release, name in zip(facts["releases"], names, strict=True):
+    for name, (release, table) in zip(names, wanted, strict=True):
         sheet = book.create_sheet(name)
-        rows = [{key: value for key, value in row.items() if key != "release"} for row in release_rows(release)]
-        sheet.append([_safe(sheet, column) for column in (rows[0] if rows else ("measure", *NUMBERS))])
-        for row in rows[:_MOST_ROWS]:
-            sheet.append([_safe(sheet, value) for value in row.values()])
-        _dress(sheet, header=True)
+        if table is None:
+            _list_numbers(sheet, release)
+        else:
+            table.write(sheet, _safe)
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
 
 
-def _notes(facts: Mapping[str, Any], names: list[str]) -> Iterator[tuple[str, ...]]:
+def _sheet_name(release: Mapping[str, Any], table: TableSheet | None) -> str:
+    return str(release["name"] if table is None else table.name)
+
+
+def _list_numbers(sheet: Any, release: Mapping[str, Any]) -> None:
+    """One row per number, as in the CSV file."""
+    rows = [{key: value for key, value in row.items() if key != "release"} for row in release_rows(release)]
+    sheet.append([_safe(sheet, column) for column in (rows[0] if rows else ("measure", *NUMBERS))])
+    for row in rows[:_MOST_ROWS]:
+        sheet.append([_safe(sheet, value) for value in row.values()])
+    _dress(sheet, header=True)
+
+
+def _notes(
+    facts: Mapping[str, Any], sheets: list[tuple[str, tuple[Mapping[str, Any], TableSheet | None]]]
+) -> Iterator[tuple[str, ...]]:
     privacy = facts["privacy"]
     yield (facts["title"],)
     yield (f"Made with discreet {facts['version']}, {moment(facts['created'])}.",)
@@ -66,18 +84,21 @@ def _notes(facts: Mapping[str, Any], names: list[str]) -> Iterator[tuple[str, ..
     yield ("Ledger head", privacy["head"])
     yield ()
     yield ("Sheet", "Release", "What it says", "Guarantee", "Mechanism", "Numbers")
-    for name, release in zip(names, facts["releases"], strict=True):
+    for name, (release, table) in sheets:
         guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
-        numbers = len(release["readings"])
+        numbers = len(release["readings"]) if table is None else len(table.grid.readings())
         shown = (
             f"{numbers:,}" if numbers <= _MOST_ROWS else f"first {_MOST_ROWS:,} of {numbers:,}; all are in the CSV file"
         )
-        yield name, release["title"], release["meaning"], guarantee, mechanism_words(release), shown
+        says = release["meaning"] if table is None else f"Table: {table.title}"
+        yield name, release["title"], says, guarantee, mechanism_words(release), shown
     yield ()
     yield ("Column", "Meaning")
     yield from _COLUMNS
     yield ()
-    yield from (("Assumed", said) for said in facts["assumptions"])
+    for part in methods_parts(facts):
+        yield (f"Methods: {part.title}",)
+        yield from (("", said) for said in (*part.paragraphs, *part.points))
 
 
 def _sheet_names(names: list[str]) -> list[str]:
@@ -106,7 +127,7 @@ def _safe(sheet: Any, value: Any) -> Any:
 
 
 def _dress(sheet: Any, *, header: bool) -> None:
-    """Bold headings, columns as wide as their text, numbers to be read and a header that stays."""
+    """Bold headings, columns as wide as their text, and a header that stays."""
     from openpyxl.styles import Alignment, Font
 
     for cell in sheet[1]:

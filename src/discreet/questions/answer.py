@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from discreet.core.errors import DiscreetError
 from discreet.core.interval import Interval
 from discreet.publish.charts import plot_readings
-from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows
+from discreet.publish.wording import guarantee_words
 from discreet.releases import Release
 
 __all__ = ["Answer", "Readable", "name_of", "pair_name"]
@@ -31,6 +31,10 @@ class Readable(Tidy):
     @abstractmethod
     def published(self) -> dict[str, Any]:
         """How the answer is protected and where the ledger has it, as JSON-ready data for a report."""
+
+    def margin_readings(self) -> list[Reading]:
+        """Sums of the numbers over some of their columns, where a report should show them beside the numbers."""
+        return []
 
     def verdict(self) -> Mapping[str, Any] | None:
         """The test that was made, with its name and p-value; None where there is none."""

@@ -164,10 +164,10 @@ class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
             read="rows",
         )
 
-    def meaning_words(self) -> str:
+    def meaning_words(self, words: Mapping[str, str]) -> str:
         unit = self.schema.unit
         limits = self.contribution or unit.contribution
         once = limits is not None and limits.most_rows_in_a_group() == 1
         if unit.column is not None and once:
-            return f"How many there are, each {unit.name} counted once."
+            return f"How many there are, each {words.get(unit.name, unit.name)} counted once."
         return self.meaning

@@ -23,8 +23,8 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection, selecting_guarantee
 from discreet.plans.plan import Plan, affordable
-from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
+from discreet.publish.wording import guarantee_words
 from discreet.questions.answer import Readable
 from discreet.questions.forms import COLUMN, METHOD, Form
 from discreet.questions.question import Question

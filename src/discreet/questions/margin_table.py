@@ -17,7 +17,7 @@ from discreet.core.display import Facts, number
 from discreet.core.interval import Interval
 from discreet.core.result import Result
 from discreet.publish.charts import plot_readings
-from discreet.publish.readings import Reading
+from discreet.publish.readings import CAUTION, UNRELIABLE, Reading
 from discreet.publish.tidy import Tidy
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ __all__ = ["Combination", "MarginTable"]
 
 Array = NDArray[np.float64]
 Reach = Callable[[float], float]
-_CAUTION, _UNRELIABLE = 0.165, 0.333
-"""Standard error over estimate from which a cell is flagged, as statistical offices have it (Statistics Canada)."""
 _SHOWN = 40
 
 
@@ -180,7 +178,7 @@ class MarginTable(Tidy):
         "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
         """
         variation = self.standard_error / np.maximum(self.published, 1e-9)
-        flags = np.where(variation > _UNRELIABLE, "unreliable", np.where(variation > _CAUTION, "caution", ""))
+        flags = np.where(variation > UNRELIABLE, "unreliable", np.where(variation > CAUTION, "caution", ""))
         return np.where(self.possible, flags, "")
 
     def means(self) -> Array:

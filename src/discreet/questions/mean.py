@@ -137,7 +137,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
     """
 
     ask: ClassVar[str] = "mean"
-    meaning: ClassVar[str] = "The mean."
+    meaning: ClassVar[str] = "The mean of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "by": COLUMNS,

@@ -154,7 +154,7 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     """
 
     ask: ClassVar[str] = "mode"
-    meaning: ClassVar[str] = "The most frequent label."
+    meaning: ClassVar[str] = "The most frequent label of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
     schema: Schema
     column: str

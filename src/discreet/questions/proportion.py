@@ -129,7 +129,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
     """
 
     ask: ClassVar[str] = "proportion"
-    meaning: ClassVar[str] = "The share of rows."
+    meaning: ClassVar[str] = "The share of rows with {subject}."
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "label": LABEL,

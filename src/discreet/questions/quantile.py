@@ -332,7 +332,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
     """
 
     ask: ClassVar[str] = "quantile"
-    meaning: ClassVar[str] = "The value below which this share of rows lies."
+    meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "probabilities": PROBABILITIES,

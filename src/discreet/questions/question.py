@@ -51,7 +51,7 @@ class Question(ABC, Generic[A]):
     ask
         What the question is called by a session and in a plan file.
     meaning
-        What the answer says, for readers of a report.
+        What the answer says, for readers of a report; ``{subject}`` stands for the column that it is about.
     part
         What the answer is divided into, where it is.
     forms
@@ -96,9 +96,17 @@ class Question(ABC, Generic[A]):
         named = [getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")]
         return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
 
-    def meaning_words(self) -> str:
-        """What the answer says, for readers of a report."""
-        return self.meaning
+    def meaning_words(self, words: Mapping[str, str]) -> str:
+        """What the answer says, for readers of a report; ``words`` rename columns."""
+        return self.meaning.format(subject=self.subject_words(words))
+
+    def subject_words(self, words: Mapping[str, str]) -> str | None:
+        """The column that the numbers are about, and its label where they are about one; ``words`` rename columns."""
+        column, label = getattr(self, "column", None), getattr(self, "label", None)
+        if column is None:
+            return None
+        named = words.get(column, column)
+        return named if label is None else f"{named} = {label}"
 
     def counted_words(self) -> str | None:
         """What one unit can count for, where units are not rows."""

@@ -196,7 +196,7 @@ class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
     """
 
     ask: ClassVar[str] = "sum"
-    meaning: ClassVar[str] = "The total."
+    meaning: ClassVar[str] = "The total of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS, "unit_sum": UNIT_SUM}
     schema: Schema
     column: str

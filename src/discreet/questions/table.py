@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -39,6 +40,7 @@ __all__ = ["ContingencyTable", "TableQuestion", "TableRelease", "table_measureme
 Counts = NDArray[np.int64]
 MAX_CELLS = 10**8
 """Largest table; a billion cells of noise would not be a table any more."""
+_SHOWN_AXES = 3  # a report shows margins of tables by at most so many columns
 
 
 @dataclass(frozen=True)
@@ -295,6 +297,14 @@ class TableRelease(Answer):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every cell, with its noise interval."""
         return self.counts().readings()
+
+    def margin_readings(self) -> list[Reading]:
+        """The total and the counts by fewer columns, of a table by two or three."""
+        axes = range(len(self.table.axes))
+        if not 1 < len(axes) <= _SHOWN_AXES:
+            return []
+        found = (margin(self, some) for count in axes for some in combinations(axes, count))
+        return [reading for one in found for reading in one.readings()]
 
 
 def table_measurement(

@@ -61,6 +61,9 @@ class TestedRelease(Readable):
         """The cells of the table."""
         return self.release.readings(columns)
 
+    def margin_readings(self) -> list[Reading]:
+        return self.release.margin_readings()
+
     def published(self) -> dict[str, Any]:
         return self.release.published()
 

@@ -213,7 +213,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     """
 
     ask: ClassVar[str] = "variance"
-    meaning: ClassVar[str] = "How far values spread around their mean."
+    meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
     parts: ClassVar[type[MeanAndVarianceInParts]] = VarianceInParts
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,

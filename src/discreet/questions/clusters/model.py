@@ -15,8 +15,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
-from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
+from discreet.publish.wording import guarantee_words
 from discreet.questions.answer import Readable, name_of
 
 if TYPE_CHECKING:

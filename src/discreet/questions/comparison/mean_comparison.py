@@ -16,8 +16,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Protection
 from discreet.inference.arm_means import Contrast
-from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
+from discreet.publish.wording import guarantee_words
 from discreet.questions.answer import Readable
 
 __all__ = ["MeanComparison"]

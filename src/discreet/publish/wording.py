@@ -1,0 +1,150 @@
+"""Wording: numbers, intervals, tests and mechanisms as a reader is told them, on every page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, floor, inf, isfinite, log10
+from typing import Any
+
+from discreet.core.display import number
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+
+__all__ = [
+    "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "reading_words", "verdict",
+]  # fmt: skip
+
+_LARGE = 1e4
+"""Half widths from here on are shown to three digits, and numbers no finer than that."""
+_OF = {
+    "mean": "mean {}",
+    "sum": "total {}",
+    "quantile": "quantile of {}",
+    "variance": "variance of {}",
+    "standard deviation": "standard deviation of {}",
+    "difference of means": "difference of mean {}",
+    "proportion": "share of rows with {}",
+    "count": "number of rows",
+}
+"""What a number measures, by the measure of its reading and the column that it is about."""
+_SHARES = ("proportion", "share")
+"""Measures that are told as percentages."""
+_FOUND = {
+    "homogeneity": "the groups differ",
+    "independence": "the two columns are related",
+    "goodness of fit": "the shares are not those expected",
+    "equal means": "the means differ",
+}
+"""What a small p-value is evidence of."""
+_ATTACKS = (
+    (0.15, "That is little more than guessing, which succeeds 5 % of the time."),
+    (0.5, "Guessing succeeds 5 % of the time: the guarantee limits this attacker, and still leaves a real advantage."),
+    (0.9, "Guessing succeeds 5 % of the time: against this attacker the guarantee is weak."),
+    (
+        inf,
+        "Guessing succeeds 5 % of the time: the guarantee hardly stops an attacker who knows everything else about "
+        "the data, and privacy rests on attackers knowing less.",
+    ),
+)
+"""What the power of a test at the 5 % level means, up to each power."""
+
+
+def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval.
+
+    Counts are whole numbers, whatever the noise, and shares are percentages.
+
+    Examples
+    --------
+    >>> told = {"measure": "count", "estimate": 674.0, "noise": {"low": 665.6, "high": 682.7}, "population": None}
+    >>> reading_words(told)
+    ('674', '665 to 683', '–')
+    """
+    known = reading["noise"] or reading["population"]
+    reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
+    times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in _SHARES else (1, "")
+    digits, estimate = _digits(times * reach), reading["estimate"]
+    if reading["measure"] == "count" and not isinstance(estimate, str) and float(estimate).is_integer():
+        digits = 0
+
+    def shown(one: Mapping[str, Any] | None) -> str:
+        if one is None:
+            return "–"
+        return f"{_shown(times * one['low'], digits, floor)} to {_shown(times * one['high'], digits, ceil)}{mark}"
+
+    if isinstance(estimate, str):
+        return estimate, shown(reading["noise"]), shown(reading["population"])
+    return f"{_shown(times * estimate, digits, round)}{mark}", shown(reading["noise"]), shown(reading["population"])
+
+
+def _digits(reach: float) -> int | None:
+    """Decimals that show two digits of a half width; large ones are shown to three, which makes decimals negative."""
+    if not 0 < reach < inf:
+        return None
+    return min(0, 2 - floor(log10(reach))) if reach >= _LARGE else max(0, 1 - floor(log10(reach)))
+
+
+def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) -> str:
+    """A number with so many decimals; ends of intervals are rounded outwards."""
+    if digits is None or not isfinite(value):
+        return number(value)
+    unit = 10.0**digits
+    return f"{rounded(value * unit) / unit:,.{max(digits, 0)}f}".replace("-", "−")
+
+
+def measure_words(release: Mapping[str, Any], measure: str) -> str:
+    """What a number of a release measures, with the column that it is about: mean income, number of rows."""
+    subject, words = release.get("subject"), _OF.get(measure)
+    if words is None or (subject is None and "{}" in words):
+        return measure
+    return words.format(subject)
+
+
+def mechanism_words(release: Mapping[str, Any]) -> str:
+    """How a release was protected, on one line."""
+    mechanism = release["mechanism"]
+    name = mechanism["name"].replace("_", " ")
+    sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
+    moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
+    return "; ".join([", ".join([name, *sizes]), *moved])
+
+
+def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | None:
+    """A guarantee in symbols and in words about one unit; None where nothing is guaranteed."""
+    if guarantee is None:
+        return None
+    words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
+    return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
+
+
+def attacker_words(guarantee: Guarantee, unit: str, neighbours: Neighbours) -> str:
+    """What a guarantee allows an attacker, as the power of a test at the 5 % level, and what to think of it."""
+    power = 1 - float(guarantee.tradeoff(0.05))
+    does = {
+        Neighbours.ADD_REMOVE: f"recognises any one {unit} that is in the data",
+        Neighbours.REPLACE_ONE: f"tells the data of any one {unit} (how many there are is public) from other data",
+    }[neighbours]
+    judged = next(words for most, words in _ATTACKS if power <= most)
+    return (
+        f"An attacker who sees everything here and accepts 5 % false alarms {does} at most {power:.0%} of the time. "
+        f"{judged}"
+    )
+
+
+def moment(stamp: str) -> str:
+    """A time stamp to be read: minutes are enough, and UTC is said."""
+    return f"{stamp[:10]} {stamp[11:16]} UTC"
+
+
+def verdict(test: Mapping[str, Any]) -> str:
+    """A test in words, at the 5 % level.
+
+    Examples
+    --------
+    >>> verdict({"test": "homogeneity", "pvalue": 0.0132})
+    'There is evidence that the groups differ (p = 0.013). The test of homogeneity accounts for the noise.'
+    """
+    found = _FOUND.get(test["test"], "the hypothesis does not hold")
+    evidence = "evidence" if test["pvalue"] <= 0.05 else "no evidence"
+    pvalue = "p < 0.001" if test["pvalue"] < 0.001 else f"p = {test['pvalue']:.3f}"
+    return f"There is {evidence} that {found} ({pvalue}). The test of {test['test']} accounts for the noise."

@@ -1,0 +1,239 @@
+"""What readers are shown: tables with totals in place, findings as sentences, the methods note and its workbook."""
+
+import io
+from itertools import combinations, product
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.core.errors import PlanFileError
+from discreet.plans.job import Job
+from discreet.publish.export import export, read_facts
+from discreet.publish.findings import findings
+from discreet.publish.grids import grids
+from discreet.publish.methods_note import methods_markdown, methods_page
+from discreet.publish.readings import reliability
+from discreet.publish.wording import reading_words, verdict
+from discreet.publish.workbook import as_workbook
+
+LABELS = {"region": ["north", "south", "Isles"], "band": ["young", "old"], "sex": ["f", "m"]}
+PLAN = """\
+title = "People | of the north"
+[source]
+path = "people.parquet"
+[budget]
+epsilon = 4.0
+[schema.unit]
+column = "id"
+total = 2
+[schema.columns]
+region = { categories = ["north", "south", "Isles"] }
+band = { categories = ["young", "old"] }
+sex = { categories = ["f", "m"] }
+income = { low = 0, high = 1000, grid = 1 }
+[variables]
+income = "weekly income in €"
+id = "person"
+[[release]]
+name = "tables"
+title = "Region, band and sex"
+ask = "tables"
+tables = [[], ["region"], ["band"], ["sex"], ["region", "band"], ["region", "band", "sex"]]
+[[release]]
+name = "cells"
+ask = "table"
+columns = ["region", "sex"]
+[[release]]
+name = "income"
+ask = "mean"
+column = "income"
+by = ["region"]
+spread = true
+[[release]]
+name = "young"
+ask = "proportion"
+column = "band"
+label = "young"
+"""
+
+
+def reading(estimate, *, low=None, high=None, measure="count", labels=None, **others):
+    noise = None if low is None else {"low": low, "high": high}
+    label = " · ".join(map(str, (labels or {}).values()))
+    told = {"label": label, "labels": labels or {}, "measure": measure, "estimate": estimate}
+    return told | {"noise": noise, "population": None, "standard_error": None} | others
+
+
+def table(columns, margins=()):
+    """Counts by these columns, and their sums by fewer."""
+    cells = {place: float(1 + number) for number, place in enumerate(product(*(LABELS[name] for name in columns)))}
+    found = []
+    for kept in (tuple(columns), *margins):
+        sums = {}
+        for place, count in cells.items():
+            key = tuple(label for name, label in zip(columns, place, strict=True) if name in kept)
+            sums[key] = sums.get(key, 0.0) + count
+        found += [reading(count, labels=dict(zip(kept, key, strict=True))) for key, count in sums.items()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    folder, rng, rows = tmp_path_factory.mktemp("publication"), np.random.default_rng(2), 3000
+    people = {name: rng.choice(labels, rows) for name, labels in LABELS.items()}
+    people |= {"id": np.arange(rows) // 2, "income": rng.exponential(300, rows)}
+    pq.write_table(pa.table(people), folder / "people.parquet")
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    result = Job(folder / "plan.toml").run()
+    return read_facts(result.results), result
+
+
+@pytest.mark.parametrize("columns", [("region", "sex"), ("region", "band", "sex")])
+def test_every_number_of_a_table_with_all_margins_stands_once_and_adds_up(columns):
+    margins = [some for size in range(len(columns)) for some in combinations(columns, size)]
+    numbers = table(columns, margins)
+    [grid] = grids(numbers)
+    assert sorted(one["estimate"] for one in grid.readings()) == sorted(one["estimate"] for one in numbers)
+    assert grid.heads[-1] is None
+    for _, cells in grid.lines:
+        *parts, total = (cell["estimate"] for cell in cells)
+        assert sum(parts) == total
+    below = [cells for side, cells in grid.lines if side[-1] is None]
+    assert len(below) == len(LABELS["region"]) + 1 if len(columns) == 3 else 1
+
+
+def test_tables_that_do_not_hold_each_other_stand_apart():
+    found = grids([*table(("region", "sex")), *table(("region", "band"), [("region",)])])
+    assert [grid.name for grid in found] == ["region × sex", "region × band"]
+    assert [grid.heads[-1] for grid in found] == [None, None]  # both have the margin by region
+    assert all(cells[-1] is not None for grid in found for _, cells in grid.lines)
+
+
+def test_what_is_clearer_as_a_list_is_no_table():
+    assert grids(table(("region",))) == []
+    assert grids(table(("region",), [()])) == []
+    assert grids(table(("region", "sex"))[:-1]) == []  # a cell is missing
+    wide = [reading(1.0, labels={"a": a, "b": b}) for a in range(20) for b in range(30)]
+    assert grids(wide) == []
+
+
+def test_long_labels_stand_at_the_side():
+    [grid] = grids([reading(1.0, labels={"sex": sex, "age": age}) for sex in "fm" for age in range(30)])
+    assert (grid.down, grid.across, len(grid.lines)) == (("age",), "sex", 30)
+
+
+def test_findings_say_least_and_greatest_and_whether_they_differ():
+    told = {"test": None, "subject": "income", "margins": []}
+    far = [reading(10.0 * k, low=10.0 * k - 2, high=10.0 * k + 2, measure="mean", labels={"r": k}) for k in range(1, 7)]
+    [said] = findings(told | {"readings": far})
+    assert said == "The mean income ranges from 10.0 (1) to 60.0 (6); their noise intervals do not overlap."
+    near = [{**one, "noise": {"low": 0.0, "high": 100.0}, "standard_error": 1.0} for one in far]
+    assert "intervals overlap" in findings(told | {"readings": near})[0]
+
+
+def test_findings_of_quantiles_by_group_compare_medians():
+    readings = [
+        reading(value, measure="quantile", labels={"r": group, "probability": share})
+        for group, value in (("a", 1.0), ("b", 5.0))
+        for share in (0.25, 0.5)
+    ]
+    [said] = findings({"test": None, "subject": "age", "readings": readings})
+    assert said == "Median age: a 1; b 5."
+
+
+@pytest.mark.parametrize(
+    ("pvalue", "said"), [(0.0004, "evidence that"), (0.05, "evidence that"), (0.051, "no evidence")]
+)
+def test_verdicts_keep_to_the_level(pvalue, said):
+    assert verdict({"test": "independence", "pvalue": pvalue}).startswith(f"There is {said}")
+
+
+def test_numbers_have_the_digits_that_the_noise_leaves():
+    assert reading_words(reading(25054.03, low=24935.2, high=25172.9, measure="mean"))[0] == "25,054"
+    assert reading_words(reading(0.1006, low=0.0983, high=0.103, measure="proportion")) == (
+        "10.06\N{NO-BREAK SPACE}%", "9.83 to 10.30\N{NO-BREAK SPACE}%", "–",
+    )  # fmt: skip
+    large = reading(182100898.0, low=102638760.0, high=260051624.0, measure="covariance")
+    assert reading_words(large)[:2] == ("182,100,000", "102,600,000 to 260,100,000")
+    assert reading_words(reading("employed", measure="mode")) == ("employed", "–", "–")
+
+
+def test_only_numbers_that_cannot_be_negative_are_called_unreliable():
+    assert reliability(reading(50.0, low=0.0, high=100.0, measure="quantile")) == "unreliable"
+    assert reliability(reading(0.5, low=-10.0, high=11.0, measure="mean")) == ""
+    assert reliability(reading(0.5, low=0.0, high=11.0, measure="difference of means")) == ""
+    assert reliability(reading(0.0, low=0.0, high=0.0, standard_error=3.0)) == ""  # declared to be impossible
+
+
+def test_margins_of_a_single_table_are_shown_and_not_counted_as_results(facts):
+    told, result = facts
+    cells = told["releases"][1]
+    [grid] = grids([*cells["readings"], *cells["margins"]])
+    assert (len(cells["readings"]), len(grid.readings())) == (6, 12)
+    *parts, total = (cell["estimate"] for cell in grid.lines[0][1])
+    assert sum(parts) == total
+    assert len(result.to_pandas().query("release == 'cells'")) == 6
+
+
+def test_words_for_columns_reach_readers_and_spend_nothing_again(facts):
+    told, result = facts
+    page = result.page.read_text(encoding="utf-8")
+    assert "mean weekly income in €" in page
+    assert "any one person" in page
+    assert told["releases"][2]["meaning"] == "The mean of weekly income in €."
+    plan = result.results.parent.parent / "plan.toml"
+    plan.write_text(PLAN.replace("weekly income in €", "income"), encoding="utf-8")
+    assert Job(plan).run().drawn == 0
+    plan.write_text(PLAN.replace('income = "weekly', 'incme = "weekly'), encoding="utf-8")
+    with pytest.raises(PlanFileError, match="Did you mean 'income'"):
+        Job(plan)
+
+
+def test_the_methods_note_says_what_a_reader_must_know(facts):
+    told, result = facts
+    text = result.methods.read_text(encoding="utf-8")
+    assert text == methods_markdown(told)
+    page = (result.methods.parent / "methods.html").read_text(encoding="utf-8")
+    assert page == methods_page(told)
+    for said in (*told["assumptions"], told["privacy"]["head"], told["privacy"]["spent"]["symbols"]):
+        assert said in text.replace("\\", "")
+    for release in told["releases"]:
+        assert release["guarantee"]["symbols"] in text
+        assert release["counted"] in text
+    assert "People \\| of the north" in text
+    assert "<script" not in page
+
+
+def test_the_workbook_has_each_table_with_totals_intervals_flags_and_footnotes(facts):
+    told, _ = facts
+    book = openpyxl.load_workbook(io.BytesIO(as_workbook(told)))
+    rows = [list(row) for row in book["region × band × sex, tables"].values]
+    assert rows[0][0] == "Region, band and sex: number of rows by region × band × sex"
+    assert rows[4][:5] == ["region", "band", "f", "m", "total"]
+    numbers = [one["estimate"] for one in told["releases"][0]["readings"]]
+    end = next(place for place, row in enumerate(rows[5:]) if row[0] is None) + 5
+    assert sorted(cell for row in rows[5:end] for cell in row[2:5] if cell is not None) == sorted(numbers)
+    assert rows[3][5:12:3] == ["noise interval, low", "noise interval, high", "population interval, low"]
+    cells = [cell for row in rows[5:end] for cell in zip(row[2:5], row[5:8], row[8:11], strict=True)]
+    assert all(low <= count <= high for count, low, high in cells if count is not None)
+    footnotes = "\n".join(str(row[0]) for row in rows[end + 1 :])
+    assert told["releases"][0]["guarantee"]["symbols"] in footnotes
+    assert "Empty: not released." in footnotes  # region × sex was not asked for
+    notes = "\n".join(str(cell) for row in book["Notes"].values for cell in row if cell)
+    assert "Methods: How to cite" in notes
+    marked = openpyxl.load_workbook(io.BytesIO(as_workbook(told)))["region × sex, cells"]
+    assert marked["B6"].number_format.startswith("#,##0")
+
+
+def test_sdmx_tells_totals_from_dimensions_that_do_not_apply(facts, tmp_path):
+    _, result = facts
+    (path,) = export(result.results, "sdmx-csv", tmp_path)
+    frame = pd.read_csv(path, keep_default_na=False)
+    tables = frame[frame["RELEASE"] == "tables"]
+    assert tables.loc[tables["TABLE"] == "total", ["REGION", "BAND", "SEX"]].values.tolist() == [["_T"] * 3]
+    assert set(tables.loc[tables["TABLE"] == "region", "SEX"]) == {"_T"}
+    assert set(frame.loc[frame["RELEASE"] == "income", "SEX"]) == {"_Z"}
