@@ -166,7 +166,11 @@ def _tables() -> Iterator[Case]:
         "James-Stein towards zero": JamesSteinGaussian(scale=scale, towards="zero"),
         "James-Stein towards the mean": JamesSteinGaussian(scale=scale),
         "James-Stein, rank-deficient": JamesSteinGaussian(scale=scale, rank_deficient=True),
+        "James-Stein under two public totals": JamesSteinGaussian(
+            scale=scale, rank_deficient=True, constraints=((1, 1, 0, 0, 0), (0, 0, 1, 1, 1)), values=(8, 8)
+        ),
         "clipped Gaussian": Clipped(mechanism=Gaussian(scale)),
+        "Gaussian truncated to a rectangle": Clipped(mechanism=Gaussian(scale), clip="box", box=((0, 5),)),
         "Gaussian on the simplex, whole numbers": Clipped(
             mechanism=Gaussian(scale), clip="simplex", rank_deficient=True, integers=True
         ),

@@ -172,6 +172,14 @@ def _tables() -> Iterator[Pipeline]:
         "Clipped, simplex": (
             REPLACE, NORMAL, lambda exact: Clipped.calibrate(NORMAL, exact.sensitivity, **simplex),
         ),
+        "Clipped, rectangle": (
+            ADD, ONE, lambda exact: Clipped.calibrate(ONE, exact.sensitivity, kind=Laplace, clip="box", box=((0, 3),)),
+        ),
+        "JamesSteinGaussian, constraints": (
+            REPLACE, NORMAL, lambda exact: JamesSteinGaussian.calibrate(
+                NORMAL, exact.sensitivity, rank_deficient=True, constraints=((1, 1, 1),), values=(3,),
+            ),
+        ),
         "best_table_mechanism": (REPLACE, NORMAL, lambda exact: best),
     }  # fmt: skip
     for name, (neighbours, spent, protect) in made.items():

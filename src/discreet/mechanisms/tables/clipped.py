@@ -15,7 +15,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
-from discreet.mechanisms.tables.clipping import Clip
+from discreet.mechanisms.tables.clipping import Box, Clip
 from discreet.mechanisms.tables.post_processed import PostProcessed, exact_total
 
 __all__ = ["Clipped"]
@@ -38,7 +38,7 @@ class Clipped(PostProcessed):
         `Laplace` or `Gaussian` with its parameters.
     rank_deficient
         Move the noisy table to the nearest one with the exact total before it is clipped.
-    total, clip, integers
+    total, clip, box, integers
         See `PostProcessed`.
 
     Examples
@@ -46,6 +46,9 @@ class Clipped(PostProcessed):
     >>> from discreet import GaussianDP, Laplace, Sensitivity
     >>> Clipped.calibrate(GaussianDP(1.0), Sensitivity(moves=(1, 1)), kind=Laplace).mechanism.scale < 1.36
     True
+    >>> ages = Clipped(mechanism=Laplace(2.0), clip="box", box=((18, 100),))  # truncation to a rectangle
+    >>> ages.process(np.array([12.5, 40.0, 131.0]))
+    array([ 18.,  40., 100.])
     """
 
     mechanism: AdditiveNoise
@@ -72,6 +75,7 @@ class Clipped(PostProcessed):
         rank_deficient: bool = False,
         total: int | None = None,
         clip: Clip = "nonnegative",
+        box: Box | None = None,
         integers: bool = False,
     ) -> Self:
         """The least noise of that kind that meets ``guarantee`` for ``sensitivity``."""
@@ -80,6 +84,7 @@ class Clipped(PostProcessed):
             rank_deficient=rank_deficient,
             total=total,
             clip=clip,
+            box=box,
             integers=integers,
         )
 

@@ -11,12 +11,16 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 
-__all__ = ["Clip", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded"]
+__all__ = ["Box", "Clip", "box_ends", "checked_box", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded"]
 
-Clip = Literal["none", "nonnegative", "simplex"]
-"""What a table may look like: anything; no negative cell; no negative cell and the known total."""
+Clip = Literal["none", "nonnegative", "simplex", "box"]
+"""What a table may look like: anything; no negative cell; no negative cell and the known total; cells within ends."""
+
+Box = tuple[tuple[float | None, float | None], ...]
+"""The smallest and the largest value of every cell, None where there is none; one pair stands for all cells."""
 
 Array = NDArray[np.float64]
 
@@ -26,6 +30,35 @@ def clip_choice(value: Any) -> Clip:
     if not isinstance(value, str) or value not in get_args(Clip):
         raise InvalidParameter("clip", value, f"must be one of {list(get_args(Clip))}", 'Pass clip="simplex".')
     return cast(Clip, value)
+
+
+def checked_box(value: Any, whole: bool) -> Box:
+    """The ends of a rectangle (lee2022, section 2.4) as floats; whole numbers where cells will be rounded to them."""
+    fix = "Pass box=((0, 100), (0, None)): one pair of ends per cell, or one pair for all."
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidParameter("box", value, "must be pairs of ends", fix)
+    pairs = [value] if not isinstance(value[0], list | tuple) else list(value)
+    done = []
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise InvalidParameter("box", value, "must be pairs of ends", fix)
+        low, high = (None if end is None else requirements.finite("box", end) for end in pair)
+        if low is not None and high is not None and low > high:
+            raise InvalidParameter("box", value, "has a lower end above its upper end", fix)
+        if whole and any(end is not None and end != round(end) for end in (low, high)):
+            raise InvalidParameter("box", value, "must have whole ends where cells are whole", "Leave integers out.")
+        done.append((low, high))
+    return tuple(done)
+
+
+def box_ends(box: Box, cells: int) -> tuple[Array, Array]:
+    """Lower and upper ends of every cell, infinite where there is none."""
+    if len(box) not in (1, cells):
+        raise InvalidParameter("box", f"{len(box)} pairs", f"must be one pair, or one for each of {cells} cells",
+                               "Give one pair per cell, in the order of the flattened table.")  # fmt: skip
+    low = [-np.inf if pair[0] is None else pair[0] for pair in box]
+    high = [np.inf if pair[1] is None else pair[1] for pair in box]
+    return np.broadcast_to(np.array(low, float), cells), np.broadcast_to(np.array(high, float), cells)
 
 
 def onto_total(table: Array, total: float | Array) -> Array:
@@ -54,10 +87,12 @@ def onto_simplex(table: Array, total: float | Array) -> Array:
     return np.asarray(np.maximum(centred - threshold, 0.0))
 
 
-def clipped(table: Array, clip: Clip, total: float | Array | None) -> Array:
+def clipped(table: Array, clip: Clip, total: float | Array | None, box: Box | None = None) -> Array:
     """Apply a clipping rule along the last axis."""
     if clip == "none":
         return table
+    if box is not None:
+        return np.asarray(np.clip(table, *box_ends(box, table.shape[-1])))
     if clip == "nonnegative":
         return np.asarray(np.maximum(table, 0.0))
     if total is None:

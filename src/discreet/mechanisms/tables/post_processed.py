@@ -18,7 +18,16 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Law, Truth, float_truth, generator
 from discreet.core.protection import Fact
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.tables.clipping import Clip, clip_choice, clipped, onto_total, rounded
+from discreet.mechanisms.tables.clipping import (
+    Box,
+    Clip,
+    box_ends,
+    checked_box,
+    clip_choice,
+    clipped,
+    onto_total,
+    rounded,
+)
 from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
@@ -47,13 +56,18 @@ class PostProcessed(Mechanism):
         total is public there, and read from the data where it is needed.
     clip
         ``"none"``; ``"nonnegative"``: negative cells become 0 (lee2022, section 2.4); ``"simplex"``: the nearest
-        table with non-negative cells and the known total.
+        table with non-negative cells and the known total; ``"box"``: every cell between its ends, a rectangle
+        (lee2022, section 2.4).
+    box
+        With ``clip="box"``: pairs of ends, one per cell in the order of the flattened table, or one pair for all cells.
+        None is an open end. The ends must be known without the data.
     integers
         Round the cells to whole numbers, without bias and keeping the total.
     """
 
     total: int | None = None
     clip: Clip = "none"
+    box: Box | None = None
     integers: bool = False
 
     def __post_init__(self) -> None:
@@ -62,6 +76,10 @@ class PostProcessed(Mechanism):
             object.__setattr__(self, "total", checked)
         object.__setattr__(self, "clip", clip_choice(self.clip))
         requirements.instance("integers", self.integers, bool, "integers=True or False")
+        if (self.box is None) != (self.clip != "box"):
+            raise InvalidParameter("box", self.box, 'goes with clip="box", and only with it', "Pass both, or neither.")
+        if self.box is not None:
+            object.__setattr__(self, "box", checked_box(self.box, self.integers))
         if self.clip == "simplex" and not self.keeps_total and self.total is None:
             raise InvalidParameter(
                 "clip", self.clip, "needs a known total", "Use a rank-deficient mechanism, or pass total=…."
@@ -83,6 +101,7 @@ class PostProcessed(Mechanism):
 
     def check(self, exact: Exact) -> None:
         """Refuse to publish an exact total that is not public (lee2022, Examples 1 and 2, need replace-one)."""
+        self._check_size(float_truth(exact.value).size)
         if not self.keeps_total or self.total is not None:
             return
         moves = exact.sensitivity.moves
@@ -95,6 +114,11 @@ class PostProcessed(Mechanism):
             f"{self.name} publishes the exact total, which is not a public fact of this table",
             "Use Neighbours.REPLACE_ONE with one row a unit, declare the total public with total=…, or use Gaussian.",
         )
+
+    def _check_size(self, cells: int) -> None:
+        """Refuse public declarations that do not fit a table of so many cells."""
+        if self.box is not None:
+            box_ends(self.box, cells)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy curve of the measurement; the rest is post-processing."""
@@ -129,7 +153,7 @@ class PostProcessed(Mechanism):
         done = self._shrunk(cells)
         if self.clip != "none":
             known = self._known_total(cells) if self.clip == "simplex" else None
-            done = clipped(done, self.clip, known)
+            done = clipped(done, self.clip, known, self.box)
         return rounded(done, rng=rng) if self.integers else done
 
     def _known_total(self, cells: Array) -> float | Array:
@@ -176,7 +200,8 @@ class PostProcessed(Mechanism):
         """The cost without clipping."""
 
     def _common(self) -> dict[str, Any]:
-        return {"total": self.total, "clip": self.clip, "integers": self.integers}
+        box = None if self.box is None else [list(pair) for pair in self.box]
+        return {"total": self.total, "clip": self.clip, "box": box, "integers": self.integers}
 
 
 def exact_total(truth: Truth) -> float:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.law import Truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.tables.clipping import Clip
+from discreet.mechanisms.tables.clipping import Box, Clip
+from discreet.mechanisms.tables.linear_facts import LinearFacts, Rows
 from discreet.mechanisms.tables.post_processed import PostProcessed, exact_total
 
 __all__ = ["RankDeficientGaussian"]
 
 Array = NDArray[np.float64]
-Rows = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class RankDeficientGaussian(PostProcessed):
     ----------
     scale
         Standard deviation σ of the noise in every direction that is not public.
-    total, clip, integers
+    total, clip, box, integers
         See `PostProcessed`.
     constraints, values
         Rows c and public values v with c·θ = v, instead of the total. The values must be known without the data: the
@@ -70,26 +69,22 @@ class RankDeficientGaussian(PostProcessed):
         object.__setattr__(self, "scale", base.scale)
         object.__setattr__(self, "grid", base.grid)
         if self.constraints is not None:
-            self._check_constraints(self.constraints)
+            self._declare()
         elif self.values is not None:
             raise InvalidParameter("values", self.values, "belong to constraints", "Pass both, or total=….")
 
-    def _check_constraints(self, constraints: Sequence[Sequence[float]]) -> None:
+    def _declare(self) -> None:
         if self.total is not None or self.clip == "simplex":
             raise InvalidParameter(
-                "constraints", constraints, "already say what is public", "Leave out total, and do not clip to it."
+                "constraints", self.constraints, "already say what is public", "Leave out total, and do not clip to it."
             )
-        rows = tuple(tuple(requirements.finite("constraints", entry) for entry in row) for row in constraints)
-        if not rows or len({len(row) for row in rows}) != 1:
-            raise InvalidParameter("constraints", rows, "must be rows of one length", "Pass one row a fact.")
-        if np.linalg.matrix_rank(np.array(rows)) < len(rows):
-            raise InvalidParameter("constraints", rows, "must be linearly independent", "Drop repeated facts.")
-        if self.values is None or len(self.values) != len(rows):
-            raise InvalidParameter(
-                "values", self.values, "must give the public value of every constraint", "Pass one value per row."
-            )
-        object.__setattr__(self, "constraints", rows)
-        object.__setattr__(self, "values", tuple(requirements.finite("values", value) for value in self.values))
+        facts = LinearFacts.of(self.constraints, self.values)
+        object.__setattr__(self, "constraints", facts.rows)
+        object.__setattr__(self, "values", facts.values)
+
+    @cached_property
+    def _facts(self) -> LinearFacts | None:
+        return None if self.constraints is None else LinearFacts.of(self.constraints, self.values)
 
     @classmethod
     def calibrate(
@@ -102,11 +97,12 @@ class RankDeficientGaussian(PostProcessed):
         integers: bool = False,
         constraints: Rows | None = None,
         values: tuple[float, ...] | None = None,
+        box: Box | None = None,
         grid: float | None = None,
     ) -> Self:
         """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
         scale = Gaussian.calibrate(guarantee, sensitivity).scale
-        own = cls(scale=scale, total=total, clip=clip, integers=integers, grid=grid)
+        own = cls(scale=scale, total=total, clip=clip, integers=integers, box=box, grid=grid)
         return own if constraints is None and values is None else replace(own, constraints=constraints, values=values)
 
     @property
@@ -119,27 +115,21 @@ class RankDeficientGaussian(PostProcessed):
         """True: the measurement agrees with what is public (unless that is something else than the total)."""
         return self.constraints is None
 
-    def _constrained(self, cells: Array, truth: Truth) -> Array:
-        return super()._constrained(cells, truth) if self.constraints is None else self._projected(cells)
+    def _check_size(self, cells: int) -> None:
+        super()._check_size(cells)
+        if self._facts is not None:
+            self._facts.check_length(cells)
 
-    def _projected(self, cells: Array) -> Array:
-        rows = np.array(self.constraints)
-        if rows.shape[1] != cells.shape[-1]:
-            raise InvalidParameter(
-                "constraints", f"{rows.shape[1]} columns", f"must have one for each of {cells.shape[-1]} cells",
-                "Give every row one entry a cell, in the order of the flattened table.",
-            )  # fmt: skip
-        missing = np.asarray(self.values) - cells @ rows.T
-        return np.asarray(cells + missing @ np.linalg.pinv(rows).T)
+    def _constrained(self, cells: Array, truth: Truth) -> Array:
+        return super()._constrained(cells, truth) if self._facts is None else self._facts.projected(cells)
 
     def _closed_cost(self, cells: Array) -> float:
         # lee2022, Theorem 2: q·σ², plus what a declared total is off by.
-        public = 1 if self.constraints is None else len(self.constraints)
-        cost = (cells.size - public) * self.scale**2
-        if self.constraints is not None:
-            shift = self._projected(cells) - cells
-            return cost + float(shift @ shift)
-        return cost + (0.0 if self.total is None else (self.total - exact_total(cells)) ** 2 / cells.size)
+        if self._facts is not None:
+            shift = self._facts.projected(cells) - cells
+            return (cells.size - len(self._facts.rows)) * self.scale**2 + float(shift @ shift)
+        offset = 0.0 if self.total is None else (self.total - exact_total(cells)) ** 2 / cells.size
+        return (cells.size - 1) * self.scale**2 + offset
 
     def confidence_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell: the projection takes its share of the noise away."""
@@ -150,10 +140,7 @@ class RankDeficientGaussian(PostProcessed):
 
     def _kept(self, cells: int) -> Array:
         """The share of the noise variance that the projection leaves in every cell."""
-        if self.constraints is None:
-            return np.full(cells, 1 - 1 / cells)
-        rows = np.array(self.constraints)
-        return np.asarray(1 - np.einsum("ij,ji->i", np.linalg.pinv(rows), rows))
+        return np.full(cells, 1 - 1 / cells) if self._facts is None else self._facts.kept()
 
     def expected_error(self, level: float = 0.95) -> float:
         """An upper bound for every cell: that of `Gaussian`."""
