@@ -15,6 +15,7 @@ from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.charts import chart
 from discreet.publish.wording import reading_words
 from discreet.questions.count import CountQuestion
+from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
@@ -127,15 +128,19 @@ ONE = PureDP(1.0)
 @pytest.mark.parametrize(
     ("question", "counted", "meaning"),
     [
-        (CountQuestion(USERS, ONE), "at most 3 rows of each user; discreet drops", "How many rows there are"),
-        (CountQuestion(USERS, ONE, by="arm"), "at most 3 rows of each user in a group, in at most 1 group; d", "rows"),
-        (TableQuestion(USERS, "arm", ONE), "at most 3 rows of each user in a cell, in at most 1 cell; d", "cell"),
+        (CountQuestion(USERS, ONE), "rows kept: at most 3 of each user", "How many rows there are"),
+        (
+            CountQuestion(USERS, ONE, by="arm"),
+            "rows kept: at most 3 of each user in a group, in at most 1 group",
+            "rows",
+        ),
+        (TableQuestion(USERS, "arm", ONE), "rows kept: at most 3 of each user in a cell, in at most 1 cell", "cell"),
         (
             CountQuestion(USERS, ONE, contribution=Contribution(total=1)),
-            "at most 1 row of each user; d",
+            "rows kept: at most 1 of each user",
             "each user counted once",
         ),
-        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "at most 2 rows of each user; d", ""),
+        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "rows kept: at most 2 of each user", ""),
     ],
 )
 def test_what_counts_of_a_unit_is_said(question, counted, meaning):
@@ -145,6 +150,20 @@ def test_what_counts_of_a_unit_is_said(question, counted, meaning):
     [release] = facts["releases"]
     assert release["counted"].startswith(counted)
     assert meaning in release["meaning"]
+
+
+def test_what_was_left_out_comes_first():
+    counted, lost = CountQuestion(USERS, PureDP(0.5)), LeftOutQuestion(USERS, PureDP(0.5))
+    session = Session(pa.table({"user": [1] * 9, "arm": ["A"] * 9}), USERS, ledger=":memory:", budget=ONE)
+    asked = {"how many": counted, "the lost": lost}
+    entries = [Entry(name=key, title=key, question=one, answer=session.ask(one)) for key, one in asked.items()]
+    facts = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries)
+    assert [release["ask"] for release in facts["releases"]] == ["left_out", "count"]
+    for text in (as_markdown(facts), as_page(facts)):
+        assert text.index("What was left out comes first") < text.index("the lost") < text.index("how many")
+    alone = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries[:1])
+    assert "does not say how many rows were left out" in as_markdown(alone)
+    assert "rows kept: at most 3 of each user" in str(entries[0].answer)
 
 
 def test_markdown_says_the_same(facts):

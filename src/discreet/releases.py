@@ -153,7 +153,9 @@ class Release(Result):
     def protection_facts(self) -> Facts:
         """How the release was protected, and where the ledger has it."""
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
+        counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
+            *([] if counted is None else [("counted", counted)]),
             ("guarantee", promise),
             ("protects against", str(self.protection)),
             ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),

@@ -29,6 +29,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         f"- Spent: {privacy['spent']['symbols']}; left: {privacy['remaining']['symbols']}",
         f"- Ledger head: `{privacy['head']}`",
         "",
+        *([] if facts["kept"] is None else [facts["kept"], ""]),
     ]
     for release in facts["releases"]:
         lines += _release_lines(release, facts["variables"])

@@ -180,8 +180,7 @@ class LeftOutRelease(Answer):
             for reading in self.readings()
             if reading.noise is not None
         ]
-        capped = [("counted", f"at most {self.most} rows left out of each {self._of.unit}")]
-        return [*shown, *(capped if self._of.limited else []), *self.protection_facts()]
+        return [*shown, *self.protection_facts()]
 
 
 @dataclass(frozen=True)
@@ -216,6 +215,7 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
 
     ask: ClassVar[str] = "left_out"
     meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
+    leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
     schema: Schema
     guarantee: Guarantee
@@ -274,4 +274,4 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
     def counted_words(self) -> str | None:
         if self.schema.unit.column is None:
             return None
-        return f"every row; at most {self.statistic.most} rows left out of each {self.schema.unit.name}"
+        return f"rows left out: at most {self.statistic.most} of each {self.schema.unit.name}"

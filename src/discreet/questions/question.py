@@ -54,6 +54,8 @@ class Question(ABC, Generic[A]):
         What the answer says, for readers of a report; ``{subject}`` stands for the column that it is about.
     part
         What the answer is divided into, where it is.
+    leads
+        Whether a report shows the answer before others: what they leave out.
     forms
         The settings, and how each is written in a plan file.
     """
@@ -61,6 +63,7 @@ class Question(ABC, Generic[A]):
     ask: ClassVar[str]
     meaning: ClassVar[str]
     part: ClassVar[str] = "group"
+    leads: ClassVar[bool] = False
     forms: ClassVar[Mapping[str, Form]]
     schema: Schema
     guarantee: Guarantee
@@ -114,16 +117,17 @@ class Question(ABC, Generic[A]):
         if unit.column is None:
             return None
         if unit_sum is not None:
-            return f"the total of each {unit.name}, clipped to {unit_sum.low:g} … {unit_sum.high:g}, once per group"
+            clipped = f"clipped to {unit_sum.low:g} … {unit_sum.high:g}"
+            return f"the total of each {unit.name}, {clipped}, once{' per group' if getattr(self, 'by', None) else ''}"
         own = getattr(self, "contribution", None) or unit.contribution
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
-        rows = f"at most {most} row{'s' if most > 1 else ''} of each {unit.name}"
+        rows = f"rows kept: at most {most} of each {unit.name}"
         if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
             groups = limits.get("groups")
             reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"
             rows = f"{rows} in a {self.part}{reached}"
-        return f"{rows}; discreet drops others by a random choice"
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +267,9 @@ class MeasuredQuestion(Question[A]):
         """The true, still private value, with its sensitivity."""
         found = self.measurement
         protection = self.schema.protection(*found.public_facts)
-        return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, found.public)
+        counted = self.counted_words()
+        public = found.public if counted is None else {**found.public, "counted": counted}
+        return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:
         return self.released(rows, ledger, request, self.content())
