@@ -130,7 +130,7 @@ def test_intervals_cover_and_hold_the_estimate():
 
 def test_says_how_many_rows_of_a_unit_are_counted():
     answer = session(people(1)).left_out(PureDP(1.0))
-    assert "rows left out: at most 8 of each person" in str(answer)
+    assert "rows left out, at most 8 of each person" in str(answer)
     assert answer.most == 8
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from discreet import (
@@ -206,3 +207,31 @@ def test_bad_bounds(kind, bounds):
 def test_parts_are_read_back_by_name():
     of = Grouped(of=MeanAndVarianceInParts(bounds=(0, 10)), by={"arm": ("A", "B")})
     assert Grouped(**of.parameters()) == of
+
+
+@pytest.mark.parametrize("asked", ["mean", "share", "spread", "variance", "std"])
+@pytest.mark.parametrize("guarantee", [PureDP(0.5), GaussianDP(0.5)], ids=["laplace", "gaussian"])
+def test_groups_are_read_together_as_they_are_alone(asked, guarantee):
+    """Intervals of all groups at once equal those of each; groups of 0, 1, 3, 40 and 400 rows."""
+    sizes = [0, 1, 3, 40, 400]
+    rng = np.random.default_rng(3)
+    labels = np.repeat(list("abcde"), sizes)
+    table = pa.table({"g": labels, "x": rng.exponential(2, labels.size), "s": rng.choice(["y", "n"], labels.size)})
+    columns = {"g": Categories(list("abcde")), "x": Bounds(0, 10, grid=0.5), "s": Categories(["y", "n"])}
+    session = Session(table, Schema(columns=columns), ledger=":memory:", budget=guarantee)
+    calls = {
+        "mean": lambda: session.mean("x", guarantee, by="g"),
+        "share": lambda: session.share("s", "y", guarantee, by="g"),
+        "spread": lambda: session.mean("x", guarantee, by="g", spread=True),
+        "variance": lambda: session.variance("x", guarantee, by="g"),
+        "std": lambda: session.std("x", guarantee, by="g"),
+    }
+    answer = calls[asked]()
+    alone = [one for _, part in answer.items() for one in part.readings()]
+    for one, other in zip(alone, answer.readings(), strict=True):
+        assert one.measure == other.measure
+        assert other.standard_error == pytest.approx(one.standard_error)
+        assert other.estimate == pytest.approx(one.estimate, abs=1e-12)
+        for known in ("noise", "population"):
+            assert tuple(getattr(other, known)) == pytest.approx(tuple(getattr(one, known)), abs=1e-9)
+        assert other.noise.low <= other.estimate <= other.noise.high

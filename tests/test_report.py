@@ -128,19 +128,19 @@ ONE = PureDP(1.0)
 @pytest.mark.parametrize(
     ("question", "counted", "meaning"),
     [
-        (CountQuestion(USERS, ONE), "rows kept: at most 3 of each user", "How many rows there are"),
+        (CountQuestion(USERS, ONE), "rows kept, at most 3 of each user", "How many rows there are"),
         (
             CountQuestion(USERS, ONE, by="arm"),
-            "rows kept: at most 3 of each user in a group, in at most 1 group",
+            "rows kept, at most 3 of each user in a group, in at most 1 group",
             "rows",
         ),
-        (TableQuestion(USERS, "arm", ONE), "rows kept: at most 3 of each user in a cell, in at most 1 cell", "cell"),
+        (TableQuestion(USERS, "arm", ONE), "rows kept, at most 3 of each user in a cell, in at most 1 cell", "cell"),
         (
             CountQuestion(USERS, ONE, contribution=Contribution(total=1)),
-            "rows kept: at most 1 of each user",
+            "rows kept, at most 1 of each user",
             "each user counted once",
         ),
-        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "rows kept: at most 2 of each user", ""),
+        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "rows kept, at most 2 of each user", ""),
     ],
 )
 def test_what_counts_of_a_unit_is_said(question, counted, meaning):
@@ -163,7 +163,7 @@ def test_what_was_left_out_comes_first():
         assert text.index("What was left out comes first") < text.index("the lost") < text.index("how many")
     alone = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries[:1])
     assert "does not say how many rows were left out" in as_markdown(alone)
-    assert "rows kept: at most 3 of each user" in str(entries[0].answer)
+    assert "rows kept, at most 3 of each user" in str(entries[0].answer)
 
 
 def test_markdown_says_the_same(facts):

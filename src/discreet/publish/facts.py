@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import discreet
-from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
-from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Schema, Unlisted
-from discreet.publish.prose import guarantee_words
 from discreet.publish.readings import Reading
+from discreet.publish.wording import attacker_words, guarantee_words
 
 __all__ = ["Entry", "report_facts"]
 
@@ -26,7 +25,8 @@ class Asked(Protocol):
     @property
     def leads(self) -> bool: ...
     def columns_read(self) -> tuple[str, ...]: ...
-    def meaning_words(self) -> str: ...
+    def meaning_words(self, words: Mapping[str, str]) -> str: ...
+    def subject_words(self, words: Mapping[str, str]) -> str | None: ...
     def counted_words(self) -> str | None: ...
 
 
@@ -34,6 +34,7 @@ class Answered(Protocol):
     """What a report needs of an answer."""
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]: ...
+    def margin_readings(self) -> list[Reading]: ...
     def published(self) -> dict[str, Any]: ...
     def verdict(self) -> Mapping[str, Any] | None: ...
 
@@ -48,7 +49,15 @@ class Entry:
     answer: Answered
 
 
-def report_facts(*, title: str, plan: str, schema: Schema, ledger: Ledger, entries: Sequence[Entry]) -> dict[str, Any]:
+def report_facts(
+    *,
+    title: str,
+    plan: str,
+    schema: Schema,
+    ledger: Ledger,
+    entries: Sequence[Entry],
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Collect what a report says.
 
     Parameters
@@ -59,41 +68,35 @@ def report_facts(*, title: str, plan: str, schema: Schema, ledger: Ledger, entri
         The public facts and the record of what was spent.
     entries
         What was released.
+    variables
+        What readers are told instead of the name of a column: "yearly income in €".
     """
     return {
         "discreet": "report",
         "version": discreet.__version__,
         "title": title,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "privacy": _privacy(schema, ledger),
+        "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
         "assumptions": _assumptions(schema),
-        "releases": [_released(entry) for entry in sorted(entries, key=lambda entry: not entry.question.leads)],
+        "releases": [
+            _released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)
+        ],
+        "variables": dict(variables),
         "plan": plan,
     }
 
 
-def _privacy(schema: Schema, ledger: Ledger) -> dict[str, Any]:
-    unit = schema.unit.name
+def _privacy(schema: Schema, ledger: Ledger, unit: str) -> dict[str, Any]:
     return {
         "unit": unit,
         "neighbours": schema.neighbours.value,
-        "protects": _attacker(schema, ledger.budget),
+        "protects": attacker_words(ledger.budget, unit, schema.neighbours),
         "budget": guarantee_words(ledger.budget, unit),
         "spent": guarantee_words(ledger.spent(), unit),
         "remaining": guarantee_words(ledger.remaining(), unit),
         "head": ledger.head,
     }
-
-
-def _attacker(schema: Schema, budget: Guarantee) -> str:
-    """What the whole budget allows an attacker, as the power of a test at the 5 % level."""
-    unit, power = schema.unit.name, 1 - float(budget.tradeoff(0.05))
-    does = {
-        Neighbours.ADD_REMOVE: f"recognises any one {unit} that is in the data",
-        Neighbours.REPLACE_ONE: f"tells the data of any one {unit} (how many there are is public) from other data",
-    }[schema.neighbours]
-    return f"An attacker who sees everything here and accepts 5 % false alarms {does} at most {power:.0%} of the time."
 
 
 def _assumptions(schema: Schema) -> list[str]:
@@ -153,15 +156,17 @@ def _policy(policy: Any) -> str:
     return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
 
 
-def _released(entry: Entry) -> dict[str, Any]:
+def _released(entry: Entry, variables: Mapping[str, str]) -> dict[str, Any]:
     question, answer = entry.question, entry.answer
     return {
         "name": entry.name,
         "title": entry.title,
         "ask": question.ask,
-        "meaning": question.meaning_words(),
+        "meaning": question.meaning_words(variables),
+        "subject": question.subject_words(variables),
         "counted": question.counted_words(),
         "readings": [reading.to_dict() for reading in answer.readings(question.columns_read())],
+        "margins": [reading.to_dict() for reading in answer.margin_readings()],
         "test": answer.verdict(),
         **answer.published(),
     }

@@ -80,6 +80,11 @@ class Answer(Release, Readable):
             )
         ]
 
+    @classmethod
+    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
+        """The readings of many groups of one release; a kind of answer may work them out at once."""
+        return [part.readings() for part in parts]
+
     @property
     def estimate(self) -> Any:
         """What the release says: the value, or what is read from it."""

@@ -109,8 +109,10 @@ class GroupedRelease(Answer, Generic[R]):
         return tuple(one[0] for one in labels) if len(self.grouping.by) == 1 else labels
 
     def __getitem__(self, label: Any) -> R:
-        labels = self.labels()
-        values = np.asarray(self.value, dtype=float).reshape(len(labels), -1)[_place(label, labels)]
+        return self._part(_place(label, self.labels()))
+
+    def _part(self, place: int) -> R:
+        values = np.asarray(self.value, dtype=float).reshape(self.grouping.groups, -1)[place]
         kind = self.grouping.of.release_type() or Answer
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
@@ -121,7 +123,7 @@ class GroupedRelease(Answer, Generic[R]):
 
     def items(self) -> list[tuple[Any, R]]:
         """Labels with their releases."""
-        return [(label, self[label]) for label in self.labels()]
+        return [(label, self._part(place)) for place, label in enumerate(self.labels())]
 
     def _each(self, name: str) -> dict[Any, Any]:
         """One thing that every group's release says, by label."""
@@ -188,9 +190,13 @@ class GroupedRelease(Answer, Generic[R]):
                 label=_joined(label, part.label),
                 labels={**dict(zip(self.grouping.by, cell, strict=True)), **part.labels},
             )
-            for cell, (label, one) in zip(self.grouping.labels(), self.items(), strict=True)
-            for part in one.readings()
+            for cell, label, found in zip(self.grouping.labels(), self.labels(), self._read(), strict=True)
+            for part in found
         ]
+
+    def _read(self) -> list[list[Reading]]:
+        parts = [part for _, part in self.items()]
+        return type(parts[0]).readings_together(parts)
 
 
 def _place(label: Any, labels: Sequence[Any]) -> int:

@@ -274,4 +274,4 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
     def counted_words(self) -> str | None:
         if self.schema.unit.column is None:
             return None
-        return f"rows left out: at most {self.statistic.most} of each {self.schema.unit.name}"
+        return f"rows left out, at most {self.statistic.most} of each {self.schema.unit.name}"

@@ -181,12 +181,12 @@ class NoisyAverageRelease(Answer):
         top, bottom = (float(part) for part in np.asarray(self.value))
         return top, bottom
 
-    def _place(self) -> tuple[tuple[float, float], float, float]:
+    def place(self) -> tuple[tuple[float, float], float, float]:
         """Bounds, centre and reach: the mean is centre + reach·sum/count."""
         average = cast(NoisyAverage, self.statistic)
         return average.bounds, float(average.centre), float(average.reach)
 
-    def _weights(self, theta: Any) -> Array:
+    def noise_weights(self, theta: Any) -> Array:
         """Weights of the noises in sum − θ·count: Z₁ − θZ₂."""
         return np.array([np.ones_like(theta), -theta])
 
@@ -198,7 +198,7 @@ class NoisyAverageRelease(Answer):
     @property
     def mean(self) -> float:
         """Noisy sum over noisy count, within the bounds; their middle where the count is below one."""
-        (low, high), centre, reach = self._place()
+        (low, high), centre, reach = self.place()
         top, bottom = self._totals()
         return min(max(centre + reach * top / bottom, low), high) if bottom >= 1 else (low + high) / 2
 
@@ -210,17 +210,17 @@ class NoisyAverageRelease(Answer):
     @property
     def standard_error(self) -> float | None:
         """Of the noise in the mean, to first order in it; None where the count is below one."""
-        _, centre, reach = self._place()
+        _, centre, reach = self.place()
         _, rows = self._totals()
         if rows < 1:
             return None
         deviation = math.sqrt(float(np.max(self.mechanism.law(0.0).variance)))
-        weights = self._weights(np.asarray((self.mean - centre) / reach))
+        weights = self.noise_weights(np.asarray((self.mean - centre) / reach))
         return reach * deviation * float(np.linalg.norm(weights)) / rows
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
-        return ratio_interval(self._totals(), self.mechanism, *self._place(), level, self._weights)
+        return ratio_interval(self._totals(), self.mechanism, *self.place(), level, self.noise_weights)
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's mean, for any population on the bounds.
@@ -229,7 +229,7 @@ class NoisyAverageRelease(Answer):
         """
         share = (1 + requirements.level(level)) / 2
         data = self.confidence_interval(share)
-        low, high = self._place()[0]
+        low, high = self.place()[0]
         fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
         reach = float(scipy.special.ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)

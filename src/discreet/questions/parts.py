@@ -28,6 +28,7 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import PrivateSizeColumn, fractions
 from discreet.questions.noisy_average import NoisyAverageRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement
+from discreet.questions.readings_together import together
 from discreet.releases import Release
 
 __all__ = [
@@ -195,6 +196,10 @@ class MeanInPartsRelease(NoisyAverageRelease):
     def _of(self) -> Parts:
         return cast(Parts, self.statistic)
 
+    @classmethod
+    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
+        return together(parts)
+
     @cached_property
     def moments(self) -> PartMoments:
         """The totals as moments between the bounds, with the law of their noise."""
@@ -211,10 +216,10 @@ class MeanInPartsRelease(NoisyAverageRelease):
         parts = self.moments.parts
         return float(parts @ self._of.positions), float(parts.sum())
 
-    def _place(self) -> tuple[tuple[float, float], float, float]:
+    def place(self) -> tuple[tuple[float, float], float, float]:
         return self._of.bounds, float(self._of.middle), float(self._of.half)
 
-    def _weights(self, theta: Any) -> Array:
+    def noise_weights(self, theta: Any) -> Array:
         # A public n is exact: its noise was taken out of the totals in equal parts, and the positions' mean is 0.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
         return np.array([place - moved for place in self._of.positions])

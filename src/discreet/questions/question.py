@@ -122,7 +122,7 @@ class Question(ABC, Generic[A]):
         own = getattr(self, "contribution", None) or unit.contribution
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
-        rows = f"rows kept: at most {most} of each {unit.name}"
+        rows = f"rows kept, at most {most} of each {unit.name}"
         if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
             groups = limits.get("groups")
             reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"
