@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.omission import PoissonSample as PoissonSample
     from discreet.plans.plan import Plan as Plan
     from discreet.plans.plan import plan as plan
+    from discreet.publish.compare_laws import compare_laws as compare_laws
     from discreet.questions.comparison.compare import compare_means as compare_means
     from discreet.questions.comparison.comparison_plan import plan_comparison as plan_comparison
     from discreet.questions.comparison.many_arms import compare_arms as compare_arms
@@ -127,6 +128,7 @@ _PUBLIC = {
     "all_margins": "questions.margin_names",
     "hierarchy": "questions.margin_names",
     "best_table_mechanism": "questions.table_choice",
+    "compare_laws": "publish.compare_laws",
     # statistics of bounded columns
     "Count": "questions.count",
     "Sum": "questions.sum",

@@ -20,7 +20,9 @@ _READS_RELEASES = "reads releases, which are public; an import rule keeps it fro
 RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"), _DECLARED),
     **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins", "Unlisted"), _DECLARED),
-    **dict.fromkeys(("compose", "compose_profiles", "bounded_laplace_scales"), "computes from guarantees alone"),
+    **dict.fromkeys(
+        ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
+    ),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
     **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),

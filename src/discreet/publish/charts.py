@@ -9,7 +9,7 @@ from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.publish.readings import by_measure
 from discreet.publish.wording import measure_words
 
-__all__ = ["chart", "interval_chart", "plot_readings", "svg"]
+__all__ = ["chart", "drawing_library", "interval_chart", "plot_readings", "svg"]
 
 _NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
 _MOST_LABELS = 40
@@ -36,7 +36,7 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     drawn = [interval_chart(title, of_one_kind) for of_one_kind in by_measure(numbers).values()]
     if len(drawn) == 1:
         return drawn[0].properties(title=title)
-    return _altair().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
+    return drawing_library().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
 
 
 def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
@@ -50,7 +50,7 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
         Each with ``label``, ``measure``, ``estimate``, ``noise`` and ``population``; the last two are None or have
         ``low`` and ``high``.
     """
-    alt = _altair()
+    alt = drawing_library()
     rows = [_row(reading) for reading in readings]
     intervals = any(row["low"] is not None or row["wide_low"] is not None for row in rows)
     words = f"{readings[0]['measure']}, 95 % intervals" if intervals else str(readings[0]["measure"])
@@ -70,7 +70,8 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     return alt.layer(*layers).properties(width=_WIDTH, height=max(24 * len(rows), 40), description=f"{title}: {words}")
 
 
-def _altair() -> Any:
+def drawing_library() -> Any:
+    """The library that draws, which discreet itself does not need."""
     try:
         import altair
     except ImportError as missing:
