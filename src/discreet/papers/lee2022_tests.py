@@ -213,28 +213,20 @@ def _setting(parameters: Parameters) -> tuple[str, int, float, int, int, int]:
 
 
 def _power_cells(quick: bool) -> Sequence[Parameters]:
-    """The paper's settings, with its 1,000 runs each.
-
-    The numbers of resamples make the paper's rule, reject where the share of larger statistics is below 5 %, one of
-    exactly 5 %: 49 of 999, 19 of 399 and 9 of 199. Long tables and pairs of tables take more time and get fewer.
-    """
+    """The paper's settings. Small N, where powers are close to the level, and the default get more runs."""
+    resamples = 99 if quick else 199
+    sizes = (100, 2000) if quick else (100, 500, 1000, 2000)
     names = ("M_rJS", "default") if quick else (*PAPER, "default")
+    settings = list(product(("goodness of fit", "homogeneity"), (9, 18), (0.1, 0.3), sizes))
+    if not quick:
+        settings += [("homogeneity", p, 0.1, 3000) for p in (9, 18)]
     cells: list[Parameters] = []
-    for test, p, mu in product(("goodness of fit", "homogeneity"), (9, 18), (0.1, 0.3)):
-        full = 199 if test == "homogeneity" else 999 if p == 9 else 399
-        repeats: Parameters = {"runs": 40 if quick else 1000, "resamples": 99 if quick else full}
-        for n, name in product(_sizes(test, mu, quick), names):
-            cells.append({"test": test, "p": p, "mu": mu, "n": n, "mechanism": name, **repeats})
+    for (test, p, mu, n), name in product(settings, names):
+        more = 4000 if test == "goodness of fit" else 2000
+        runs = 40 if quick else more if name == "default" or n == 100 else 1000
+        setting: Parameters = {"test": test, "p": p, "mu": mu, "n": n, "mechanism": name}
+        cells.append({**setting, "runs": runs, "resamples": resamples})
     return cells
-
-
-def _sizes(test: str, mu: float, quick: bool) -> tuple[int, ...]:
-    """From 100 to 2,000, and to 3,000 for homogeneity at the smaller μ, as in the paper."""
-    if quick:
-        return 100, 2000
-    if test == "goodness of fit":
-        return 100, 250, 500, 750, 1000, 1250, 1500, 1750, 2000
-    return (100, 500, 1000, 1500, 2000) if mu > 0.1 else (100, 500, 1000, 1500, 2000, 2500, 3000)
 
 
 def _power(parameters: Parameters, seed: int) -> Iterable[Row]:
@@ -248,7 +240,7 @@ def _power(parameters: Parameters, seed: int) -> Iterable[Row]:
         else:
             rate = _paper_rejections(test, name, mu, n, truth, korea, runs, resamples, seed + offset)
         rates.append(rate)
-    setting = {"test": test, "p": p, "mu": mu, "n": n, "mechanism": name, "runs": runs, "resamples": resamples}
+    setting = {"test": test, "p": p, "mu": mu, "n": n, "mechanism": name, "runs": runs}
     yield {**setting, "size": rates[0], "power": rates[1]}
 
 
