@@ -1,247 +1,56 @@
 """Mutants: small faults in what must be right, and who notices them: the default audit, and the tests.
 
-Every function of ``core/`` and of the sensitivity and bounding parts of the slices is parsed, and one operator,
-constant, guard, argument order or rounding direction is changed at a time. A mutant runs in a forked process in which
-the function's code is replaced, so everything is imported once. The audit's tasks that execute the function run
-first, quickest first, until one notices; where none does, the tests that execute it.
+``mutation.py`` says which functions are in the scope, and changes one operator, constant, guard, argument order or
+rounding direction at a time. A mutant runs in a forked process in which the function's code is replaced, so
+everything is imported once. The tasks of the default audit that execute the changed line run first, those that
+noticed other mutants of the function before the others and the quickest before the slow, until one notices; where
+none does, the tests that execute the line. Limits are processor time, so that a busy machine decides nothing.
+Controls, which change nothing, must go unnoticed.
 
-Run ``make mutants`` for all of them, or ``python benchmarks/mutants.py --sample 500`` for a random sample.
+Run ``make mutants`` for all of them, or ``python benchmarks/mutants.py --sample 600`` for a random sample.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
 import gc
 import json
 import os
-import random
+import resource
 import signal
 import sys
 import time
-import types
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "discreet"
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from mutation import SOURCE, Index, Mutant, all_mutants, index_of_functions, plant, sampled
+
+ROOT = SOURCE.parent.parent
 EXPLAINED = ROOT / "docs" / "audit" / "survivors.json"
 RESULTS = ROOT / "docs" / "audit" / "mutants.json"
-SLICES = (
-    "omission/amplification.py",
-    "omission/behind_question.py",
-    "omission/step.py",
-    "questions/bounded.py",
-    "questions/count.py",
-    "questions/covariance.py",
-    "questions/covariance_matrix.py",
-    "questions/covariances_in_parts.py",
-    "questions/histogram.py",
-    "questions/mean.py",
-    "questions/means_and_covariances.py",
-    "questions/mode.py",
-    "questions/parts.py",
-    "questions/proportion.py",
-    "questions/proportion_vector.py",
-    "questions/quantile.py",
-    "questions/question.py",
-    "questions/sum.py",
-    "questions/table.py",
-    "questions/tensor_parts.py",
-    "questions/variance.py",
-)
-"""Slices whose sensitivities and bounding are mutated."""
-SKIPPED = {
-    "__repr__",
-    "__str__",
-    "facts",
-    "heading",
-    "to_dict",
-    "to_html",
-    "_repr_html_",
-    "parameters",
-    "standard_error",
-}
-"""Functions that show things; nothing about a guarantee depends on them."""
-SHOWN = ("display.py", "errors.py", "interval.py", "result.py", "registry.py")
-"""Files of ``core/`` that show things or look up names."""
-AUDIT_SECONDS, TEST_SECONDS = 40, 30
-UNDECIDED = "undecided: out of time"
-KEY = tuple[str, str, int]
+AUDIT_SECONDS, TEST_SECONDS = 10.0, 10.0
+"""Processor time that the audit and the tests have for one mutant."""
+LONGEST_TEST = 6.0
+UNDECIDED = "out of time"
+OPEN = (None, UNDECIDED)
+Place = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change: where, what it was and what it is now."""
+@dataclass
+class Item:
+    """Something that can notice a mutant: what it runs, how long that takes, and which lines it executes."""
 
-    file: str
-    function: str
-    line: int
-    was: str
-    now: str
-    first_line: int = field(repr=False)
-    number: int = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return f"{self.file}:{self.line} {self.function}: {self.was} → {self.now}"
-
-
-# ---- making mutants -------------------------------------------------------------------------------------------------
-
-_COMPARED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-             ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}  # fmt: skip
-_COUNTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-            ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift}  # fmt: skip
-_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor", "up": "down",
-          "down": "up", "least": "greatest", "greatest": "least", "at_least": "at_most", "at_most": "at_least",
-          "not_below": "float", "root_up": "float", "most_groups": "most_rows"}  # fmt: skip
-
-
-def variants(node: Any) -> Iterator[ast.AST]:
-    """What may stand in a node's place."""
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARED:
-        changed: Any = copy.deepcopy(node)
-        changed.ops[0] = _COMPARED[type(node.ops[0])]()
-        yield changed
-    elif isinstance(node, ast.BinOp) and type(node.op) in _COUNTED:
-        changed = copy.deepcopy(node)
-        changed.op = _COUNTED[type(node.op)]()
-        yield changed
-        yield copy.deepcopy(node.left)  # a dropped term
-    elif isinstance(node, ast.Constant) and not isinstance(node.value, bool) and isinstance(node.value, int | float):
-        yield ast.Constant(node.value + 1)
-        if node.value == 2:
-            yield ast.Constant(1)  # a doubling that is forgotten
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield ast.Constant(not node.value)
-    elif isinstance(node, ast.BoolOp):
-        changed = copy.deepcopy(node)
-        changed.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield changed
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-        yield copy.deepcopy(node.operand)
-    elif isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Raise | ast.Return):
-        yield ast.copy_location(ast.If(ast.Constant(False), node.body, []), node)  # a guard that is gone
-    elif isinstance(node, ast.Call):
-        yield from _calls(node)
-
-
-def _calls(node: ast.Call) -> Iterator[ast.AST]:
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    if called in _NAMES:
-        changed = copy.deepcopy(node)
-        if isinstance(changed.func, ast.Attribute):
-            changed.func.attr = _NAMES[called]
-        else:
-            changed.func = ast.Name(_NAMES[called], ast.Load())
-        yield changed
-    if called in ("min", "max") and len(node.args) == 2:
-        yield copy.deepcopy(node.args[0])
-    if len(node.args) == 2 and not node.keywords and called not in ("min", "max", "isinstance", "getattr", "hasattr"):
-        changed = copy.deepcopy(node)
-        changed.args.reverse()
-        yield changed
-
-
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Functions and methods with their qualified names; those inside others belong to them."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef) and not node.name.endswith("Release"):  # those read what is public
-            yield from functions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.FunctionDef) and node.name not in SKIPPED:
-            yield f"{prefix}{node.name}", node
-
-
-def places(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Nodes of a body that may change: no docstring, no annotation, no words of an error."""
-    waiting: list[ast.AST] = [*function.body, *function.args.defaults, *(d for d in function.args.kw_defaults if d)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.JoinedStr):
-                continue
-            several = value if isinstance(value, list) else [value]
-            waiting += [one for one in several if isinstance(one, ast.AST)]
-
-
-def mutants_of(path: Path) -> Iterator[Mutant]:
-    """All mutants of a file."""
-    tree = ast.parse(path.read_text())
-    for name, function in functions(tree):
-        number = 0
-        for node in places(function):
-            for changed in variants(node):
-                first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
-                was, now = (
-                    " ".join(ast.unparse(one).split())[:80] for one in (node, ast.fix_missing_locations(changed))
-                )
-                yield Mutant(
-                    str(path.relative_to(SOURCE)), name, getattr(node, "lineno", first), was, now, first, number
-                )
-                number += 1
-
-
-def mutated(mutant: Mutant) -> types.CodeType:
-    """The code of the mutated function."""
-    path = SOURCE / mutant.file
-    tree = ast.parse(path.read_text())
-    function = next(
-        one for name, one in functions(tree) if name == mutant.function and _first(one) == mutant.first_line
-    )
-    number = 0
-    for node in places(function):
-        for changed in variants(node):
-            if number == mutant.number:
-                _put(function, node, ast.copy_location(changed, node))
-                whole = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
-                return _inside(whole, mutant)
-            number += 1
-    raise LookupError(mutant.name)
-
-
-def _first(function: ast.FunctionDef) -> int:
-    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
-
-
-def _put(function: ast.FunctionDef, old: ast.AST, new: ast.AST) -> None:
-    for parent in ast.walk(function):
-        for name, value in ast.iter_fields(parent):
-            if value is old:
-                setattr(parent, name, new)
-                return
-            if isinstance(value, list) and any(one is old for one in value):
-                setattr(parent, name, [new if one is old else one for one in value])
-                return
-
-
-def _inside(code: types.CodeType, mutant: Mutant) -> types.CodeType:
-    waiting = [code]
-    while waiting:
-        one = waiting.pop()
-        if one.co_qualname == mutant.function and one.co_firstlineno == mutant.first_line:
-            return one
-        waiting += [inner for inner in one.co_consts if isinstance(inner, types.CodeType)]
-    raise LookupError(mutant.name)
-
-
-def plant(mutant: Mutant) -> bool:
-    """Replace the function's code wherever it lives; False where it is not loaded."""
-    code, path, planted = mutated(mutant), str(SOURCE / mutant.file), False
-    for one in gc.get_objects():
-        if isinstance(one, types.FunctionType):
-            had = one.__code__
-            if had.co_filename == path and had.co_qualname == mutant.function and had.co_freevars == code.co_freevars:
-                one.__code__, planted = code, True
-    return planted
+    name: str
+    check: Callable[[], bool]
+    seconds: float = 0.0
+    reaches: frozenset[Place] = frozenset()
 
 
 # ---- the default audit, in tasks ------------------------------------------------------------------------------------
@@ -249,19 +58,15 @@ def plant(mutant: Mutant) -> bool:
 
 def loaded() -> None:
     """Import what the package imports late, so that no forked process has to."""
-    for name in (
-        "duckdb",
-        "ibis.backends.duckdb",
-        "pandas",
-        "polars",
-        "pyarrow.parquet",
-        "scipy.special",
-        "scipy.stats",
-    ):
+    late = ("duckdb", "ibis.backends.duckdb", "pandas", "polars", "pyarrow.parquet", "scipy.special", "scipy.stats")
+    for name in (*late, "scipy.optimize", "psycopg"):
         import_module(name)
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name not in ("studio", "papers") and path.name != "__main__.py":
+            import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
 
 
-def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
+def audit_tasks() -> dict[str, Callable[[], bool]]:
     """Parts of the default audit, as small as they can be run alone; each tells whether it passes."""
     from discreet.audit import run
     from discreet.audit.catalogue import cases
@@ -281,9 +86,6 @@ def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
         audit = case.exact()
         return bool(audit.passed and (audit.tightness >= 0.99 or not case.tight))
 
-    def replayed(case: Any) -> bool:
-        return bool(case.audit(6).passed)
-
     def attacked(world: Any) -> bool:
         return all(one.passed for one in attack_world(world))
 
@@ -294,50 +96,36 @@ def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
     for source in (release_pipelines, session_pipelines, model_pipelines):
         tasks |= {f"pipeline {one.name}": partial(piped, one) for one in source() if one.quick}
     tasks |= {f"exact {one.name}": partial(exact, one) for one in cases() if one.exact is not None}
-    tasks |= {f"replay {one.name}": partial(replayed, one) for one in replay_cases()}
-    tasks |= {world.name: partial(attacked, world) for world in list(generated_worlds())[:worlds]}
-    wholes = (
-        "exhaustive",
-        "ledger programs",
-        "statistical, many draws",
-        "sweep 1",
-        "randomness",
-        "omission",
-        "hostile",
-    )
-    return tasks | {part: partial(lines, part) for part in wholes if part in run._PARTS}
+    tasks |= {f"replay {one.name}": lambda one=one: bool(one.audit(6).passed) for one in replay_cases()}  # type: ignore[misc]
+    tasks |= {world.name: partial(attacked, world) for world in generated_worlds()}
+    # What is in the tasks already; and draws, which would notice a little more, but take long.
+    others = ("pipelines", "exact", "replay", "sessions", "calibration", "timing", "statistical", "sweep")
+    return tasks | {
+        part: partial(lines, part) for part in run._PARTS if part == "exhaustive" or not part.startswith(others)
+    }
 
 
-# ---- running --------------------------------------------------------------------------------------------------------
+# ---- what an item executes ------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Item:
-    """Something that can notice a mutant: what it runs, how long it takes, and which functions it executes."""
+def traced(item: Item, wanted: frozenset[str]) -> tuple[float, list[Place], bool]:
+    """Run an item once and note every line of the mutated files that it executes."""
+    seen: set[Place] = set()
 
-    name: str
-    check: Callable[[], bool]
-    seconds: float = 0.0
-    reaches: frozenset[KEY] = frozenset()
+    def lines(frame: Any, event: str, argument: Any) -> Any:
+        seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return lines
 
+    def calls(frame: Any, event: str, argument: Any) -> Any:
+        return lines if frame.f_code.co_filename in wanted else None
 
-def traced(item: Item) -> tuple[float, list[KEY], bool]:
-    """Run an item once and note every function of the package that it enters."""
-    seen: set[KEY] = set()
-    base = str(SOURCE)
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(base):
-            seen.add((code.co_filename, code.co_qualname.split(".<locals>")[0], 0))
-
-    start = time.perf_counter()
-    sys.setprofile(profile)
+    start = time.process_time()
+    sys.settrace(calls)
     try:
         passed = quietly(item.check)
     finally:
-        sys.setprofile(None)
-    return time.perf_counter() - start, sorted(seen), passed
+        sys.settrace(None)
+    return (time.process_time() - start) / 3, sorted(seen), passed  # a trace makes it about three times as slow
 
 
 def quietly(check: Callable[[], bool]) -> bool:
@@ -356,8 +144,11 @@ def forked(work: Callable[[], Any], seconds: float) -> Any:
     if child == 0:
         os.setsid()
         os.close(reading)
-        signal.alarm(int(seconds))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.alarm(int(8 * seconds))  # waits for nothing forever
+        limit_processor(seconds)
+        resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
         try:
             answer = json.dumps(work())
         except BaseException:
@@ -372,25 +163,9 @@ def forked(work: Callable[[], Any], seconds: float) -> Any:
     return json.loads(text) if text else None
 
 
-def mapped(items: list[Item], longest: float, workers: int) -> list[Item]:
-    """Items with their times and what they reach; those that fail by themselves or take too long are left out."""
-    shares = [range(number, len(items), workers) for number in range(workers)]
-    with TemporaryDirectory() as folder:
-        files = [Path(folder) / f"{number}.json" for number in range(workers)]
-        share_out([partial(_map, items, share, file) for share, file in zip(shares, files, strict=True)])
-        found = {int(place): one for file in files for place, one in json.loads(file.read_text()).items()}
-    kept = []
-    for place, item in enumerate(items):
-        seconds, reaches, passed = found[place] or (0.0, [], False)
-        if passed and seconds <= longest:
-            kept.append(Item(item.name, item.check, seconds, frozenset(map(tuple, reaches))))
-        else:
-            print(f"left out: {item.name} ({f'{seconds:.0f} s' if passed else 'fails or hangs'})", flush=True)
-    return sorted(kept, key=lambda item: item.seconds)
-
-
-def _map(items: list[Item], share: range, file: Path) -> None:
-    file.write_text(json.dumps({place: forked(partial(traced, items[place]), 120) for place in share}))
+def limit_processor(seconds: float) -> None:
+    """End this process after so much more processor time."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def share_out(tasks: list[Callable[[], None]]) -> None:
@@ -406,150 +181,247 @@ def share_out(tasks: list[Callable[[], None]]) -> None:
         os.waitpid(child, 0)
 
 
-def noticed(mutant: Mutant, items: list[Item], seconds: float) -> str | None:
-    """The first item that notices a mutant; one that hangs or dies is noticed too. None where all of them passed."""
-    key = (str(SOURCE / mutant.file), mutant.function, 0)
-    reaching = [item for item in items if key in item.reaches]
-    if not reaching:
-        return None
+class Map:
+    """What each item executes, kept in a file so that a second run need not find it again."""
 
-    def run() -> str:
-        if not plant(mutant):
+    def __init__(self, file: Path, wanted: frozenset[str], workers: int) -> None:
+        self.file, self.wanted, self.workers = file, wanted, workers
+        known = file.read_text().splitlines() if file.exists() else []
+        self.found: dict[str, Any] = dict(map(json.loads, known))
+
+    def of(self, items: list[Item], longest: float) -> list[Item]:
+        """Items with their times and lines, quickest first; without those that fail by themselves or take too long."""
+        missing = [item for item in items if item.name not in self.found]
+        share_out([partial(self._trace, missing[number :: self.workers]) for number in range(self.workers)])
+        self.found |= dict(map(json.loads, self.file.read_text().splitlines() if self.file.exists() else []))
+        kept = []
+        for item in items:
+            seconds, places, passed = self.found.get(item.name) or (0.0, [], False)
+            if passed and seconds <= longest:
+                reaches = frozenset((str(SOURCE / file), line) for file, line in places)
+                kept.append(Item(item.name, item.check, seconds, reaches))
+            else:
+                print(f"left out: {item.name} ({f'{seconds:.0f} s' if passed else 'fails or hangs'})", flush=True)
+        return sorted(kept, key=lambda item: item.seconds)
+
+    def _trace(self, items: list[Item]) -> None:
+        for item in items:
+            found = forked(partial(traced, item, self.wanted), 240)
+            if found is not None:
+                found[1] = [(str(Path(file).relative_to(SOURCE)), line) for file, line in found[1]]
+            with self.file.open("a") as file:
+                file.write(json.dumps([item.name, found]) + "\n")
+
+
+# ---- who notices a mutant -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Judge:
+    """Runs items on mutants, and remembers which items noticed others in the same function or file."""
+
+    items: list[Item]
+    seconds: float
+    noticed: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def of(self, mutant: Mutant, change: Callable[[], bool]) -> str | None:
+        """The first item that notices; one that hangs or dies is noticed too. None where all of them passed."""
+        lines = range(mutant.line, mutant.last_line + 1)
+        places = {(str(SOURCE / mutant.file), line) for line in lines}
+        reaching = [item for item in self.items if item.reaches & places]
+        if not reaching:
+            return None
+        reaching.sort(key=lambda item: self._promise(mutant, item))
+        answer = forked(partial(self._run, reaching, change), 3 * self.seconds)
+        found = "hangs or dies" if answer is None else answer
+        if found and found not in ("hangs or dies", UNDECIDED):
+            self.noticed[mutant.file, found] += 1
+            self.noticed[f"{mutant.file} {mutant.function}", found] += 4
+        return found or None
+
+    def _promise(self, mutant: Mutant, item: Item) -> float:
+        before = self.noticed[mutant.file, item.name] + self.noticed[f"{mutant.file} {mutant.function}", item.name]
+        return (item.seconds + 0.05) / (1 + before)
+
+    def _run(self, reaching: list[Item], change: Callable[[], bool]) -> str:
+        if not change():
             return ""
-        start = time.perf_counter()
+        start, skipped = time.process_time(), False
         for item in reaching:
-            if time.perf_counter() - start > seconds:
-                return UNDECIDED
+            if time.process_time() - start + item.seconds > self.seconds:
+                skipped = True
+                continue
+            limit_processor(10 + 10 * item.seconds)
             if not quietly(item.check):
                 return item.name
-        return ""
-
-    found = forked(run, 3 * seconds)  # a busy machine is no finding, a loop without end is
-    return "hangs or dies" if found is None else found or None
+        return UNDECIDED if skipped else ""
 
 
-def test_items(files: list[str], workers: int) -> list[Item]:
-    """Collected tests, as items that run one test each."""
-    import pytest
-
-    collected: list[Any] = []
-
-    class Collect:
-        def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-            collected.extend(items)
-
-        def pytest_runtestloop(self, session: Any) -> bool:
-            session.config.option.verbose = -2
-            MAPPED.extend(mapped([Item(one.nodeid, _test(one)) for one in collected], 6.0, workers))
-            AFTER()
-            return True
-
-    pytest.main(
-        ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "-m", "not deep and not optimised", *files],
-        [Collect()],
-    )
-    return MAPPED
+# ---- tests ----------------------------------------------------------------------------------------------------------
 
 
-MAPPED: list[Item] = []
-AFTER: Callable[[], None] = lambda: None  # noqa: E731
+class Collected:
+    """A plugin of pytest that hands the collected tests over instead of running them."""
+
+    def __init__(self, then: Callable[[list[Item]], None]) -> None:
+        self.then = then
+        self.tests: list[Any] = []
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        self.tests.extend(items)
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        session.config.option.verbose = -2
+        self.then([Item(one.nodeid, partial(_passes, one)) for one in self.tests])
+        return True
 
 
-def _test(one: Any) -> Callable[[], bool]:
+def _passes(test: Any) -> bool:
     from _pytest.runner import runtestprotocol
 
-    return lambda: all(report.passed for report in runtestprotocol(one, log=False, nextitem=None))
+    return all(report.outcome != "failed" for report in runtestprotocol(test, log=False, nextitem=None))
+
+
+def with_tests(files: list[str], then: Callable[[list[Item]], None]) -> None:
+    """Collect tests and go on inside pytest, where they can be run."""
+    import pytest
+
+    only = "not deep and not optimised and not spark and not false_failure"
+    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", only, *files], [Collected(then)])
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
 
-def chosen(sample: int | None, seed: int) -> list[Mutant]:
-    """All mutants, or a random sample of them."""
-    core = [path for path in sorted((SOURCE / "core").rglob("*.py")) if path.name not in SHOWN]
-    files = [*core, *(SOURCE / name for name in SLICES)]
-    every = [mutant for path in files if path.exists() for mutant in mutants_of(path)]
-    print(f"{len(every):,} mutants in {len(files)} files")
-    return every if sample is None or sample >= len(every) else random.Random(seed).sample(every, sample)
+def judged(mutants: list[Mutant], who: str, judge: Judge, index: Index, end: float, out: Path) -> None:
+    """Who of the audit's tasks, or of the tests, notices each mutant; written down one by one."""
+    for mutant in mutants:
+        if time.monotonic() > end:
+            break
+        found = judge.of(mutant, partial(plant, mutant, index))
+        with out.open("a") as file:
+            file.write(json.dumps({"name": mutant.name, **asdict(mutant), who: found}) + "\n")
 
 
-def report(found: list[dict[str, Any]], total: int) -> dict[str, Any]:
+def control(mutants: list[Mutant], who: str, judge: Judge, end: float, out: Path) -> None:
+    """Places of mutants, with nothing changed: whatever is noticed there is no mutant."""
+    for mutant in mutants:
+        if time.monotonic() < end:
+            found = judge.of(mutant, lambda: True)
+            with out.open("a") as file:
+                file.write(json.dumps({"control": mutant.name, who: found}) + "\n")
+
+
+def report(chosen: list[Mutant], known: Known, total: int, seed: int) -> dict[str, Any]:
     """Counts and the list; survivors that are explained have their reason."""
     reasons = json.loads(EXPLAINED.read_text()) if EXPLAINED.exists() else {}
-    for one in found:
-        one["reason"] = reasons.get(one["name"])
-    by_audit = [one for one in found if one["audit"] not in (None, UNDECIDED)]
-    by_tests = [one for one in found if one not in by_audit and one["tests"] not in (None, UNDECIDED)]
-    rest = [one for one in found if one not in by_audit and one not in by_tests]
-    undecided = [one for one in rest if UNDECIDED in (one["audit"], one["tests"])]
-    equivalent = [one for one in rest if one not in undecided and one["reason"]]
-    killed, judged = len(by_audit) + len(by_tests), len(found) - len(undecided) - len(equivalent)
+    listed = []
+    for one in (one for one in chosen if one.name in known.audit):
+        by_audit, by_tests = known.audit[one.name], known.tests.get(one.name, UNDECIDED)
+        killer = by_audit if by_audit not in OPEN else by_tests if by_tests not in OPEN else None
+        state = "undecided" if UNDECIDED in (by_audit, by_tests) else "survived"
+        reason = None if killer else reasons.get(one.name) or reasons.get(f"{one.file} {one.function}")
+        if killer:
+            state = f"killed by {'the audit' if killer == by_audit else 'tests'}"
+        elif reason and reason.startswith("Equivalent"):
+            state = "equivalent"
+        listed.append({"name": one.name, "line": one.line, "state": state, "by": killer, "reason": reason})
+    count = Counter(one["state"] for one in listed)
+    killed = count["killed by the audit"] + count["killed by tests"]
+    judged = len(listed) - count["equivalent"]
     return {
         "mutants": total,
-        "run": len(found),
+        "seed": seed,
+        "sampled": len(listed),
         "killed": killed,
-        "survived": judged - killed,
-        "equivalent": len(equivalent),
-        "undecided": len(undecided),
-        "killed_by_audit": len(by_audit),
+        "survived": count["survived"],
+        "equivalent": count["equivalent"],
+        "undecided": count["undecided"],
+        "killed_by_audit": count["killed by the audit"],
         "rate": round(killed / judged, 4) if judged else None,
-        "audit_rate": round(len(by_audit) / judged, 4) if judged else None,
-        "list": found,
+        "audit_rate": round(count["killed by the audit"] / judged, 4) if judged else None,
+        "controls": len(known.controls),
+        "controls_noticed": sum(found is not None for found in known.controls.values()),
+        "list": sorted(listed, key=lambda one: one["name"]),
     }
-
-
-def judged(mutants: list[Mutant], tasks: list[Item], end: float, out: Path) -> None:
-    """Each mutant with who notices it, written down one by one."""
-    with out.open("w") as file:
-        for place, mutant in enumerate(mutants):
-            if time.monotonic() > end:
-                break
-            audit = noticed(mutant, tasks, AUDIT_SECONDS)
-            known = audit not in (None, UNDECIDED)
-            tests = noticed(mutant, MAPPED, TEST_SECONDS) if MAPPED and not known else None
-            file.write(json.dumps({"name": mutant.name, **asdict(mutant), "audit": audit, "tests": tests}) + "\n")
-            file.flush()
-            print(f"[{place + 1}/{len(mutants)}] {mutant.name}: {audit or tests or 'SURVIVES'}", flush=True)
-
-
-def shared(mutants: list[Mutant], tasks: list[Item], end: float, workers: int, folder: Path) -> list[dict[str, Any]]:
-    """The work of `judged`, shared between processes."""
-    files = [folder / f"mutants-{number}.jsonl" for number in range(workers)]
-    share_out([partial(judged, mutants[number::workers], tasks, end, file) for number, file in enumerate(files)])
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def main() -> None:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sample", type=int, help="a random sample instead of all mutants")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--seed", type=int, default=15, help="of the sample")
+    parser.add_argument("--controls", type=int, default=10, help="how many places to run with nothing changed")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after so long")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--worlds", type=int, default=32, help="generated worlds of the audit; 32 are all of them")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--work", type=Path, default=ROOT / ".mutants", help="folder of what is known so far")
+    parser.add_argument("--again", action="store_true", help="run what survived or stayed undecided again")
+    parser.add_argument("--report", action="store_true", help="run nothing; only count what is known")
     parser.add_argument("--tests", nargs="*", default=[], help="files of tests to ask where the audit notices nothing")
     options = parser.parse_args()
-    end = time.monotonic() + 60 * options.minutes
-    mutants, total = chosen(options.sample, options.seed), len(chosen(None, 0))
-    loaded()
-    tasks = mapped([Item(name, check) for name, check in audit_tasks(options.worlds).items()], 60.0, options.workers)
-    print(f"{len(tasks)} tasks of the audit", flush=True)
+    every = all_mutants()
+    chosen = sampled(every, options.sample, options.seed)
+    print(f"{len(every):,} mutants, {len(chosen):,} of them chosen", flush=True)
+    options.work.mkdir(parents=True, exist_ok=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
+    file = options.work / "judged.jsonl"
 
-    def judge() -> None:
-        print(f"{len(MAPPED)} tests", flush=True)
-        with TemporaryDirectory() as folder:
-            found = report(shared(mutants, tasks, end, options.workers, Path(folder)), total)
-        options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        print(json.dumps({name: value for name, value in found.items() if name != "list"}))
+    end = time.monotonic() + 60 * options.minutes
+    maps = Map(options.work / "map.jsonl", frozenset(str(SOURCE / one.file) for one in every), options.workers)
 
-    if options.tests:
-        global AFTER
-        AFTER = judge
-        test_items(options.tests, options.workers)
-    else:
-        judge()
+    def judge(who: str, items: list[Item], longest: float, seconds: float) -> None:
+        gc.unfreeze()
+        gc.collect()
+        index = index_of_functions()
+        gc.freeze()  # so that a forked process shares what it does not change
+        reaching = Judge(maps.of(items, longest), seconds)
+        print(f"{len(reaching.items)} items of {who}", flush=True)
+        known = Known.read(file)
+        asked = chosen if who == "audit" else [one for one in chosen if known.audit.get(one.name, "") in OPEN]
+        before = known.audit if who == "audit" else known.tests
+        waiting = [one for one in asked if one.name not in before or (options.again and _again(known, one.name))]
+        print(f"{len(waiting)} mutants for {who}", flush=True)
+        shares = [waiting[number :: options.workers] for number in range(options.workers)]
+        share_out([partial(judged, share, who, reaching, index, end, file) for share in shares])
+        if not known.controls:
+            control(chosen[: options.controls], who, reaching, end, file)
+
+    if not options.report:
+        loaded()
+        judge("audit", [Item(name, check) for name, check in audit_tasks().items()], 120.0, AUDIT_SECONDS)
+        if options.tests:
+            with_tests(options.tests, lambda collected: judge("tests", collected, LONGEST_TEST, TEST_SECONDS))
+    found = report(chosen, Known.read(file), len(every), options.seed)
+    options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps({name: value for name, value in found.items() if name != "list"}, indent=1))
+
+
+@dataclass
+class Known:
+    """What was found so far: who noticed each mutant, by name, and what was noticed where nothing was changed."""
+
+    audit: dict[str, str | None] = field(default_factory=dict)
+    tests: dict[str, str | None] = field(default_factory=dict)
+    controls: dict[str, str | None] = field(default_factory=dict)
+
+    @staticmethod
+    def read(file: Path) -> Known:
+        """Read what `judged` and `control` wrote; the last word counts."""
+        known = Known()
+        for line in file.read_text().splitlines() if file.exists() else ():
+            one = json.loads(line)
+            who = "audit" if "audit" in one else "tests"
+            if "control" in one:
+                known.controls[f"{who} {one['control']}"] = one[who]
+            else:
+                getattr(known, who)[one["name"]] = one[who]
+        return known
+
+
+def _again(known: Known, name: str) -> bool:
+    """Whether neither the audit nor a test noticed a mutant."""
+    return known.audit.get(name) in OPEN and known.tests.get(name) in OPEN
 
 
 if __name__ == "__main__":

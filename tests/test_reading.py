@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session, Unlisted
+from discreet.audit.csv_reference import MalformedCsv, records
 from discreet.cli import main
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
@@ -30,7 +31,6 @@ from discreet.core.rows.frames import canonical_text
 from discreet.core.rows.read import open_source
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.testing.values import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
-from tests.csv_reference import MalformedCsv, records
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, needs_java])]

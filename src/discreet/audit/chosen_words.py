@@ -1,0 +1,334 @@
+"""Chosen words: draws from known random words, beside the definition of their laws in 400 bits.
+
+A sampler is right where every draw is the inverse distribution function of its uniform, rounded to the grid. Here
+the words are chosen: random ones, and the extremes that random ones never reach. Each draw is computed a second time
+from the law's definition; nothing is shared with the sampler but which bit of a word is the sign. The doubles of the
+fast path must also be as good as the error bound that they claim, whatever the bits that were not drawn yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq, fmpz
+
+from discreet.audit.recomputed import Compared, Recomputed, recomputed
+from discreet.core.noise.bernoulli import exact_events
+from discreet.core.noise.choice import choose
+from discreet.core.noise.exact_draws import exact_draws
+from discreet.core.noise.families import ExponentialFamily, GaussianFamily, GumbelFamily, LaplaceFamily
+from discreet.core.noise.location import Location, default_grid
+from discreet.core.noise.race import noisy_argmax
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.gaussian import GaussianLaw
+from discreet.mechanisms.geometric import GeometricLaw
+from discreet.mechanisms.laplace import LaplaceLaw
+
+__all__ = ["ChosenWords", "audit_chosen_words"]
+
+_BITS = 400
+_FURTHER = 0x9E3779B97F4A7C15
+_EXTREME = (0, 1, 2, 3, 2**20, 2**46 - 1, 2**46, 2**47 - 2, 2**47 - 1, 2**47, 2**47 + 1, 2**48 + 1, 2**62,
+        2**62 + 1, 2**63 - 2,
+            2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**46 - 1, 2**64 - 2**46, 2**64 - 2**20, 2**64 - 2,
+            2**64 - 1)  # fmt: skip
+"""Words with few leading bits, at both ends, in the middle, and around the point where doubles give up."""
+
+
+class ChosenWords:
+    """Entropy that hands out known words first and, to draws that ask for more, the same further words."""
+
+    def __init__(self, first: Sequence[int], further: Sequence[int] = (_FURTHER,)) -> None:
+        self.first, self.further = np.array(first, dtype=np.uint64), list(further)
+        self.place = 0
+
+    def words(self, count: int) -> Any:
+        """The next of the first words, or the further ones."""
+        if (self.place < self.first.size and count != 1) or (self.first.size == 1 and self.place == 0):
+            self.place += count
+            return self.first[self.place - count : self.place].copy()
+        return np.array([self.further[k % len(self.further)] for k in range(count)], dtype=np.uint64)
+
+
+def audit_chosen_words(draws: int = 150, *, seed: int = 1) -> Recomputed:
+    """Compute draws of every family, race and event a second time.
+
+    Examples
+    --------
+    >>> audit_chosen_words(draws=5).passed
+    True
+    """
+    words = [*_EXTREME, *(int(word) for word in np.random.default_rng(seed).integers(0, 2**64, draws, dtype=np.uint64))]
+    laws = [partial(_drawn, name, law, oracle, words) for name, law, oracle in _laws()]
+    with ctx.workprec(_BITS):
+        return recomputed(
+            "Noise from chosen words",
+            [
+                *laws,
+                partial(_enclosed, words),
+                partial(_long, seed),
+                partial(_races, seed),
+                partial(_choices, seed),
+                _events,
+            ],
+        )
+
+
+# ---- laws from their definitions ------------------------------------------------------------------------------------
+
+
+def _exact(number: float | Fraction) -> arb:
+    ratio = Fraction(number)
+    return arb(fmpq(ratio.numerator, ratio.denominator))
+
+
+def _uniform(word: int, bits: int = 64, further: int = _FURTHER) -> arb:
+    """The leading bits of a word and then the further words, as a number between 0 and 1."""
+    tail = int("".join(f"{further:064b}" for _ in range(4)), 2)
+    return arb(fmpz(((word >> (64 - bits)) << 256) | tail)) * arb(2) ** -(bits + 256)
+
+
+def _sign(word: int) -> int:
+    return -1 if word & 1 else 1
+
+
+def _laplace(word: int, scale: float, **_: Any) -> arb:
+    return -_sign(word) * _exact(scale) * _uniform(word, 63).log()
+
+
+def _gaussian(word: int, scale: float, **_: Any) -> arb:
+    return _sign(word) * _exact(scale) * arb(2).sqrt() * _uniform(word, 63).erfcinv()
+
+
+def _exponential(word: int, scale: float, **_: Any) -> arb:
+    return -_exact(scale) * _uniform(word).log()
+
+
+def _gumbel(word: int, scale: float, **_: Any) -> arb:
+    return -_exact(scale) * (-(1 - _uniform(word)).log()).log()
+
+
+def _truncated(word: int, scale: float, truth: Any, lower: float, upper: float) -> arb:
+    """From the distribution function of the law itself: F(x) = U, with exponentials of the two sides."""
+    left = arb(0) if math.isinf(lower) else ((_exact(lower) - _exact(truth)) / _exact(scale)).exp()
+    right = arb(0) if math.isinf(upper) else ((_exact(truth) - _exact(upper)) / _exact(scale)).exp()
+    height = _uniform(word) * (2 - left - right) + left
+    return _exact(scale) * (height.log() if height < 1 else -(2 - height).log())
+
+
+def _geometric(word: int, scale: float, **_: Any) -> arb:
+    """The whole number m with P(≥ m + 1) < U ≤ P(≥ m), where P(≥ m) = 2e^{−m/b}/(1 + e^{−1/b}) for m ≥ 1."""
+    b, u = _exact(scale), _uniform(word, 63)
+    size = (-b * (u * (1 + (-1 / b).exp()) / 2).log()).floor()
+    return _sign(word) * (size if size > 0 else arb(0))
+
+
+_Oracle = Callable[..., arb]
+_TRUTHS: tuple[Any, ...] = (
+    0.0,
+    -2.0,
+    0.3,
+    1e-9,
+    123456789.123,
+    Fraction(1, 3),
+    2**53 + 1,
+    Fraction(10**20, 7),
+    -(2.0**70),
+)
+
+
+def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
+    """Names, laws of n draws (with their parameters), and oracles."""
+    kinds = ((LaplaceLaw, _laplace), (GaussianLaw, _gaussian), (GeometricLaw, _geometric))
+    for number, truth in enumerate(_TRUTHS):
+        for kind, oracle in kinds:
+            scale = (1.7, 0.01, 12.0, 1000.0, 0.5)[number % 5]
+            yield f"{kind.__name__} around {truth}", partial(_law, kind, truth, scale), oracle
+    for truth, scale, lower, upper in (
+        (0.3, 0.1, 0.0, 1.0), (0.01, 4000.0, 0.0, 1.0), (2.0, 0.7, 2.0, 5.0), (5.0, 0.02, 2.0, 5.0),
+        (Fraction(1, 3), 0.5, 0.0, 0.7),
+        (Fraction(2, 3), 90.0, -0.1, 1.0), (1.5, 0.25, -math.inf, 2.0), (1.5, 3.0, 1.0, math.inf),
+        (40.0, 1.0, 0.0, 63.9),
+        (40.0, 1.0, 0.0, 300.0), (Fraction(7, 3), 1.0, 0.0, math.inf),
+    ):  # fmt: skip
+        law = partial(_law, TruncatedLaplaceLaw, truth, scale, lower=lower, upper=upper)
+        yield f"TruncatedLaplaceLaw around {truth} in [{lower}, {upper}]", law, _truncated
+    for family, oracle in ((ExponentialFamily, _exponential), (GumbelFamily, _gumbel)):
+        for truth, scale in ((-2.0, 3.3), (Fraction(1, 7), 0.5)):
+            yield f"{family.__name__} around {truth}", partial(_raced, family, truth, scale), oracle
+
+
+def _law(kind: Any, truth: Any, scale: float, count: int, **bounds: float) -> Any:
+    dtype = float if isinstance(truth, float) else object
+    return kind(np.full(count, truth, dtype=dtype), scale, **bounds), {"truth": truth, "scale": scale, **bounds}
+
+
+class _RacedLaw:
+    """Draws of a family that only races use: around a location, rounded to a grid."""
+
+    def __init__(self, family: Any, location: Location, scale: float) -> None:
+        self.grid = default_grid(np.asarray(scale))
+        self.family, self.at = family(np.asarray(scale), np.asarray(scale) / self.grid), location
+
+    def sample(self, *, entropy: Any) -> Any:
+        return exact_draws(self.family, self.at, self.grid, entropy)
+
+
+def _raced(family: Any, truth: Any, scale: float, count: int) -> Any:
+    return _RacedLaw(family, Location(np.full(count, truth, dtype=object)), scale), {"truth": truth, "scale": scale}
+
+
+# ---- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def _rounded(value: arb, truth: Any, grid: float) -> float:
+    """Truth plus noise on the grid, halves up, as the nearest float."""
+    cell = (value / _exact(grid) + _exact(Fraction(truth) / Fraction(grid)) + arb(1) / 2).floor().unique_fmpz()
+    if cell is None:
+        raise ArithmeticError("the oracle needs more bits")
+    return float(int(cell) * Fraction(grid))
+
+
+def _drawn(name: str, law: Callable[[int], Any], oracle: _Oracle, words: Sequence[int]) -> Iterator[Compared]:
+    made, facts = law(len(words))
+    grid = float(made.grid)
+    drawn = np.asarray(made.sample(entropy=ChosenWords(words))).tolist()
+    for word, draw in zip(words, drawn, strict=True):
+        wanted = _rounded(oracle(word, **facts), facts["truth"], grid)
+        wanted = min(max(wanted, facts.get("lower", -math.inf)), facts.get("upper", math.inf))
+        yield f"{name}: a draw is not the law's", draw == wanted
+
+
+def _long(seed: int) -> Iterator[Compared]:
+    """More draws than one pass takes, with a scale and a grid for each of them."""
+    count = 8192 + 40
+    words = np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64).tolist()
+    truths, scales = np.linspace(-3, 3, count), np.linspace(0.1, 40, count)
+    for truth in (truths, np.array([Fraction(float(one)) for one in truths], dtype=object)):
+        law = LaplaceLaw(truth, scales)
+        entropy = ChosenWords(words, [_FURTHER])
+        drawn = np.asarray(law.sample(entropy=entropy))
+        yield "draws of one pass use the words of another", entropy.place == count
+        for place in (0, 1, 8190, 8191, 8192, 8193, count - 1):
+            wanted = _rounded(_laplace(words[place], float(scales[place])), truth[place], float(law.grid[place]))
+            yield "a long row of draws differs from single ones", drawn[place] == wanted
+
+
+def _enclosed(words: Sequence[int]) -> Iterator[Compared]:
+    """The doubles are within their own error bound of everything that the bits beyond the first 64 can make of them."""
+    count = len(words)
+    array, cells = np.array(words, dtype=np.uint64), 2.0**20
+    truths = Location(np.full(count, 0.3))
+    bounds = (np.asarray(0.0), np.asarray(1.0))
+    for scale in (1.0, 0.3, 700.0):
+        sizes = np.asarray(scale), np.asarray(scale * cells)
+        made: dict[str, Any] = {
+            kind.__name__: kind(*sizes) for kind in (LaplaceFamily, GaussianFamily, ExponentialFamily, GumbelFamily)
+        }
+        made["TruncatedLaplaceFamily"] = TruncatedLaplaceLaw(
+            np.full(count, 0.3), scale, *map(float, bounds), grid=2.0**-20
+        )._family(truths, sizes[0], np.asarray(2.0**-20), (count,))
+        made["GeometricFamily"] = GeometricLaw(np.zeros(count), scale)._family(
+            truths, sizes[0], np.asarray(1.0), (count,)
+        )
+        for name, family in made.items():
+            per_unit = 1.0 if name == "GeometricFamily" else cells
+            with np.errstate(all="ignore"):
+                fast, error = family.fast(array, slice(0, count))
+            for place, (noise, doubt) in enumerate(
+                zip(fast.tolist(), np.broadcast_to(error, count).tolist(), strict=True)
+            ):
+                if math.isfinite(noise) and math.isfinite(doubt):
+                    gap = abs(family.enclose(place, words[place], 64) * _exact(per_unit) - _exact(noise))
+                    yield f"{name}: doubles are further off than their bound", bool(gap <= _exact(doubt))
+
+
+def _races(seed: int) -> Iterator[Compared]:
+    """The candidate whose score plus noise is largest, with ties that only further words decide."""
+    rng = np.random.default_rng(seed)
+    oracles: dict[Any, _Oracle] = {
+        LaplaceFamily: _laplace,
+        GumbelFamily: _gumbel,
+        ExponentialFamily: _exponential,
+        GaussianFamily: _gaussian,
+    }
+    for number in range(240):
+        family, oracle = list(oracles.items())[number % 4]
+        scale = float(rng.choice([0.25, 1.0, 3.0]))
+        scores = [Fraction(int(rng.integers(-3, 4)), int(rng.choice([1, 3]))) for _ in range(int(rng.integers(2, 6)))]
+        words = [int(word) for word in rng.integers(0, 2**64, len(scores), dtype=np.uint64)]
+        if number % 3 == 0:
+            words[0] = int(rng.choice(_EXTREME[2:-2]))
+        totals = [_exact(score) + oracle(word, scale) for score, word in zip(scores, words, strict=True)]
+        best = max(range(len(scores)), key=lambda place: float(totals[place].mid()))
+        found = noisy_argmax(scores, family, scale, entropy=ChosenWords(words))
+        yield f"{family.__name__}: another candidate won", found == best
+    ties: tuple[tuple[Any, list[int], int], ...] = (
+        (GumbelFamily, [5, 2**63, 7], 0),
+        (LaplaceFamily, [2**63, 5, 2**62], 1),
+        (GaussianFamily, [9, 8, 2**62], 1),
+    )
+    for family, further, best in ties:
+        found = noisy_argmax([Fraction(1)] * 3, family, 1.0, entropy=ChosenWords([2**61, 2**61, 2**61], further))
+        yield f"{family.__name__}: a tie was not decided by further words", found == best
+
+
+def _choices(seed: int) -> Iterator[Compared]:
+    """The winner of ``factor·score + ln multiplicity − ln(−ln U)``."""
+    rng = np.random.default_rng(seed)
+    for number in range(200):
+        size = int(rng.integers(2, 7))
+        scores = rng.integers(-4, 5, size).astype(float) * (1.0 if number % 2 else 0.37)
+        if number % 5 == 0:
+            scores[int(rng.integers(0, size))] = -math.inf
+            scores[0] = 1.0
+        factor = Fraction(int(rng.integers(1, 9)), 3)
+        counts = [int(count) for count in rng.integers(0, 5, size)] if number % 3 == 0 else None
+        if counts is not None:
+            counts[0] = 2
+        runs = [
+            place for place in range(size) if math.isfinite(scores[place]) and (counts is None or counts[place] > 0)
+        ]
+        words = [int(word) for word in rng.integers(0, 2**64, max(len(runs), 2), dtype=np.uint64)][: len(runs)]
+        if number % 4 == 0 and len(runs) > 1:
+            words[0] = int(rng.choice(_EXTREME[2:-2]))
+        totals = {
+            place: _exact(factor * Fraction(float(scores[place])))
+            + (arb(0) if counts is None else arb(counts[place]).log())
+            - (-_uniform(word).log()).log()
+            for place, word in zip(runs, words, strict=True)
+        }
+        best = max(totals, key=lambda place: float(totals[place].mid()))
+        found = choose(scores, factor, multiplicity=counts, entropy=ChosenWords(words))
+        yield "another candidate was chosen", found == best
+    tied = choose([0.0, 0.0, 0.0], entropy=ChosenWords([2**61] * 3, [5, 2**63, 7]))
+    yield "a tied choice was not decided by further words", tied == 1
+    many = choose(
+        [0.0, 1.0, -1.0], size=50_000, entropy=ChosenWords(rng.integers(0, 2**64, 150_100, dtype=np.uint64).tolist())
+    )
+    yield "many choices are not as many as asked for", np.shape(many) == (50_000,)
+
+
+def _chance(chance: Fraction, _: int) -> arb:
+    return _exact(chance)
+
+
+def _events() -> Iterator[Compared]:
+    """Events with U below, at and above their probability, down to the last bit of the first word and beyond."""
+    for chance in (Fraction(1, 3), Fraction(1, 2), Fraction(1, 1000), Fraction(999, 1000)):
+        middle = math.floor(chance * 2**64)
+        words = [max(middle + move, 0) for move in (-(2**40), -4096, -1, 0, 1, 4096, 2**40)]
+        for further in (1, _FURTHER, 2**64 - 2):
+            entropy = ChosenWords(words, [further])
+            found = exact_events(
+                np.full(len(words), float(chance)), 2.0**-50, partial(_chance, chance), entropy=entropy
+            )
+            wanted = [bool(_uniform(word, further=further) < _exact(chance)) for word in words]
+            yield "an event happened against its probability", found.tolist() == wanted
+    sure = exact_events(np.array([0.0, 1.0]), 0.0, lambda index: arb(index), entropy=ChosenWords([0, 2**64 - 1]))
+    yield "a certain event did not happen, or an impossible one did", sure.tolist() == [False, True]

@@ -1,0 +1,188 @@
+"""Reading: random and hostile files, beside a slow reader of one character at a time; hostile values, beside their
+documented meaning.
+
+A reader that lets one row change how another is read, or that takes a malformed file for a well-formed one, breaks
+every sensitivity behind it.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from discreet.audit.csv_reference import MalformedCsv, records
+from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
+from discreet.core.dialect import Dialect
+from discreet.core.errors import SourceError
+from discreet.core.rows import csv_file
+from discreet.core.rows.csv_file import copy_csv, read_names
+from discreet.core.rows.read import open_source
+from discreet.testing.sources import check_source
+from discreet.testing.values import check_values, hostile_columns, hostile_fields
+
+__all__ = ["audit_reading", "random_csv"]
+
+_ODD = 'ab"",\n\r#\\ \0é;|\t'
+
+
+def audit_reading(files: int = 240, *, seed: int = 1) -> Recomputed:
+    """Read files and values twice.
+
+    Examples
+    --------
+    >>> audit_reading(files=6).passed
+    True
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        parts = [partial(part, path) for part in (_malformed, _dialects, _several_files)]
+        return recomputed("Reading", [partial(_files, path, files, seed), *parts, partial(_values, path), _engine])
+
+
+def random_csv(draw: random.Random, delimiter: str = ",") -> str:
+    """Well-formed rows as often as random characters."""
+    width = draw.randint(1, 3)
+    alphabet = _ODD if draw.random() < 0.5 else f'a"{delimiter}\n'
+
+    def field() -> str:
+        text = "".join(draw.choice(alphabet) for _ in range(draw.randint(0, 4)))
+        quoted = any(one in text for one in ('"', delimiter, "\n", "\r")) or draw.random() < 0.2
+        return '"' + text.replace('"', '""') + '"' if quoted else text
+
+    end = draw.choice(["\n", "\r\n"])
+    if draw.random() < 0.4:
+        body = end.join(delimiter.join(field() for _ in range(width)) for _ in range(draw.randint(0, 6)))
+    else:
+        body = "".join(draw.choice(alphabet) for _ in range(draw.randint(0, 25)))
+    return delimiter.join("xyz"[:width]) + "\n" + body + draw.choice(["", end])
+
+
+def _rows(path: Path, **dialect: Any) -> list[list[str]] | str:
+    """The rows of a file as lists of texts, or the words with which it was refused."""
+    import pyarrow.parquet as pq
+
+    copy = path.with_suffix(".parquet")
+    try:
+        copy_csv([str(path)], Dialect(**dialect), copy)
+    except SourceError as refusal:
+        return str(refusal)
+    table = pq.read_table(copy)
+    return [list(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
+def _files(path: Path, files: int, seed: int) -> Iterator[Compared]:
+    """Random files, whole and in pieces so small that every record straddles some."""
+    draw = random.Random(seed)
+    for number in range(files):
+        delimiter = ",;|\t"[number % 4]
+        text = random_csv(draw, delimiter)
+        path.write_bytes(text.encode())
+        with patch.object(csv_file, "_PIECE", (3, 16, 1 << 24)[number % 3]):
+            found = _rows(path, delimiter=delimiter)
+        try:
+            wanted: list[list[str]] = records(text, delimiter)[1:]
+        except MalformedCsv:
+            yield (
+                "a malformed file was read",
+                isinstance(found, str) and "line" in found and "Nothing was spent" in found,
+            )
+        else:
+            yield "a file was read otherwise than by the reference", found == wanted
+
+
+_MALFORMED: tuple[tuple[str | bytes, int], ...] = (
+    ("a,b\n1,2\n3\n4,5\n", 3), ("a,b\n1,2\n3,4,SECRET\n", 3), ('a,b\n1,2\n"SECRET,2\n', 3), ('a,b\n"SECRET"x,2\n', 2),
+    ('a,b\n1,SEC"RET"\n', 2), ("a\rb\n1,SECRET\n", 1), (b"a,b\n1,2\n3,SECRET\xff\n", 3), ('a,b\n"x\ny",2\nSECRET\n', 4),
+    ("a,a\n1,SECRET\n", 1), ("a,A\n1,SECRET\n", 1), ("a,\n1,SECRET\n", 1), ('"a,b\n1,SECRET\n', 1),
+    ('a,b\n1,2\n\n\n3,SECRET,4\n', 5),
+    ('a,b\n"x\n\ny",2\n1,SEC"RET\n', 5), ('a,b\n1,2\r\n\r\n"x""y",3\n3\n', 5),
+    ("a,b\n" + "1,2\n" * 40 + "SECRET\n", 42),
+)  # fmt: skip
+
+
+def _malformed(path: Path) -> Iterator[Compared]:
+    """Malformed files are refused by their line, and nothing of them is quoted."""
+    for size in (5, 64, 1 << 24):
+        for content, line in _MALFORMED:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+            with patch.object(csv_file, "_PIECE", size):
+                found = _rows(path)
+            yield (
+                f"line {line} of a malformed file",
+                isinstance(found, str) and f"line {line} " in found and "SECRET" not in found,
+            )
+
+
+def _dialects(path: Path) -> Iterator[Compared]:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"):
+        path.write_bytes("x,é\nü,\xa01\n".encode(encoding))
+        declared = "utf-8" if encoding == "utf-8-sig" else encoding
+        yield f"a file in {encoding}", _rows(path, encoding=declared) == [["ü", "\xa01"]]
+    text = "x;y\n1,5;a,b\n2,5;c\n"
+    path.write_bytes(text.encode())
+    yield "another delimiter", _rows(path, delimiter=";", decimal=",") == [["1,5", "a,b"], ["2,5", "c"]]
+    yield "no header", _rows(path, delimiter=";", header=False) == [["x", "y"], ["1,5", "a,b"], ["2,5", "c"]]
+    yield (
+        "names without a header",
+        read_names(str(path), Dialect(delimiter=";", header=False)) == ["column1", "column2"],
+    )
+    yield "names", read_names(str(path), Dialect(delimiter=";")) == ["x", "y"]
+    tabbed = path.with_suffix(".tsv")
+    tabbed.write_bytes(text.replace(";", "\t").encode())
+    yield "tabs", _rows(tabbed) == [["1,5", "a,b"], ["2,5", "c"]]
+    for content, wanted in (
+        ("a,b\n\n1,2\n\n", [["1", "2"]]),
+        ("a\n\n1\n", [[""], ["1"]]),
+        ("x", []),
+        ("a,b\n1,2", [["1", "2"]]),
+    ):
+        path.write_bytes(content.encode())
+        yield f"a file of {content!r}", _rows(path) == wanted
+    path.write_bytes(b"")
+    yield "an empty file", "is empty" in str(_rows(path))
+    for given in ({"delimiter": ";;"}, {"delimiter": '"'}, {"delimiter": "a"}, {"delimiter": 3},
+            {"delimiter": "é"}, {"decimal": ";"},
+                  {"encoding": "utf-7"}, {"encoding": "rot13"}, {"encoding": "nothing"}, {"encoding": 8},
+                  {"header": "no"}):  # fmt: skip
+        yield f"a dialect of {given}", refused(partial(Dialect, **given))
+    yield "one mark for two things", refused(partial(Dialect(decimal=",").delimiter_of, "rows.csv"))
+
+
+def _several_files(path: Path) -> Iterator[Compared]:
+    import pyarrow.parquet as pq
+
+    other, copy = path.with_name("other.csv"), path.with_suffix(".parquet")
+    path.write_bytes(b"x,y\n1,2\n")
+    other.write_bytes(b"y,x\n4,3\n")
+    copy_csv([str(path), str(other)], Dialect(), copy)
+    yield "columns in another order", pq.read_table(copy).to_pylist() == [{"x": "1", "y": "2"}, {"x": "3", "y": "4"}]
+    other.write_bytes(b"y,z\n4,3\n")
+    try:
+        copy_csv([str(path), str(other)], Dialect(), copy)
+    except SourceError:
+        yield "other columns", True
+    else:
+        yield "other columns", False
+
+
+def _values(path: Path) -> Iterator[Compared]:
+    """Hostile texts in a file, each with its documented meaning."""
+    texts = {"texts": hostile_columns()["texts"]}
+    fields = hostile_fields(texts)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
+            [fields, *zip(*fields.values(), strict=True)]
+        )
+    check_values(open_source(str(path)), texts)
+    yield "hostile texts", True
+
+
+def _engine() -> Iterator[Compared]:
+    """Every reading, limit and total of the engine, beside plain Python."""
+    yield "the engine", check_source(open_source).rows > 0

@@ -1,0 +1,274 @@
+"""Tampering: damaged, cut, forged and outdated ledgers are refused, and what a crash leaves behind is not counted.
+
+A ledger that can be changed unnoticed forgets what was spent. Every file here is made from a good one by a single
+change; it must be refused, or hold the very same entries.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
+from discreet.core.errors import LedgerError
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.ledger.journal import ROOT, canonical, chained
+from discreet.core.protection import Neighbours, Protection, Unit
+from discreet.testing.ledgers import check_ledger
+
+__all__ = ["audit_tampering"]
+
+_HEADER = "discreet ledger 2"
+_RELEASE: dict[str, Any] = {
+    "question": {"ask": "count"},
+    "mechanism": {"name": "laplace", "scale": 10.0},
+    "sensitivity": {"l1": 1.0},
+    "protection": Protection(),
+}
+
+
+def audit_tampering(flips: int = 120) -> Recomputed:
+    """Change ledgers on disk in every way that a disk, a crash or a person does.
+
+    Examples
+    --------
+    >>> audit_tampering(flips=10).passed
+    True
+    """
+    with TemporaryDirectory() as folder:
+        parts = [partial(part, Path(folder)) for part in (_cut, _torn, _moved, _forged, _reopened, _terms, _conforming)]
+        return recomputed("Tampering", [partial(_flipped, Path(folder), flips), *parts])
+
+
+def _made(folder: Path) -> Path:
+    """A good ledger: three releases, one of them of a part, with answers."""
+    path = folder / "good.ledger"
+    for old in folder.glob("good.ledger*"):
+        old.unlink()
+    with Ledger(path, PureDP(1.0)) as ledger:
+        region = ledger.partition("region", ["north", "south"])
+        for options in ({}, {"partition": region, "parts": "north"}, {"request": "r"}):
+            ledger.record_answer(ledger.reserve(PureDP(0.1), **{**_RELEASE, **options}), 1.5)
+    return path
+
+
+def _lines(path: Path) -> list[list[str]]:
+    header, *lines = path.read_bytes().decode("ascii").splitlines()
+    return [line.split(" ", 2) for line in lines] if header == _HEADER else []
+
+
+def _written(path: Path, entries: Sequence[Sequence[str]]) -> None:
+    path.write_bytes("".join(f"{line}\n" for line in [_HEADER, *(" ".join(entry) for entry in entries)]).encode())
+
+
+def _kept(good: Path, content: bytes, suffix: str = "") -> list[list[str]] | None:
+    """The entries of a changed copy, or None where it is refused."""
+    copy = good.with_name("copy.ledger")
+    for other in ("", "-head"):
+        shutil.copyfile(f"{good}{other}", f"{copy}{other}")
+    Path(f"{copy}{suffix}").write_bytes(content)
+    try:
+        with Ledger(copy) as ledger:
+            ledger.verify()
+    except LedgerError:
+        return None
+    return _lines(copy)
+
+
+def _flipped(folder: Path, flips: int) -> Iterator[Compared]:
+    good = _made(folder)
+    intact = _lines(good)
+    for suffix in ("", "-head"):
+        content = Path(f"{good}{suffix}").read_bytes()
+        places = [place for place in range(len(content)) if content[place]]
+        refused = 0
+        for place in places[:: max(1, len(places) // flips)]:
+            changed = bytearray(content)
+            changed[place] ^= 1 << place % 8
+            found = _kept(good, bytes(changed), suffix)
+            refused += found is None
+            yield f"a changed byte of ledger{suffix}", found in (None, intact)
+        yield f"changed bytes of ledger{suffix} are accepted", refused > 0
+
+
+def _cut(folder: Path) -> Iterator[Compared]:
+    """A file that lost its end is refused, and so are lost, repeated and exchanged entries, and zeros between them."""
+    good = _made(folder)
+    content, entries = good.read_bytes(), _lines(good)
+    for place in (0, 5, 18, 40, len(content) // 2, len(content) - 200, len(content) - 2, len(content) - 1):
+        yield "a file that was cut", _kept(good, content[:place]) is None
+    for place in range(len(entries)):
+        rest = [*entries[:place], *entries[place + 1 :]]
+        twice = [*entries[: place + 1], *entries[place:]]
+        swapped = [*rest[: place + 1], entries[place], *rest[place + 1 :]]
+        for changed in (rest, twice, swapped if swapped != entries else rest):
+            copy = folder / "changed"
+            _written(copy, changed)
+            yield "entries lost, repeated or exchanged", _kept(good, copy.read_bytes()) is None
+    lines = content.split(b"\n")
+    lines[4] = b"\0" * len(lines[4])
+    yield "zeros between entries", _kept(good, b"\n".join(lines)) is None
+
+
+def _torn(folder: Path) -> Iterator[Compared]:
+    """What a crash leaves of an entry does not count, and the next one is written over it."""
+    for tail in (b"0", b"0" * 64 + b" spend {", b"\0" * 5000, b"\0" * 4096 + b'"x"}\n'):
+        good = _made(folder)
+        whole, entries = good.read_bytes(), _lines(good)
+        good.write_bytes(whole + tail)
+        with Ledger(good, read_only=True) as ledger:
+            yield "the remains of a crash count", ledger.verify().spends == 3
+        yield "reading changed a file", good.read_bytes() == whole + tail
+        with Ledger(good) as ledger:
+            ledger.reserve(PureDP(0.1), **_RELEASE)
+            yield (
+                "an entry behind the remains of a crash",
+                ledger.verify().spends == 4 and ledger.spent() == PureDP(0.4),
+            )
+        yield "entries behind the remains", len(_lines(good)) == len(entries) + 1
+    for content in (b"", b"discreet led", b"discreet ledger 2\n", b"discreet ledger 2\n00ab op"):
+        path = folder / "new.ledger"
+        for old in folder.glob("new.ledger*"):
+            old.unlink()
+        path.write_bytes(content)
+        with Ledger(path, PureDP(1.0)) as ledger:
+            ledger.reserve(PureDP(0.1), **_RELEASE)
+        yield "a creation that was cut short", len(_lines(path)) == 2
+
+
+def _moved(folder: Path) -> Iterator[Compared]:
+    """An old copy, a deleted, emptied or replaced file, and files of other kinds."""
+    good = _made(folder)
+    old = good.read_bytes()
+    with Ledger(good) as ledger:
+        ledger.reserve(PureDP(0.1), **_RELEASE)
+    yield "an old copy", _kept(good, old) is None
+    yield "an emptied ledger", _kept(good, f"{_HEADER}\n".encode()) is None
+    for content in (b"SQLite format 3\0", b"discreet ledger 1\n", b"something else\n"):
+        yield "another kind of file", _kept(good, content) is None
+    with Ledger(good) as ledger:
+        good.rename(folder / "elsewhere")
+        yield "a moved ledger", refused(partial(ledger.reserve, PureDP(0.1), **_RELEASE))
+        shutil.copyfile(folder / "elsewhere", good)
+        yield "a replaced ledger", refused(partial(ledger.reserve, PureDP(0.1), **_RELEASE))
+    good.unlink()
+    yield "a deleted ledger is begun again", refused(partial(Ledger, good, PureDP(1.0)))
+    yield "no such ledger", refused(partial(Ledger, folder / "none.ledger")) and not (folder / "none.ledger").exists()
+    yield "no such folder", refused(partial(Ledger, folder / "none" / "a.ledger", PureDP(1.0)))
+    yield "a folder", refused(partial(Ledger, folder, PureDP(1.0)))
+    good = _made(folder)
+    Path(f"{good}-head").unlink()
+    with Ledger(good) as ledger:
+        ledger.reserve(PureDP(0.1), **_RELEASE)
+    yield "a lost witness is written again", Path(f"{good}-head").exists()
+    many = folder / "many.ledger"
+    with Ledger(many, PureDP(1.0)) as ledger:
+        for _ in range(40):
+            ledger.reserve(PureDP(0.01), **_RELEASE)
+    with Ledger(many) as ledger:
+        yield (
+            "more entries than the witness has room for",
+            ledger.verify().spends == 40 and ledger.spent() == PureDP(0.4),
+        )
+    yield "the last of many entries", _refused_content(many, lambda content: content[: content[:-1].rfind(b"\n") + 1])
+
+
+def _refused_content(path: Path, change: Callable[[bytes], bytes]) -> bool:
+    path.write_bytes(change(path.read_bytes()))
+    return refused(partial(Ledger, path))
+
+
+_ROW = {"unit": {"kind": "row"}, "neighbours": "add_remove", "public": []}
+_FORGED: tuple[tuple[int, str, dict[str, Any]], ...] = (
+    (7, "refund", {}), (7, "open", {}), (1, "spend", {}), (1, "open", {"format": 3}), (1, "open", {"allowance": ["2"]}),
+    (7, "spend", {"total": ["1/10"]}), (7, "spend", {"charge": ["0"]}),
+    (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 0.05}}),
+    (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 5.0}, "charge": ["5"], "total": ["26/5"]}),
+    (7, "spend", {"protection": {**_ROW, "neighbours": "replace_one", "public": ["size"]}}),
+    (7, "spend", {"protection": {**_ROW, "unit": {"kind": "id", "column": "row"}}}),
+    (7, "spend", {"guarantee": {"kind": "magic"}}), (7, "spend", {"partition": "p"}), (8, "answer", {"spend": 4}),
+    (8, "answer", {"spend": 3}),
+)  # fmt: skip
+
+
+def _forged(folder: Path) -> Iterator[Compared]:
+    """Entries with hashes that fit and contents that do not."""
+    for place, kind, change in _FORGED:
+        good = _made(folder)
+        entries = _lines(good)[: place - 1]
+        body = canonical("body", {**json.loads(_lines(good)[place - 1][2]), **change})
+        previous = entries[-1][0] if entries else ROOT
+        _written(good, [*entries, [chained(previous, place, kind, body), kind, body]])
+        Path(f"{good}-head").unlink()
+        yield f"a forged {kind} of {change}", refused(partial(_verified, good))
+    good = _made(folder)
+    entries = _lines(good)
+    spend = json.loads(entries[6][2])
+    again = canonical("body", {**spend, "total": ["2/5"]})
+    _written(good, [*entries, [chained(entries[-1][0], len(entries) + 1, "spend", again), "spend", again]])
+    yield "a request that was used before", refused(partial(_verified, good))
+
+
+def _verified(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.verify()
+
+
+def _reopened(folder: Path) -> Iterator[Compared]:
+    """Everything is read back, and a second process's entries are followed."""
+    good = _made(folder)
+    with Ledger(good) as first, Ledger(good) as second:
+        second.reserve(PureDP(0.2), **_RELEASE, request="s")
+        yield "another's spend is not counted", first.spent() == PureDP(0.5) == second.spent()
+        yield "another's request is charged again", first.reserve(PureDP(0.2), **_RELEASE, request="s").seq == 9
+        first.reserve(PureDP(0.5), **_RELEASE)
+        yield "an overspent budget", refused(partial(second.reserve, PureDP(0.01), **_RELEASE))
+        yield "what is left", second.remaining() == PureDP(0.0) and first.head == second.head
+    with Ledger(good, read_only=True) as ledger:
+        yield "a spend on a read-only ledger", refused(partial(ledger.reserve, PureDP(0.0), **_RELEASE))
+        yield "an entry that is missing", ledger.verify().spends == 5
+
+
+def _terms(folder: Path) -> Iterator[Compared]:
+    """A ledger is opened on its own terms, or not at all."""
+    path = folder / "terms.ledger"
+    replaced = Protection(neighbours=Neighbours.REPLACE_ONE)
+    with Ledger(
+        path, ApproxDP(1.0, 1e-6), accounting="gdp", neighbours=Neighbours.ADD_REMOVE, unit=Unit("person")
+    ) as ledger:
+        person = {**_RELEASE, "protection": Protection(Unit("person"))}
+        ledger.reserve(GaussianDP(0.1), **person)
+        for change in (
+            {"protection": Protection()},
+            {"protection": replaced},
+            {"protection": Protection(Unit("household"))},
+        ):
+            yield (
+                f"a spend on other terms: {change}",
+                refused(partial(ledger.reserve, GaussianDP(0.1), **{**person, **change})),
+            )
+        yield "a guarantee that cannot be counted", refused(partial(ledger.reserve, ApproxDP(0.1, 1e-9), **person))
+    terms: tuple[dict[str, Any], ...] = ({"budget": ApproxDP(2.0, 1e-6)}, {"budget": PureDP(1.0)},
+            {"accounting": "zcdp"},
+                                         {"neighbours": Neighbours.REPLACE_ONE},
+                                         {"unit": Unit("household")})  # fmt: skip
+    for other in terms:
+        yield f"opened on other terms: {other}", refused(partial(Ledger, path, **other))
+    with Ledger(
+        path, ApproxDP(1.0, 1e-6), accounting="gdp", neighbours=Neighbours.ADD_REMOVE, unit=Unit("person")
+    ) as ledger:
+        yield "opened on its own terms", ledger.verify().spends == 1
+
+
+def _conforming(folder: Path) -> Iterator[Compared]:
+    """The public conformance kit, in memory and in files."""
+    check_ledger(lambda budget: Ledger(":memory:", budget))
+    numbers = iter(range(1000))
+    check_ledger(lambda budget: Ledger(folder / f"{next(numbers)}.ledger", budget))
+    yield "the conformance kit", True

@@ -1,0 +1,90 @@
+"""Audits that compute everything twice: they pass, and they find a fault in each thing that they compute."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+
+from discreet.audit.arithmetic import audit_arithmetic
+from discreet.audit.chosen_words import audit_chosen_words
+from discreet.audit.guarantee_arithmetic import audit_guarantees
+from discreet.audit.reading import audit_reading
+from discreet.audit.tampering import audit_tampering
+from discreet.core import grid, guarantee
+from discreet.core.ledger import balance, file_journal
+from discreet.core.noise import families, race
+from discreet.core.rows import csv_file
+from tests.planted_faults import everywhere
+
+AUDITS = {
+    "arithmetic": audit_arithmetic,
+    "guarantees": audit_guarantees,
+    "chosen words": lambda: audit_chosen_words(30),
+    "reading": lambda: audit_reading(60),
+    "tampering": lambda: audit_tampering(20),
+}
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_both_computations_agree(name):
+    audit = AUDITS[name]()
+    assert audit.passed, audit.findings
+    assert audit.checks > 100
+    assert audit.to_dict()["findings"] == []
+
+
+def not_flipped():
+    return patch.object(families, "_with_sign", lambda noise, words: noise)
+
+
+def halved_bound():
+    original = families.LaplaceFamily.fast
+    return patch.object(
+        families.LaplaceFamily, "fast", lambda self, words, part: (original(self, words, part)[0], 2.0**-60)
+    )
+
+
+def first_wins():
+    return everywhere(race.photo_finish, lambda bits, enclose, entropy: min(bits))
+
+
+def rounded_to_even():
+    original = grid.Grid.offsets
+    return patch.object(
+        grid.Grid, "offsets", lambda self, name, values: original(replace(self, step=2 * self.step), name, values) * 2
+    )
+
+
+def rounded_down():
+    return patch.object(guarantee, "up", lambda value: float(value.mid()) if hasattr(value, "mid") else float(value))
+
+
+def quotes_ignored():
+    return patch.object(csv_file, "_end_of_records", lambda piece: piece.rfind(b"\n") + 1)
+
+
+def forgetful_witness():
+    return patch.object(file_journal, "_witnessed", lambda record: {})
+
+
+def no_chain():
+    return patch.object(balance, "chained", lambda head, seq, kind, body: "0" * 64)
+
+
+FAULTS = {
+    "the sign bit is ignored": (not_flipped, "chosen words"),
+    "doubles promise too much": (halved_bound, "chosen words"),
+    "a tie goes to the first": (first_wins, "chosen words"),
+    "a grid is twice as coarse": (rounded_to_even, "arithmetic"),
+    "a guarantee is rounded down": (rounded_down, "guarantees"),
+    "a record ends inside quotes": (quotes_ignored, "reading"),
+    "nobody remembers the last entry": (forgetful_witness, "tampering"),
+    "entries are not chained": (no_chain, "tampering"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found(name):
+    plant, audit = FAULTS[name]
+    with plant():
+        assert not AUDITS[audit]().passed
