@@ -21,6 +21,7 @@ SCHEMA = Schema(
         "spend": Bounds(0, 50, grid=0.5),
         "age": Bounds(10, 90, grid=1),
         "city": Unlisted(),
+        "shop": Categories(["east", "west", "north"]),
     }
 )
 
@@ -55,6 +56,7 @@ ASKED = {
     "homogeneity": {"column": "band", "by": "arm", "expected_rows": 400},
     "independence": {"columns": ["arm", "band"], "expected_rows": 400},
     "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
+    "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
     "groups": {"column": "city"},
 }
@@ -68,6 +70,7 @@ def rows(count=400):
             "band": rng.choice(["young", "old"], count, p=[0.7, 0.3]),
             "spend": np.round(rng.exponential(8, count)),
             "age": rng.integers(15, 90, count),
+            "shop": np.resize(["east", "west", "north"], count),
             "city": rng.choice(["Oslo", "Bergen", "Trondheim | north"], count, p=[0.6, 0.39, 0.01]),
         }
     )

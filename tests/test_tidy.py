@@ -47,6 +47,7 @@ LABELS = {
     "goodness_of_fit": ["band"],
     "homogeneity": ["arm", "band"],
     "independence": ["arm", "band"],
+    "compare_arms": ["treatment", "control"],
     "compare_means": ["treatment", "control"],
     "clusters": ["centre", "column"],
     "groups": ["city"],

@@ -78,7 +78,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _omitting()
 
 
-_LOOSE = ("quantile", "median", "mode", "compare_means")
+_LOOSE = ("quantile", "median", "mode", "compare_means", "compare_arms")
 """Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
 
 
@@ -220,7 +220,10 @@ def _tests() -> dict[str, Ask]:
 
 def _comparisons(**options: Any) -> dict[str, Ask]:
     """Means of two arms: directly, and (for units that an id tells apart) from partitions."""
-    asked: dict[str, Ask] = {"compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, request="r")}
+    asked: dict[str, Ask] = {
+        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, request="r"),
+        "compare_arms": lambda s, g: s.compare_arms("x", by="arm", guarantee=g, request="r"),
+    }
     if options:
         asked["compare_means, noise_aware"] = lambda s, g: s.compare_means(
             "x", by="half", guarantee=g, method="noise_aware", request="r", **options

@@ -111,6 +111,19 @@ class NoiseAwarePosterior:
 
     def log_likelihood(self, theta: Any, sigma: Any) -> Array:
         """Log-density of all statistics at (θ, σ)."""
+        distance, determinant = self._fit(theta, sigma)
+        return np.asarray(-0.5 * (distance + determinant))
+
+    def misfit(self, theta: Any, sigma: Any) -> Array:
+        """Squared distance of the four statistics from what (θ, σ) expects of them, in their own covariance.
+
+        Two numbers are fitted to four, so at the best fit it is about χ² with two degrees of freedom where partition
+        values are normal. It grows where the direct and the censored moments tell two stories.
+        """
+        return self._fit(theta, sigma)[0]
+
+    def _fit(self, theta: Any, sigma: Any) -> tuple[Array, Array]:
+        """Squared distance and log-determinant of the normal law of all statistics at (θ, σ)."""
         count, weight = self.partitions, self.weight
         width = np.asarray(self.high - self.low)
         zero = np.zeros(np.broadcast_shapes(np.shape(theta), np.shape(sigma), width.shape))
@@ -129,9 +142,9 @@ class NoiseAwarePosterior:
         mean_c, v_cc, v_ac, v_zc = weight * mean_c, weight**2 * v_cc, weight * v_ac, weight * v_zc
         v_aa, v_cc, v_zz = v_aa + self.noise_variance, v_cc + self.noise_variance, v_zz + self.plain_noise
         d_a, d_c, d_z = self.first - mean_a, self.second - mean_c, self.plain - theta
-        value = _log_normal((d_a, d_c, d_z), (v_aa, v_ac, v_za, v_cc, v_zc, v_zz))
+        distance, determinant = _normal_distance((d_a, d_c, d_z), (v_aa, v_ac, v_za, v_cc, v_zc, v_zz))
         variance = np.asarray(sigma) ** 2 * sum(s * r**2 for r, s in zip(self.ratios, self.shares, strict=True))
-        return np.asarray(value - 0.5 * ((self.spread - variance) / self.spread_error) ** 2)
+        return np.asarray(distance + ((self.spread - variance) / self.spread_error) ** 2), determinant
 
     def moments(self, nodes: int = 25, passes: int = 4) -> tuple[Array, Array, Array]:
         """Posterior mean and variance of θ, and posterior mean of σ, by quadrature on a box that closes in."""
@@ -158,8 +171,8 @@ class NoiseAwarePosterior:
         return center_t, var_t, np.exp(center_s)
 
 
-def _log_normal(d: tuple[Array, Array, Array], v: tuple[Array, ...]) -> Array:
-    """Log-density of a three-dimensional normal, by its Cholesky factors."""
+def _normal_distance(d: tuple[Array, Array, Array], v: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Squared distance and log-determinant of a three-dimensional normal, by its Cholesky factors."""
     v11, v12, v13, v22, v23, v33 = v
     l21, l31 = v12 / v11, v13 / v11
     r22 = np.maximum(v22 - l21 * v12, 1e-12 * v22)
@@ -167,4 +180,5 @@ def _log_normal(d: tuple[Array, Array, Array], v: tuple[Array, ...]) -> Array:
     r33 = np.maximum(v33 - l31 * v13 - l32**2 * r22, 1e-12 * v33)
     e2 = d[1] - l21 * d[0]
     e3 = d[2] - l31 * d[0] - l32 * e2
-    return np.asarray(-0.5 * (d[0] ** 2 / v11 + e2**2 / r22 + e3**2 / r33 + np.log(v11) + np.log(r22) + np.log(r33)))
+    distance = d[0] ** 2 / v11 + e2**2 / r22 + e3**2 / r33
+    return np.asarray(distance), np.asarray(np.log(v11) + np.log(r22) + np.log(r33))

@@ -144,6 +144,8 @@ def verdict(test: Mapping[str, Any]) -> str:
     >>> verdict({"test": "homogeneity", "pvalue": 0.0132})
     'There is evidence that the groups differ (p = 0.013). The test of homogeneity accounts for the noise.'
     """
+    if "said" in test:  # a result that says in its own words what it found
+        return " ".join(test["said"])
     found = _FOUND.get(test["test"], "the hypothesis does not hold")
     evidence = "evidence" if test["pvalue"] <= 0.05 else "no evidence"
     pvalue = "p < 0.001" if test["pvalue"] < 0.001 else f"p = {test['pvalue']:.3f}"

@@ -6,6 +6,7 @@ The list below is the only one. Sessions, planners, plan files, skeletons and th
 from typing import Any
 
 from discreet.questions.clusters.clusters_question import ClustersQuestion
+from discreet.questions.comparison.arms_question import ArmsQuestion
 from discreet.questions.comparison.comparison_question import ComparisonQuestion
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
@@ -44,6 +45,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     HomogeneityQuestion,
     IndependenceQuestion,
     ComparisonQuestion,
+    ArmsQuestion,
     ClustersQuestion,
 ]
 """Every question, in the order in which people meet them."""

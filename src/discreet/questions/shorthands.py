@@ -9,6 +9,8 @@ from typing import Any, Unpack, overload
 from discreet.core.columns import Label
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.questions.comparison.arms_question import ArmsQuestion
+from discreet.questions.comparison.many_arms import ArmComparisons
 from discreet.questions.forms import Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
@@ -75,6 +77,32 @@ class Shorthands(NamedQuestions):
             by=by,
             contribution=contribution,
             most_rows=most_rows,
+        )
+        return self.ask(question, request)
+
+    def compare_arms(
+        self, column: str, *, by: str, guarantee: Guarantee | None = None, partitions: int | None = None,
+        censor: tuple[float, float] = (0.1, 0.1), method: str = "direct", arm: str = "public",
+        unit_sum: Bounds | None = None, spread: float | None = None, expected_rows: int | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> ArmComparisons:  # fmt: skip
+        """Compare a column's mean between each arm and the control, the first label of ``by``.
+
+        All arms cost what one costs; intervals and p-values are corrected for the number of comparisons. The other
+        parameters are those of `compare_means`.
+        """
+        question = ArmsQuestion(
+            self.schema,
+            column,
+            by=by,
+            guarantee=spending(ArmsQuestion, guarantee, spend),
+            partitions=partitions,
+            censor=censor,
+            method=method,
+            arm=arm,
+            unit_sum=unit_sum,
+            spread=spread,
+            expected_rows=expected_rows,
         )
         return self.ask(question, request)
 

@@ -1,9 +1,9 @@
-"""compare_arms: any number of arms, all pairs at once, at the price of one."""
+"""compare_arms: any number of arms, all pairs or all against the control, at the price of one."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.publish.charts import plot_readings
-from discreet.publish.tidy import Row, Tidy, aligned
+from discreet.publish.readings import Reading
+from discreet.publish.tidy import Row, aligned
+from discreet.questions.answer import Readable
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.mean_comparison import MeanComparison
@@ -28,12 +30,12 @@ from discreet.questions.mean_difference import MeanDifference, size_is_public
 if TYPE_CHECKING:
     from discreet.core.ledger import Ledger
 
-__all__ = ["ArmComparisons", "compare_arms"]
+__all__ = ["ArmComparisons", "compare_arm_totals", "compare_arms"]
 
 
 @dataclass(frozen=True)
-class ArmComparisons(Tidy):
-    """All pairs of arms, with intervals and p-values that hold for all pairs at once (Bonferroni).
+class ArmComparisons(Readable):
+    """Pairs of arms, with intervals and p-values that hold for all of these pairs at once (Bonferroni).
 
     ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
     """
@@ -56,14 +58,46 @@ class ArmComparisons(Tidy):
         """Read what `to_dict` wrote."""
         return ArmComparisons(tuple(MeanComparison.from_dict(pair) for pair in data["pairs"]))
 
+    def sentences(self) -> list[str]:
+        """One sentence per pair, and one that says what was corrected for."""
+        said = []
+        for one in self.pairs:
+            low, high = one.confidence_interval()
+            way = "above" if one.estimate >= 0 else "below"
+            found = "The difference is significant" if one.pvalue <= 0.05 else "No difference was found"
+            said.append(
+                f"The mean of {one.treatment} is {number(abs(one.estimate))} {way} that of {one.against} "
+                f"(difference {number(low)} to {number(high)}, p = {number(one.pvalue)}). {found} at the 5 % level."
+            )
+        return [*said, self.correction()]
+
+    def correction(self) -> str:
+        """What intervals and p-values were corrected for."""
+        pairs = len(self.pairs)
+        if pairs == 1:
+            return "There is one comparison, so nothing is corrected."
+        return f"Intervals and p-values are corrected for {pairs} comparisons (Bonferroni): they hold all at once."
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every difference, with its simultaneous interval."""
+        return [reading for pair in self.pairs for reading in pair.readings(columns)]
+
+    def published(self) -> dict[str, Any]:
+        return self.pairs[0].published()
+
+    def verdict(self) -> Mapping[str, Any]:
+        smallest = min(pair.pvalue for pair in self.pairs)
+        return {"test": "equal means of all arms", "pvalue": smallest, "said": self.sentences()}
+
     def facts(self) -> list[tuple[str, str]]:
-        return [
+        found = [
             (
                 f"{one.treatment} − {one.against}",
                 f"{number(one.estimate)}, {one.confidence_interval()}, p = {number(one.pvalue)}",
             )
             for one in self.pairs
         ]
+        return [*found, ("note", self.correction())]
 
     def rows(self) -> list[Row]:
         return aligned([row for one in self.pairs for row in one.rows()])
@@ -73,7 +107,7 @@ class ArmComparisons(Tidy):
         return plot_readings(self.heading(), [one.to_dict() for pair in self.pairs for one in pair.readings()])
 
     def heading(self) -> str:
-        return "Differences of means, all pairs at once"
+        return "Differences of means"
 
 
 def compare_arms(
@@ -131,19 +165,28 @@ def compare_arms(
         equal=public,
         rng=terms.rng,
     )
-    check_sizes(arms, public=public)
-    setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, arm))
+    return compare_arm_totals(arms, statistic, terms)
+
+
+def compare_arm_totals(
+    arms: Arms, statistic: MeanDifference, terms: Terms, *, against_control: bool = False, request: str | None = None
+) -> ArmComparisons:
+    """Compare arms whose totals are at hand: all pairs, or all others with the first."""
+    neighbours, method = terms.protection.neighbours, terms.method.name
+    check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
+    setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, statistic.arm))
 
     def run(allowance: Allowance, passed: Passed) -> ArmComparisons:
         singles, noisy = _singles(method, arms, terms.spending(allowance), setting)
         every = list(itertools.combinations(range(len(singles)), 2))
+        every = [pair for pair in every if pair[0] == 0] if against_control else every
         return ArmComparisons(
             tuple(
                 MeanComparison(
                     contrast=difference(singles[j], singles[i]),
                     method=method,
-                    guarantee=guarantee,
-                    protection=protection,
+                    guarantee=terms.guarantee,
+                    protection=terms.protection,
                     control=singles[i],
                     treatment=arms.labels[j],
                     against=arms.labels[i],
@@ -156,8 +199,8 @@ def compare_arms(
         )
 
     return pass_through(
-        terms.claim(statistic), run, write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=ledger,
-        rng=terms.rng,
+        terms.claim(statistic), run, write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=terms.ledger,
+        rng=terms.rng, request=request,
     )  # fmt: skip
 
 

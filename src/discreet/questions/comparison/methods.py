@@ -31,6 +31,8 @@ __all__ = ["Best", "Direct", "Finding", "Method", "NoiseAware", "Setting"]
 
 PLACEMENT_SHARE = 0.3
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+_MISFIT = 9.21
+"""The 99 % quantile of χ² with two degrees of freedom: four statistics less two parameters."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,9 @@ class NoiseAware(Method):
     and n units rather than P partition values, and it stays in the likelihood. The rest measures the winsorized sum
     and sum of squares of the P partition differences, together, at the price of the sum alone.
 
+    Partition values must be nearly normal for that likelihood. Where the direct and the censored moments contradict
+    each other (a test at the 1 % level, from released numbers alone), the result is the direct one and says so.
+
     Guarantee
     ---------
     The guarantee spent: the two measurements compose, the second given the public interval of the first.
@@ -198,23 +203,22 @@ class NoiseAware(Method):
         partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
         a, c = np.asarray(partitioned.value)
         error = math.sqrt(sum(float(arm.variance_error) ** 2 for arm in means))
-        found = noise_aware_contrast(
-            NoiseAwarePosterior(
-                partitions=setting.partitions, low=low, high=high, first=a, second=c,
-                weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
-                plain=start.estimate, plain_noise=start.noise_variance,
-                spread=setting.partitions * float(sum(arm.variance for arm in means)),
-                spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
-            ),
-            kurtosis=partitioned.kurtosis,
+        posterior = NoiseAwarePosterior(
+            partitions=setting.partitions, low=low, high=high, first=a, second=c,
+            weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
+            plain=start.estimate, plain_noise=start.noise_variance,
+            spread=setting.partitions * float(sum(arm.variance for arm in means)),
+            spread_error=setting.partitions * error, ratios=setting.ratios, shares=setting.shares,
         )  # fmt: skip
+        found, notes = fitting(posterior, start, kurtosis=partitioned.kurtosis)
         noisy = {
             "interval": [low, high],
             "winsorized_moments": [float(a), float(c)],
             "moments": np.asarray(measured.value).tolist(),
             "noise_scales": [measured.scale, partitioned.scale],
         }
-        return Finding(found, self.name, noisy, control=contrast(means[:1], [1.0], kurtosis=measured.kurtosis))
+        name = Direct.name if notes else self.name
+        return Finding(found, name, noisy, contrast(means[:1], [1.0], kurtosis=measured.kurtosis), notes)
 
     def arm_means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
         """Every arm's own mean, from winsorized partition means of all arms measured together (liu2023 section 7)."""
@@ -236,7 +240,7 @@ class NoiseAware(Method):
         partitioned = second.measure(fractions(values), moved)
         noisy = np.asarray(partitioned.value).reshape(len(means), 2)
         found = [
-            noise_aware_contrast(
+            fitting(
                 NoiseAwarePosterior(
                     partitions=setting.partitions, low=low, high=high, first=a, second=c,
                     weight=float(CURVATURE_WEIGHT[second.norm]), noise_variance=partitioned.noise_variance,
@@ -244,8 +248,9 @@ class NoiseAware(Method):
                     spread=setting.partitions * float(mean.variance),
                     spread_error=setting.partitions * float(mean.variance_error),
                 ),
+                start,
                 kurtosis=partitioned.kurtosis,
-            )
+            )[0]
             for (low, high), (a, c), start, mean in zip(intervals, noisy, starts, means, strict=True)
         ]  # fmt: skip
         return found, {
@@ -268,6 +273,14 @@ def within(interval: tuple[Any, Any], bounds: tuple[float, float]) -> tuple[floa
     """The part of an interval that partition values can reach; all of it where noise put the interval outside."""
     low, high = max(float(interval[0]), bounds[0]), min(float(interval[1]), bounds[1])
     return (low, high) if low < high else bounds
+
+
+def fitting(posterior: NoiseAwarePosterior, start: Contrast, *, kurtosis: float) -> tuple[Contrast, tuple[str, ...]]:
+    """The posterior as a contrast; the direct measurement, with a note, where the two contradict each other."""
+    mean, _, sigma = posterior.moments()
+    if float(posterior.misfit(mean, sigma)) <= _MISFIT:
+        return noise_aware_contrast(posterior, kurtosis=kurtosis), ()
+    return start, ("censored and direct moments contradict each other, so the direct ones are used",)
 
 
 def noise_aware_contrast(posterior: NoiseAwarePosterior, *, kurtosis: float) -> Contrast:

@@ -186,16 +186,19 @@ class CensoredPieces(PaperMethod):
         Whether sums and counts are computed inside the sanitized interval (DD).
     placement
         ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
-        on bounded moments of the arms, which is far more exact where there are many more units than partitions.
+        on bounded moments of the arms, which is far more exact where there are many more units than partitions: the
+        default of the certified form.
     """
 
     m: int = 4
     as_published: bool = False
     double_down: bool = False
-    placement: str = "quantile"
+    placement: str | None = None
 
     def __post_init__(self) -> None:
         requirements.positive_integer("m", self.m)
+        if self.placement is None:
+            object.__setattr__(self, "placement", "quantile" if self.as_published else "moments")
         if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
             raise InvalidParameter(
                 "placement",

@@ -1,0 +1,189 @@
+"""The question of several arms: each against the control, described from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+from discreet.core import requirements
+from discreet.core.door import Claim
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Selected, Snapshot
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.stability import check_unit_sum
+from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
+from discreet.questions.comparison.compare import Terms, method_named, public_facts
+from discreet.questions.comparison.many_arms import ArmComparisons, compare_arm_totals
+from discreet.questions.comparison.methods import Method, Setting, expected_error
+from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.partitioning import arms_on_engine
+from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
+from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import Question
+
+__all__ = ["ArmsQuestion"]
+
+
+@dataclass(frozen=True)
+class ArmsQuestion(Question[ArmComparisons]):
+    """Several arms of a data set, and how the mean of a column differs between each of them and the control.
+
+    All arms are measured at once: a unit is in one arm, so they cost what one of them costs. Intervals and p-values are
+    corrected for the number of comparisons (Bonferroni).
+
+    Guarantee
+    ---------
+    As asked for, for the schema's units and neighbours. Proof: ``docs/proofs/mean_difference.md``.
+
+    Attributes
+    ----------
+    column, by
+        The outcome, and the column of arms: two labels or more, control first.
+    method
+        ``"direct"``, or ``"noise_aware"`` for winsorized partition means of every arm.
+    expected_rows
+        Number of units in all arms together, for plans only.
+
+    The others are those of `discreet.compare_means`.
+    """
+
+    ask: ClassVar[str] = "compare_arms"
+    meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "by": COLUMN,
+        "partitions": WHOLE,
+        "censor": PAIR,
+        "method": METHOD,
+        "arm": METHOD,
+        "unit_sum": UNIT_SUM,
+        "spread": NUMBER,
+        "expected_rows": WHOLE,
+    }
+    schema: Schema
+    column: str
+    _: KW_ONLY
+    by: str
+    guarantee: Guarantee
+    partitions: int | None = None
+    censor: tuple[float, float] = (0.1, 0.1)
+    method: str = "direct"
+    arm: str = "public"
+    unit_sum: Bounds | None = None
+    spread: float | None = None
+    expected_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        requirements.one_of("method", self.method, ("direct", "noise_aware"))
+        if self.schema.categories(self.by).cells < 2:
+            raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")
+        if self.unit_sum is not None:
+            check_unit_sum(self.schema, (self.column,), self.unit_sum)
+        if self.expected_rows is not None:
+            arms = self.schema.categories(self.by).cells
+            requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * arms)
+        if self.spread is not None:
+            requirements.positive("spread", self.spread)
+        if self.method == "noise_aware" and self.statistic.partitions is None:
+            raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
+        self.statistic  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
+
+    @property
+    def _by_id(self) -> bool:
+        return self.schema.unit.column is not None
+
+    @property
+    def outcome(self) -> Bounds:
+        """Bounds of one unit's outcome."""
+        return self.unit_sum or self.schema.bounds(self.column)
+
+    @cached_property
+    def statistic(self) -> MeanDifference:
+        """What is measured."""
+        labels, column = self.schema.categories(self.by), self.schema.bounds(self.column)
+        fixed = not self._by_id and labels.keeps_every_row and column.keeps_every_row
+        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
+        return MeanDifference(
+            bounds=(self.outcome.low, self.outcome.high),
+            arms=labels.cells,
+            partitions=self.partitions,
+            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
+            arm="private" if replaced and not fixed else self.arm,
+        )
+
+    @property
+    def _method(self) -> Method:
+        return method_named(self.method, spread=self.spread)
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "ask": self.ask,
+            "column": self.column,
+            "by": self.by,
+            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
+            "statistic": self.statistic.to_dict(),
+            "method": self._method.parameters(),
+            "schema": self.schema.facts_of([self.column, self.by]),
+        }
+
+    def _terms(self, ledger: Ledger | None) -> Terms:
+        facts = public_facts(self.schema.neighbours, self.statistic.arm)
+        return Terms.of(
+            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
+            question=self.content(), ledger=ledger,
+        )  # fmt: skip
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        return self._terms(ledger).certified_claim(self.statistic)
+
+    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ArmComparisons:
+        selected = Selected(
+            by=(self.by,),
+            columns=(self.column,),
+            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
+            unit_sum=self.outcome if self._by_id else None,
+        )
+        arms = arms_on_engine(rows, selected, self.statistic.partitions)
+        return compare_arm_totals(arms, self.statistic, self._terms(ledger), against_control=True, request=request)
+
+    def read(self, stored: Any) -> ArmComparisons:
+        return ArmComparisons.from_dict(stored)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
+        error = self._expected_error()
+        pairs = self.statistic.arms - 1
+        reach = NormalDist().inv_cdf(1 - 0.025 / pairs)
+        notes = [EXPECTED_ROWS] if error is None else [f"corrected for {pairs} comparisons with the control"]
+        if error is not None and self.spread is None:
+            notes.append("spread is taken as a hundredth of the bounds' width")
+        return Plan(
+            statistic=self.statistic.name,
+            mechanism=self.method,
+            guarantee=self.guarantee,
+            read="a difference",
+            expected_error=None if error is None else NormalDist().inv_cdf(0.975) * error,
+            standard_error=error,
+            smallest_effect=None if error is None else (reach + NormalDist().inv_cdf(0.8)) * error,
+            remaining=remaining,
+            remaining_after=after,
+            notes=tuple(notes),
+            details={"statistic": self.statistic.to_dict()},
+        )
+
+    def _expected_error(self) -> float | None:
+        """Of one difference, with arms of equal sizes; None where nothing says how many units there are."""
+        if self.expected_rows is None:
+            return None
+        size = self.expected_rows // self.statistic.arms
+        public = size_is_public(self.schema.neighbours, self.statistic.arm)
+        setting = Setting(self.statistic, self.schema.neighbours, (size, size) if public else None)
+        guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
+        return expected_error(self._method, Spending(self.guarantee), setting, (size, size), guess)
