@@ -1,6 +1,8 @@
 """What readers are shown: tables with totals in place, findings as sentences, the methods note and its workbook."""
 
 import io
+import subprocess
+import sys
 from itertools import combinations, product
 
 import numpy as np
@@ -10,6 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import discreet
+from discreet import Exact, Laplace, Ledger, PureDP, Release, Sensitivity, release
+from discreet.cli import main
 from discreet.core.errors import PlanFileError
 from discreet.plans.job import Job
 from discreet.publish.export import export, read_facts
@@ -179,7 +184,7 @@ def test_margins_of_a_single_table_are_shown_and_not_counted_as_results(facts):
     assert len(result.to_pandas().query("release == 'cells'")) == 6
 
 
-def test_words_for_columns_reach_readers_and_spend_nothing_again(facts):
+def test_words_for_columns_reach_readers_and_spend_nothing_again(facts, tmp_path):
     told, result = facts
     page = result.page.read_text(encoding="utf-8")
     assert "mean weekly income in €" in page
@@ -187,7 +192,7 @@ def test_words_for_columns_reach_readers_and_spend_nothing_again(facts):
     assert told["releases"][2]["meaning"] == "The mean of weekly income in €."
     plan = result.results.parent.parent / "plan.toml"
     plan.write_text(PLAN.replace("weekly income in €", "income"), encoding="utf-8")
-    assert Job(plan).run().drawn == 0
+    assert Job(plan).run(output=tmp_path).drawn == 0
     plan.write_text(PLAN.replace('income = "weekly', 'incme = "weekly'), encoding="utf-8")
     with pytest.raises(PlanFileError, match="Did you mean 'income'"):
         Job(plan)
@@ -201,9 +206,9 @@ def test_the_methods_note_says_what_a_reader_must_know(facts):
     assert page == methods_page(told)
     for said in (*told["assumptions"], told["privacy"]["head"], told["privacy"]["spent"]["symbols"]):
         assert said in text.replace("\\", "")
-    for release in told["releases"]:
-        assert release["guarantee"]["symbols"] in text
-        assert release["counted"] in text
+    for one in told["releases"]:
+        assert one["guarantee"]["symbols"] in text
+        assert one["counted"] in text
     assert "People \\| of the north" in text
     assert "<script" not in page
 
@@ -237,3 +242,35 @@ def test_sdmx_tells_totals_from_dimensions_that_do_not_apply(facts, tmp_path):
     assert tables.loc[tables["TABLE"] == "total", ["REGION", "BAND", "SEX"]].values.tolist() == [["_T"] * 3]
     assert set(tables.loc[tables["TABLE"] == "region", "SEX"]) == {"_T"}
     assert set(frame.loc[frame["RELEASE"] == "income", "SEX"]) == {"_Z"}
+
+
+def test_a_limit_where_it_has_no_meaning_is_refused_with_words(facts):
+    _, result = facts
+    plan = result.results.parent.parent / "limits.toml"
+    asked = '[[release]]\nask = "compare_means"\ncolumn = "income"\nby = "sex"\ntotal = 1\n'
+    plan.write_text(f"{PLAN.partition('[[release]]')[0]}{asked}", encoding="utf-8")
+    with pytest.raises(PlanFileError, match=r"limits.toml:21: total = 1: compare_means has its own rule"):
+        Job(plan)
+
+
+def test_a_value_by_hand_is_a_frame_and_a_chart_as_any_answer():
+    ledger = Ledger(":memory:", budget=PureDP(2.0))
+    noisy = release(Exact([10.0, 20.0], Sensitivity(l1=1.0)), Laplace(scale=1.0), ledger=ledger)
+    assert noisy.to_pandas()["estimate"].tolist() == noisy.value.tolist()
+    assert noisy.to_pandas()["noise_low"].tolist() == noisy.confidence_interval().low.tolist()
+    assert noisy.plot().to_dict()
+    again = Release.from_json(noisy.to_json())
+    assert (type(again), again.to_pandas().equals(noisy.to_pandas())) == (type(noisy), True)
+
+
+def test_a_ledger_is_shown_with_names_and_words(facts, capsys):
+    _, result = facts
+    main(["ledger", "show", str(result.results.parent.parent / "people.ledger")])
+    shown = capsys.readouterr().out
+    assert "  tables: tables by margins" in shown
+    assert "PureDP(ε=1): no outcome becomes more than 2.72 times as likely by one id's data" in shown
+
+
+def test_the_package_is_a_command():
+    told = subprocess.run([sys.executable, "-m", "discreet", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == discreet.__version__

@@ -13,12 +13,12 @@ import pytest
 
 from discreet import Categories, Laplace, Ledger, Neighbours, PureDP, Release, Schema, Sensitivity, Session, questions
 from discreet import release as publish
+from discreet.answers import Answer
 from discreet.audit.session_pipelines import session_pipelines
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows.read import open_source
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.forms import COLUMN, LABEL, Form
 from discreet.questions.question import MeasuredQuestion, Measurement

@@ -327,10 +327,11 @@ def _show(file: str, /, *, json: bool = False) -> None:
         Print JSON.
     """
     from discreet.core.ledger import Ledger
+    from discreet.publish.ledger_statement import statement_text
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
-    _say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement)
+    _say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement_text(statement))
 
 
 def _verify(file: str, /, *, anchor: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,8 @@ def _parameters(mechanism: Mechanism) -> str:
 def _from_dict(data: dict[str, Any]) -> Release:
     value = np.asarray(data["value"])
     statistic = None if data["statistic"] is None else statistic_from_dict(data["statistic"])
-    kind: type[Release] | None = None if statistic is None else statistic.release_type()
-    return (kind or Release)(
+    kind: type[Release] = _kind(statistic)
+    return kind(
         value=float(value) if value.ndim == 0 else value,
         mechanism=mechanism_from_dict(data["mechanism"]),
         sensitivity=Sensitivity.from_dict(data["sensitivity"]),
@@ -191,6 +192,17 @@ def _from_dict(data: dict[str, Any]) -> Release:
         simulated=data["simulated"],
         measurement=None if data.get("measurement") is None else np.asarray(data["measurement"]),
     )
+
+
+def _kind(statistic: Statistic | None) -> type[Release]:
+    """What the release of a statistic is read as: without one, an answer with frames and charts, as any other.
+
+    Answers need what is published of them, which inference, a reader of releases, must not; so the name is looked up.
+    """
+    if statistic is None:
+        answer: type[Release] = import_module("discreet.answers").Answer
+        return answer
+    return statistic.release_type() or Release
 
 
 def release(
@@ -281,7 +293,7 @@ def _released(
     rng: np.random.Generator | None,
 ) -> Release:
     """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
-    kind = (None if exact.statistic is None else exact.statistic.release_type()) or Release
+    kind = _kind(exact.statistic)
     value = kind.shown_value(mechanism.present(measurement, rng=rng))
     return kind(
         value=value,

@@ -142,7 +142,7 @@ def smallest_departure(
     """
     critical = float(scipy.special.chdtri(df, _probability("alpha", alpha)))
     wanted = _probability("power", power)
-    found = float(scipy.optimize.brentq(lambda x: 1 - scipy.special.chndtr(critical, df, x) - wanted, 1e-9, 1e4))
+    found = float(scipy.special.chndtrinc(critical, df, 1 - wanted))
     return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 

@@ -30,6 +30,7 @@ from discreet.plans.planner import Planner
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
+from discreet.publish.ledger_statement import planned_name
 from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.whole_file import write_whole
 from discreet.session import Session
@@ -230,7 +231,7 @@ class _Made:
 
     def changed(self) -> int:
         """Number of waiting releases whose name was released before, for another question or another share."""
-        names = {_planned_name(spend.request) for spend in self.ledger.events()}
+        names = {planned_name(spend.request) for spend in self.ledger.events()}
         return sum(question.name in names for question in self.waiting(self.run()))
 
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
@@ -241,12 +242,6 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
-
-
-def _planned_name(request: str | None) -> str | None:
-    """The release's name in a request that a plan made; sessions may use any text as a request."""
-    parts = (request or "").split(":")
-    return parts[2] if len(parts) == 4 and parts[0] == "plan" else None
 
 
 def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:

@@ -270,6 +270,13 @@ class _Reader:
             for key, value in entry.items():
                 if key in forms and (wrong := forms[key].complaint(key, value)) is not None:
                     raise self.error(f"{where}.{key}", wrong)
+            limit = next((key for key in _LIMITS_OF_A_UNIT if key in entry), None)
+            if limit is not None and "contribution" not in questions[ask].fields():
+                raise self.error(
+                    f"{where}.{limit}",
+                    f"{limit} = {entry[limit]!r}: {ask} has its own rule for what counts of a unit. Leave {limit} out, "
+                    "or set it in [schema.unit]. Nothing was spent.",
+                )
             name = entry.get("name", f"{ask}-{position + 1}")
             if not isinstance(name, str) or name in names:
                 raise self.error(f"{where}.name", f"name = {name!r} must be text, and different for every release.")

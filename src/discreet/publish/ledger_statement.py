@@ -1,15 +1,38 @@
-"""Statement of account as a page: the facts of a ledger and the list of its releases."""
+"""Statement of account: what a ledger was spent on, release by release, as text and as a page."""
 
 from __future__ import annotations
 
 import html
 
-from discreet.core.display import as_html
-from discreet.core.ledger import Statement
+from discreet.core.display import as_html, as_text
+from discreet.core.ledger import Spend, Statement
 
-__all__ = ["statement_html"]
+__all__ = ["planned_name", "statement_html", "statement_text"]
 
-_COLUMNS = ("#", "time (UTC)", "release", "partition", "charge")
+_COLUMNS = ("#", "time (UTC)", "name", "release", "partition", "charge", "in words")
+
+
+def planned_name(request: str | None) -> str | None:
+    """The release's name in a request that a plan made; sessions may use any text as a request."""
+    parts = (request or "").split(":")
+    return parts[2] if len(parts) == 4 and parts[0] == "plan" else None
+
+
+def statement_text(statement: Statement) -> str:
+    """The statement as text: two lines per release, with its name and its guarantee in words.
+
+    Examples
+    --------
+    >>> from discreet import Ledger, PureDP
+    >>> print(statement_text(Ledger(":memory:", PureDP(1.0)).statement()).splitlines()[1])
+      budget      PureDP(ε=1)
+    """
+    lines = [as_text(statement.heading(), statement.facts())]
+    for one in statement.spends:
+        seq, created, name, title, partition, charge, words = _told(one, statement)
+        lines.append(f"{seq:>5}  {created}  {name or '(unnamed)'}: {title}{f' in {partition}' if partition else ''}")
+        lines.append(f"       {charge}: {words}")
+    return "\n".join(lines)
 
 
 def statement_html(statement: Statement) -> str:
@@ -21,10 +44,22 @@ def statement_html(statement: Statement) -> str:
     >>> "PureDP(ε=1)</td>" in statement_html(Ledger(":memory:", PureDP(1.0)).statement())
     True
     """
-    lines = [
-        (str(one.seq), one.created[:19], one.title, one.partition or "", str(one.charge)) for one in statement.spends
-    ]
+    lines = [_told(one, statement) for one in statement.spends]
     header = "".join(f"<th>{name}</th>" for name in _COLUMNS)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in line)}</tr>" for line in lines)
     listed = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
     return f"<div>{as_html(statement.heading(), statement.facts())}{listed}</div>"
+
+
+def _told(spend: Spend, statement: Statement) -> tuple[str, ...]:
+    """What is told of a release, in the order of the columns."""
+    unit = "unit" if statement.unit is None else str(statement.unit)
+    return (
+        str(spend.seq),
+        spend.created[:19].replace("T", " "),
+        planned_name(spend.request) or spend.request or "",
+        spend.title,
+        spend.partition or "",
+        str(spend.charge),
+        spend.charge.sentence().replace("one unit's", f"one {unit}'s"),
+    )

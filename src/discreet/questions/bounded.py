@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
@@ -26,7 +27,6 @@ from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import SamplingModel
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.releases import Release
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
@@ -22,7 +23,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
 from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.forms import COLUMNS, Form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names

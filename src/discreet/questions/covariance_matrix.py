@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer, name_of, pair_name
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
@@ -28,7 +29,6 @@ from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.covariances_in_parts import CovariancesInParts, CovariancesInPartsRelease

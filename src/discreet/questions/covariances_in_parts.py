@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer, name_of, pair_name
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -20,7 +21,6 @@ from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.pair_moments import PairMoments, marginal
 from discreet.inference.part_moments import PartMoments, variance_moves
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.parts import rows_per_unit
 from discreet.questions.tensor_parts import TensorParts
 from discreet.releases import Release

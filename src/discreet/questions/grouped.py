@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.interval import Interval
 from discreet.core.statistic import Statistic, statistic_from_dict
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.table_axes import in_order
 from discreet.releases import Release
 

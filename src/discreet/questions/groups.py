@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.answers import Readable
 from discreet.core.columns import Categories, Label
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.display import Facts
@@ -25,7 +26,6 @@ from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalS
 from discreet.plans.plan import Plan, affordable
 from discreet.publish.readings import Reading
 from discreet.publish.wording import guarantee_words
-from discreet.questions.answer import Readable
 from discreet.questions.forms import COLUMN, METHOD, Form
 from discreet.questions.question import Question
 

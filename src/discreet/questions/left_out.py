@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -24,7 +25,6 @@ from discreet.inference.noise_sum import combined_error
 from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import fractions
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names

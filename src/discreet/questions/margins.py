@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -32,7 +33,6 @@ from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.margin_hypotheses import goodness_of_margin, independence_of_margin
 from discreet.questions.margin_names import distinct_columns, impossible_labels, place_of, positions
 from discreet.questions.margin_table import Combination, MarginTable

@@ -13,6 +13,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
+from discreet.answers import Answer, name_of, pair_name
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -28,7 +29,6 @@ from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import largest_fourth
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer, name_of, pair_name
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.releases import Release

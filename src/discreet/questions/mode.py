@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType
@@ -22,7 +23,6 @@ from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechani
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.selection import Selection
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.count import labelled
 from discreet.questions.forms import COLUMN, Form
 from discreet.questions.question import MeasuredQuestion, Measurement

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Unpack, overload
 
+from discreet.answers import Answer
 from discreet.core.columns import Label
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
-from discreet.questions.answer import Answer
 from discreet.questions.clusters.clusters_question import ClustersQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd

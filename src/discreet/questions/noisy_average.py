@@ -12,6 +12,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.grid import total
@@ -25,7 +26,6 @@ from discreet.inference.ratio import ratio_interval
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import fractions
 from discreet.questions.sum import SumAndCount
 from discreet.releases import Release

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS
@@ -21,7 +22,6 @@ from discreet.inference.coordinates import measured_coordinate
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.tables.clipping import onto_simplex
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.count import labelled
 from discreet.releases import Release

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
@@ -27,7 +28,6 @@ from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval
 from discreet.mechanisms.choices.ranks import share_of
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.question import Histograms, MeasuredQuestion, Measurement, column_names

@@ -74,6 +74,11 @@ class Question(ABC, Generic[A]):
         given = {field.name: field for field in fields(cls) if field.name in cls.forms}  # type: ignore[arg-type]
         return {name: field.default is MISSING for name, field in given.items()}
 
+    @classmethod
+    def fields(cls) -> set[str]:
+        """Names of everything that a question is made of."""
+        return {field.name for field in fields(cls)}  # type: ignore[arg-type]
+
     @abstractmethod
     def content(self) -> dict[str, Any]:
         """All of what is asked, as JSON-ready data. A stored answer belongs to it; what a plan expects is no part."""

@@ -45,6 +45,10 @@ class Shorthand:
         """The settings that are left, and how each is written in a plan file."""
         return {name: form for name, form in self.kind.forms.items() if name not in self.fixed}
 
+    def fields(self) -> set[str]:
+        """Names of everything that the question is made of, the settings that are fixed included."""
+        return self.kind.fields()
+
     def settings(self) -> dict[str, bool]:
         """The settings of a plan file that are left, and whether each is required."""
         return {name: required for name, required in self.kind.settings().items() if name not in self.fixed}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # whose submodules load when first used
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee
@@ -21,7 +22,6 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.answer import Answer
 from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
 from discreet.questions.forms import COLUMN, COLUMNS, UNIT_SUM, Form
 from discreet.questions.grouped import GroupedRelease

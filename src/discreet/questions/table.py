@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType, spelling
@@ -29,7 +30,6 @@ from discreet.inference.measured_table import measured_table
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.cell_estimates import CellEstimates, margin, proportions
 from discreet.questions.forms import COLUMNS, Form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names

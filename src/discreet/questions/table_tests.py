@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.answers import Readable
 from discreet.core.display import Facts
 from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
@@ -30,7 +31,6 @@ from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.power import smallest_departure
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Readable
 from discreet.questions.forms import COLUMN, COLUMNS, SHARES, WHOLE, Form
 from discreet.questions.question import MeasuredQuestion, Question, column_names
 from discreet.questions.table import ContingencyTable, TableQuestion, TableRelease

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.answers import Readable, name_of
 from discreet.core.display import Facts, number
 from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
@@ -17,7 +18,6 @@ from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 from discreet.publish.readings import Reading
 from discreet.publish.wording import guarantee_words
-from discreet.questions.answer import Readable, name_of
 
 if TYPE_CHECKING:
     from discreet.core.ledger import Ledger

@@ -86,7 +86,13 @@ class ComparisonQuestion(Question[MeanComparison]):
     def __post_init__(self) -> None:
         requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
         if self.schema.categories(self.by).cells != 2:
-            raise InvalidParameter("by", self.by, "must have two labels, control first", "Declare two labels.")
+            raise InvalidParameter(
+                "by",
+                self.by,
+                "must have two labels, control first",
+                "List two labels (rows with others are dropped), compare the groups with a mean by this column, or "
+                "compare all pairs in Python with compare_arms(…).",
+            )
         if self.unit_sum is not None:
             check_unit_sum(self.schema, (self.column,), self.unit_sum)
         if self.expected_rows is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.answers import Readable
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -18,7 +19,6 @@ from discreet.core.protection import Protection
 from discreet.inference.arm_means import Contrast
 from discreet.publish.readings import Reading
 from discreet.publish.wording import guarantee_words
-from discreet.questions.answer import Readable
 
 __all__ = ["MeanComparison"]
 

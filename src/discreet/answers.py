@@ -1,4 +1,4 @@
-"""Answer: what a question is answered with. Numbers that people read, chart and report."""
+"""Answers: what a question is answered with. Numbers that people read, chart and report."""
 
 from __future__ import annotations
 
