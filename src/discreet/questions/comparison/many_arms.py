@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.answers import Readable
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.door import Allowance, Passed, check_simulation, pass_through
@@ -19,7 +20,6 @@ from discreet.inference.arm_means import Contrast, contrast
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned
-from discreet.questions.answer import Readable
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.mean_comparison import MeanComparison
