@@ -62,6 +62,7 @@ def _session() -> dict[str, Call]:
         "share": {"column": "arm", "label": "A", **some},
         "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
         "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
+        "regression": {"column": "y", "on": ("x", "arm"), "expected_rows": None, **some},
         "quantile": {
             "column": "x", "probabilities": 0.5, "interval": None, "rows_at_least": None, "recursive": False, **summed,
         },
@@ -95,6 +96,8 @@ def _session() -> dict[str, Call]:
         "mean_of": None,
         "public_total": None,
         "impossible": (),
+        "bins": None,
+        "presented": True,
         "contribution": None,
         "request": None,
     }

@@ -99,7 +99,7 @@ def _asked(
     return Pipeline(f"session.{name}", run, world, spent, covers, tight=close, repeats=True, **options)
 
 
-_ALSO = {"covariance_matrix": ("CovariancesInParts",)}
+_ALSO = {"covariance_matrix": ("CovariancesInParts",), "regression": ("RegressionMoments",)}
 """Statistics that only these questions measure."""
 
 
@@ -187,6 +187,7 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
         "share": lambda s, g: s.share("arm", "A", g, request=request),
         "median": lambda s, g: s.median("x", g, request=request),
         "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
+        "regression": lambda s, g: s.regression("y", ["x", "arm"], g, request=request),
         "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
         "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),
         "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=request),

@@ -19,6 +19,7 @@ from discreet.questions.mode import ModeQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
+from discreet.questions.regression import RegressionQuestion
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
@@ -35,6 +36,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     VarianceQuestion,
     StandardDeviationQuestion,
     CovarianceMatrixQuestion,
+    RegressionQuestion,
     QuantileQuestion,
     HistogramQuestion,
     TableQuestion,

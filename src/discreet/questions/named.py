@@ -26,6 +26,7 @@ from discreet.questions.named_tables import NamedTables
 from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
+from discreet.questions.regression import RegressionQuestion, RegressionRelease
 from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableRelease
@@ -314,6 +315,24 @@ class NamedQuestions(NamedTables):
             arm=arm,
             unit_sum=unit_sum,
             spread=spread,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def regression(
+        self, column: str, on: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> RegressionRelease:  # fmt: skip
+        """Least squares of a number on other numbers and labels, and on any of them, from one release.
+
+        Intervals and tests count noise and sampling, for errors of any law. ``expected_rows`` serves plans only.
+        """
+        question = RegressionQuestion(
+            self.schema,
+            column,
+            on,
+            spending(RegressionQuestion, guarantee, spend),
+            contribution=contribution,
             expected_rows=expected_rows,
         )
         return self.ask(question, request)

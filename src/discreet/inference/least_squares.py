@@ -1,0 +1,216 @@
+"""Least squares from noisy moments: coefficients, intervals and tests that account for noise and for any errors.
+
+With ŝ and Ŝ the noisy moments of z·y and z·zᵀ, the coefficients solve Ŝb = ŝ. For the true β of the population,
+ŝ − Ŝβ = Σ z·e + noise, where e = y − β·z: a sum of mean zero whose variance is known up to Σ(w·z)²e², which the totals
+hold too. An interval holds every value under which that sum lies within its quantiles, as Fieller's does for a ratio.
+So errors may be skewed and have any variance, and where noise leaves nothing to divide by, the interval has no end.
+Proof: ``docs/proofs/regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import NDArray
+
+from discreet.inference.linear_moments import Linear, LinearMoments
+
+__all__ = ["JointTest", "LeastSquares"]
+
+Array = NDArray[np.float64]
+_FURTHEST = 2.0**20
+"""An interval that reaches so many standard errors has no end."""
+_ROUNDS, _POINTS = 4, 33
+_CAUTION = 0.5
+"""How many standard deviations of its noise are added to a measured fourth moment."""
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """A test of several restrictions at once.
+
+    Attributes
+    ----------
+    statistic, df, pvalue
+        A quadratic form, the number of restrictions, and its probability under χ².
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """The best linear description of an outcome by some terms.
+
+    Attributes
+    ----------
+    moments
+        What was released.
+    terms, outcome
+        Linear functions of a row. The first term is the constant.
+    """
+
+    moments: LinearMoments
+    terms: tuple[Linear, ...]
+    outcome: Linear
+
+    @cached_property
+    def _matrix(self) -> Array:
+        size = len(self.terms)
+        found = np.zeros((size, size))
+        for j, one in enumerate(self.terms):
+            for k, other in enumerate(self.terms[: j + 1]):
+                found[j, k] = found[k, j] = float(self.moments.total(self.moments.weights(one, other)))
+        return found
+
+    @cached_property
+    def _inverse(self) -> Array:
+        try:
+            return np.asarray(np.linalg.inv(self._matrix))
+        except np.linalg.LinAlgError:  # a label without rows, and next to no noise
+            return np.asarray(np.linalg.pinv(self._matrix, hermitian=True))
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """One per term."""
+        products = [self.moments.total(self.moments.weights(one, self.outcome)) for one in self.terms]
+        return np.asarray(self._inverse @ np.array(products, dtype=float))
+
+    @property
+    def rows(self) -> float:
+        """Number of rows, known or estimated."""
+        return float(self.moments.rows if self.moments.size is None else self.moments.size)
+
+    @cached_property
+    def residual_variance(self) -> float:
+        """Σe²/(n − k), at least 0."""
+        residual = self._residual(self.coefficients)
+        squares = float(self.moments.total(self.moments.weights(residual, residual)))
+        return max(squares, 0.0) / max(self.rows - len(self.terms), 1.0)
+
+    @cached_property
+    def r_squared(self) -> float:
+        """The share of the outcome's variance that the terms describe, from 0 to 1; NaN where noise leaves none."""
+        mean = float(self.moments.total(self.moments.weights(self.outcome))) / self.rows
+        centred = self.outcome - Linear(np.full_like(self.outcome.constants, mean), np.zeros_like(self.outcome.slopes))
+        spread = float(self.moments.total(self.moments.weights(centred, centred)))
+        if spread <= 0:
+            return math.nan
+        residual = self._residual(self.coefficients)
+        left = float(self.moments.total(self.moments.weights(residual, residual)))
+        return min(max(1 - left / spread, 0.0), 1.0)
+
+    def _residual(self, coefficients: Array) -> Linear:
+        return self.outcome - Linear.combined(coefficients, self.terms)
+
+    def _cautious(self, weights: Array) -> Array:
+        """A total of squares, at least 0, plus a part of the standard deviation of its noise."""
+        noise, _ = self.moments.noise_of(weights)
+        return np.asarray(np.maximum(self.moments.total(weights), 0.0) + _CAUTION * np.sqrt(noise))
+
+    @property
+    def _sampled(self) -> float:
+        """What a measured square stands for: the rows of a unit may move together, and k terms were fitted."""
+        return self.moments.rows_per_unit * self.rows / max(self.rows - len(self.terms), 1.0)
+
+    def _spread(self, along: Array) -> Callable[[Array], tuple[Array, Array]]:
+        """Variance, and fourth cumulant, of the estimate of ``along``·β where the truth is off it by so much."""
+        pulled = self._inverse @ along
+        reach = float(along @ pulled)
+        pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
+        moment = self.moments.weights
+        noise = [moment(pull, left), moment(pull, pull) / reach]
+        squares = [
+            moment(pull, pull, left, left),
+            moment(pull, pull, pull, left) / reach,
+            moment(*[pull] * 4) / reach**2,
+        ]
+
+        def spread(off: Array) -> tuple[Array, Array]:
+            distance = np.asarray(off, dtype=float)[..., None]
+            variance, fourth = self.moments.noise_of(noise[0] - distance * noise[1])
+            sampled = self._cautious(squares[0] - 2 * distance * squares[1] + distance**2 * squares[2])
+            return variance + self._sampled * sampled, fourth
+
+        return spread
+
+    def standard_error(self, along: Array) -> float:
+        """Of the estimate of ``along``·β: noise and sampling together."""
+        variance, _ = self._spread(along)(np.zeros(1))
+        return math.sqrt(float(variance[0]))
+
+    def interval(self, along: Array, level: float) -> tuple[float, float]:
+        """All values of ``along``·β that are not rejected; without an end where noise leaves nothing to divide by."""
+        estimate, spread = float(along @ self.coefficients), self._spread(along)
+        z = NormalDist().inv_cdf((1 + level) / 2)
+
+        def rejected(off: Array) -> NDArray[np.bool_]:
+            variance, fourth = spread(off)
+            tails = max(z**3 - 3 * z, 0.0) / 24 * fourth / variance**2
+            return np.asarray(np.abs(off) > (z + tails) * np.sqrt(variance))
+
+        unit = math.sqrt(float(spread(np.zeros(1))[0][0]))
+        return estimate - _end(rejected, -unit), estimate + _end(rejected, unit)
+
+    def pvalue(self, along: Array, value: float = 0.0) -> float:
+        """Of the hypothesis that ``along``·β has this value; below 1 − level exactly where the interval excludes it."""
+        off = value - float(along @ self.coefficients)
+        variance, fourth = (float(one[0]) for one in self._spread(along)(np.array([off])))
+        tails, ratio = fourth / variance**2 / 24, abs(off) / math.sqrt(variance)
+        # z + tails·max(z³ − 3z, 0) grows with z, so the z of a given ratio is found by halving.
+        low, high = 0.0, ratio
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if middle + tails * max(middle**3 - 3 * middle, 0.0) < ratio else (low, middle)
+        return 2 * NormalDist().cdf(-high)
+
+    def covariance(self) -> Array:
+        """Covariance matrix of the coefficients: noise and sampling together."""
+        return self._joint(self._inverse, self.coefficients)
+
+    def _joint(self, pulled: Array, coefficients: Array) -> Array:
+        """Covariance of linear functions of ŝ − Ŝβ, each row of ``pulled`` one of them."""
+        pulls, left = [Linear.combined(row, self.terms) for row in pulled], self._residual(coefficients)
+        used = np.array([self.moments.weights(pull, left) for pull in pulls])
+        found = np.zeros((len(pulls), len(pulls)))
+        for j, one in enumerate(pulls):
+            for k, other in enumerate(pulls[: j + 1]):
+                square = self.moments.weights(one, other, left, left)
+                sampled = float(self._cautious(square) if j == k else self.moments.total(square))
+                both, difference = (self.moments.noise_of(used[j] + sign * used[k])[0] for sign in (1, -1))
+                found[j, k] = found[k, j] = float(both - difference) / 4 + self._sampled * sampled
+        return found
+
+    def wald(self, restrictions: Array, values: Array) -> JointTest:
+        """Whether several combinations of coefficients have given values, from what is left under the hypothesis."""
+        off = restrictions @ self.coefficients - values
+        pulled = restrictions @ self._inverse
+        fitted = self.coefficients - pulled.T @ np.linalg.solve(pulled @ restrictions.T, off)
+        covariance = self._joint(pulled, fitted)
+        # Off-diagonal moments are measured with noise: at worst nothing but the diagonal is used.
+        least = float(np.linalg.eigvalsh(covariance).min())
+        if least <= 0:
+            return JointTest(math.nan, off.size, 1.0)
+        statistic = float(off @ np.linalg.solve(covariance, off))
+        return JointTest(statistic, off.size, float(scipy.special.chdtrc(off.size, statistic)))
+
+
+def _end(rejected: Callable[[Array], NDArray[Any]], unit: float) -> float:
+    """How far from the estimate the first rejected value lies, in the direction and size of ``unit``."""
+    steps = np.concatenate([[0.0], np.geomspace(0.25, _FURTHEST, 89)])
+    for _ in range(_ROUNDS):
+        out = rejected(steps * unit)
+        if not out.any():
+            return math.inf
+        first = max(int(np.argmax(out)), 1)
+        steps = np.linspace(steps[first - 1], steps[first], _POINTS)
+    return float(steps[-1]) * abs(unit)

@@ -1,0 +1,309 @@
+"""Linear fit: what is read from a regression, in the units of the data and under the names of statsmodels."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.display import number
+from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.interval import Interval
+from discreet.inference.least_squares import JointTest, LeastSquares
+from discreet.publish.readings import Reading
+
+__all__ = ["Design", "LinearEstimate", "LinearFit", "SubModel", "Term"]
+
+Array = NDArray[np.float64]
+CONSTANT = "const"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One coefficient of a regression.
+
+    Attributes
+    ----------
+    name
+        As it is printed: ``age``, or ``sex[m]`` for a label.
+    column
+        The column it belongs to; empty for the constant.
+    label
+        The label that it stands for, where the column has labels.
+    low, width
+        Lower bound and width of the bounds of a number: the fit counts from 0 to 1 between them.
+    """
+
+    name: str
+    column: str
+    label: Any = None
+    low: float = 0.0
+    width: float = 1.0
+
+    def at(self, values: Mapping[str, Any]) -> float:
+        """The term for a row with these values, as the fit counts it."""
+        if not self.column:
+            return 1.0
+        if self.label is not None:
+            return float(values[self.column] == self.label)
+        return (requirements.finite(self.column, values[self.column]) - self.low) / self.width
+
+
+@dataclass(frozen=True)
+class Design:
+    """A regression between the bounds, and how its coefficients are read in the units of the data.
+
+    Attributes
+    ----------
+    outcome
+        The outcome, with its bounds.
+    terms
+        One for every coefficient.
+    labels
+        Labels of the columns that have any; the first one is the reference.
+    sampled, observed
+        The fit with noise and sampling, and with noise alone.
+    """
+
+    outcome: Term
+    terms: tuple[Term, ...]
+    labels: Mapping[str, Sequence[Any]]
+    sampled: LeastSquares
+    observed: LeastSquares
+
+    @cached_property
+    def units(self) -> Array:
+        """Row by row, what a coefficient in units of the data is of those between the bounds."""
+        found = np.diag([self.outcome.width / term.width for term in self.terms])
+        found[0, 1:] = [-self.outcome.width * term.low / term.width for term in self.terms[1:]]
+        return found
+
+    @property
+    def shifts(self) -> Array:
+        """What is added to each coefficient: the constant starts at the outcome's lower bound."""
+        return np.array([self.outcome.low, *(0.0 for _ in self.terms[1:])])
+
+    def along(self, values: Mapping[str, Any]) -> Array:
+        """The combination of coefficients that predicts a row."""
+        known = {term.column for term in self.terms if term.column}
+        if set(values) != known:
+            raise InvalidParameter(
+                "values", sorted(values), f"must have a value for each of {sorted(known)}", "Add them."
+            )
+        for column, labels in self.labels.items():
+            if column in known and values[column] not in labels:
+                raise InvalidParameter(column, values[column], f"must be one of {list(labels)}", "Check the spelling.")
+        return self.outcome.width * np.array([term.at(values) for term in self.terms])
+
+
+@dataclass(frozen=True)
+class LinearEstimate:
+    """A combination of coefficients: a coefficient itself, a difference of two, or a prediction.
+
+    Attributes
+    ----------
+    estimate, standard_error
+        The standard error counts noise and sampling.
+    """
+
+    estimate: float
+    standard_error: float
+    _design: Design = field(repr=False)
+    _along: Array = field(repr=False)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population: noise and sampling together.
+
+        Raises
+        ------
+        NoPopulationInterval
+            Where the noise leaves nothing to conclude from.
+        """
+        low, high = self._ends(self._design.sampled, level)
+        if not math.isfinite(high - low):
+            raise NoPopulationInterval(
+                "guarantee", number(self.estimate), "leaves so much noise that nothing can be said about this number",
+                "Ask with fewer columns, tighter bounds, more rows or a larger budget.",
+            )  # fmt: skip
+        return Interval(low, high, level)
+
+    def _ends(self, fit: LeastSquares, level: float) -> tuple[float, float]:
+        low, high = fit.interval(self._along, requirements.level(level))
+        shift = self.estimate - float(self._along @ fit.coefficients)
+        return low + shift, high + shift
+
+    def pvalue(self, value: float = 0.0) -> float:
+        """Of the hypothesis that it has this value in the population."""
+        shift = self.estimate - float(self._along @ self._design.sampled.coefficients)
+        return self._design.sampled.pvalue(self._along, requirements.finite("value", value) - shift)
+
+
+class LinearFit(ABC):
+    """Coefficients of a regression with intervals that hold for errors of any law: the names are those of statsmodels.
+
+    The coefficients are those of the best linear description in the population of clipped values. Intervals, standard
+    errors and p-values count noise and sampling, and assume neither normal errors nor errors of equal variance.
+    """
+
+    @property
+    @abstractmethod
+    def design(self) -> Design:
+        """The fit and its units."""
+
+    def _estimate(self, position: int) -> LinearEstimate:
+        along = self.design.units[position]
+        estimate = float(along @ self.design.sampled.coefficients + self.design.shifts[position])
+        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+
+    @cached_property
+    def coefficients(self) -> dict[str, LinearEstimate]:
+        """Every coefficient by name, with its own intervals and tests."""
+        return {term.name: self._estimate(position) for position, term in enumerate(self.design.terms)}
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The coefficients."""
+        return {name: one.estimate for name, one in self.coefficients.items()}
+
+    @property
+    def bse(self) -> dict[str, float]:
+        """Their standard errors: noise and sampling together, whatever the errors' variance."""
+        return {name: one.standard_error for name, one in self.coefficients.items()}
+
+    @property
+    def tvalues(self) -> dict[str, float]:
+        """Coefficients over their standard errors."""
+        return {name: one.estimate / one.standard_error for name, one in self.coefficients.items()}
+
+    @property
+    def pvalues(self) -> dict[str, float]:
+        """Of the hypotheses that a coefficient is 0. They agree with the intervals, more than `tvalues` do."""
+        return {name: one.pvalue() for name, one in self.coefficients.items()}
+
+    def conf_int(self, alpha: float = 0.05) -> dict[str, Interval]:
+        """Intervals at level 1 − alpha; from −∞ to ∞ where nothing can be said about a coefficient."""
+        level = requirements.level(1 - alpha)
+        return {
+            name: Interval(*one._ends(self.design.sampled, level), level) for name, one in self.coefficients.items()
+        }
+
+    def noise_int(self, alpha: float = 0.05) -> dict[str, Interval]:
+        """Intervals for the coefficients in the data, which the noise alone keeps from being known."""
+        level = requirements.level(1 - alpha)
+        return {
+            name: Interval(*one._ends(self.design.observed, level), level) for name, one in self.coefficients.items()
+        }
+
+    def cov_params(self) -> Array:
+        """Covariance matrix of the coefficients: noise and sampling together."""
+        units = self.design.units
+        return np.asarray(units @ self.design.sampled.covariance() @ units.T)
+
+    @property
+    def rsquared(self) -> float:
+        """The share of the outcome's variance that is described, from 0 to 1."""
+        return self.design.sampled.r_squared
+
+    @property
+    def scale(self) -> float:
+        """Variance of what is left."""
+        return self.design.sampled.residual_variance * self.design.outcome.width**2
+
+    @property
+    def nobs(self) -> float:
+        """Number of rows: the public one, or the noisy one."""
+        return self.design.sampled.rows
+
+    def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
+        """The mean outcome of rows with these values, with its interval."""
+        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
+        estimate = float(along @ self.design.sampled.coefficients) + self.design.outcome.low
+        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+
+    def combine(self, weights: Mapping[str, float]) -> LinearEstimate:
+        """A weighted sum of coefficients, such as the difference of two."""
+        names = [term.name for term in self.design.terms]
+        unknown = [name for name in weights if name not in names]
+        if unknown:
+            raise InvalidParameter("weights", unknown[0], f"must be one of {names}", "Check the spelling.")
+        each = np.array([requirements.finite("weights", weights.get(name, 0.0)) for name in names])
+        along = each @ self.design.units
+        estimate = float(along @ self.design.sampled.coefficients + each @ self.design.shifts)
+        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+
+    def wald_test(self, *columns: str) -> JointTest:
+        """Whether the coefficients of some columns, by default of all, are 0 together."""
+        known = list(dict.fromkeys(term.column for term in self.design.terms if term.column))
+        for column in columns:
+            if column not in known:
+                raise InvalidParameter("columns", column, f"must be one of {known}", "Check the spelling.")
+        used = columns or known
+        chosen = [position for position, term in enumerate(self.design.terms) if term.column in used]
+        return self.design.sampled.wald(np.eye(len(self.design.terms))[chosen], np.zeros(len(chosen)))
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The regression as a table."""
+        on = ", ".join(dict.fromkeys(term.column for term in self.design.terms if term.column))
+        intervals, pvalues = self.conf_int(alpha), self.pvalues
+        head = ("", "coef", "std err", "t", "P>|t|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
+        lines: list[tuple[str, ...]] = [head]
+        for name, one in self.coefficients.items():
+            ends = intervals[name]
+            known = math.isfinite(float(ends.width))
+            shown = [number(ends.low), number(ends.high)] if known else ["nothing can", "be said"]
+            ratio = f"{one.estimate / one.standard_error:.2f}"
+            lines.append(
+                (name, number(one.estimate), number(one.standard_error), ratio, f"{pvalues[name]:.3f}", *shown)
+            )
+        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+        table = [
+            "  ".join(
+                [line[0].ljust(widths[0]), *(one.rjust(width) for one, width in zip(line[1:], widths[1:], strict=True))]
+            )
+            for line in lines
+        ]
+        spread = number(math.sqrt(self.scale))
+        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, standard deviation of what is left {spread}"
+        words = "Standard errors, tests and intervals count noise and sampling, for errors of any law."
+        return "\n".join([f"Least squares of {self.design.outcome.name} on {on}", facts, *table, words])
+
+    def coefficient_readings(self) -> list[Reading]:
+        """Every coefficient with both intervals; None stands for an interval without an end."""
+        noise, both = self.noise_int(), self.conf_int()
+        return [
+            Reading(
+                name,
+                one.estimate,
+                _finite(noise[name]),
+                _finite(both[name]),
+                labels={"term": name},
+                measure="coefficient",
+                standard_error=one.standard_error,
+            )
+            for name, one in self.coefficients.items()
+        ]
+
+
+def _finite(interval: Interval) -> Interval | None:
+    return interval if math.isfinite(float(interval.width)) else None
+
+
+@dataclass(frozen=True)
+class SubModel(LinearFit):
+    """A regression on some of the columns of a release: it costs nothing more."""
+
+    fitted: Design
+
+    @property
+    def design(self) -> Design:
+        return self.fitted
+
+    def __str__(self) -> str:
+        return self.summary()

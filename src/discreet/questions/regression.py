@@ -1,0 +1,365 @@
+"""Regression: how an outcome goes with other columns, by least squares from one release of moments.
+
+Public: ``session.regression("hours", ["age", "sex"], guarantee)``. Proof: ``docs/proofs/regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, reduce
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.columns import Label
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.core.stability import in_parts
+from discreet.inference.least_squares import LeastSquares
+from discreet.inference.linear_moments import Linear, LinearMoments
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.plans.plan import DETECTED, Plan
+from discreet.publish.readings import Reading
+from discreet.questions.answer import Answer
+from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
+from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.tensor_parts import MOST_PARTS, TensorParts, tensor_measurement
+from discreet.releases import Release
+
+__all__ = ["RegressionMoments", "RegressionQuestion", "RegressionRelease"]
+
+Array = NDArray[np.float64]
+_MOST_NUMBERS = 3
+"""Numbers of more than two values on which an outcome is regressed; each multiplies the totals by five."""
+_SPREAD = 0.2
+"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionMoments(TensorParts):
+    """Joint moments of an outcome, other numbers and labels, from noisy totals in tensor parts.
+
+    They hold Σ w²e² for every linear function w of the other columns and every residual e, so the errors of a
+    regression may have any law.
+
+    Guarantee
+    ---------
+    A row is in one combination of labels, and its parts add up to 1. Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds, degrees
+        Public bounds and highest powers of the numbers, the outcome last.
+    columns
+        Their names.
+    labels
+        Public labels of the other columns; the first one is the reference.
+    on
+        The columns of the regression, in the order in which its coefficients are printed.
+
+    Examples
+    --------
+    >>> moments = RegressionMoments(bounds=((0, 90), (0, 60)), degrees=(4, 2), columns=("age", "hours"), on=("age",))
+    >>> moments.size, moments.cells
+    (15, 1)
+    """
+
+    columns: tuple[str, ...]
+    labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
+    on: tuple[str, ...]
+    name: ClassVar[str] = "regression_moments"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = self.labels
+        pairs = given.items() if isinstance(given, Mapping) else given  # as stored: a list of pairs keeps its order
+        object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "on", tuple(self.on))
+        if len(self.columns) != len(self.degrees) or sorted(self.on) != sorted((*self.columns[:-1], *self.labels)):
+            raise InvalidParameter(
+                "columns", self.columns, f"must be {len(self.degrees)} names; `on` has all but the last, and labels",
+                "Name each column once.",
+            )  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        return "regression"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return RegressionRelease
+
+    @property
+    def cells(self) -> int:
+        """Combinations of labels."""
+        return math.prod(len(labels) for labels in self.labels.values())
+
+    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
+        """How far one row moves the totals."""
+        return in_parts(Contribution(groups=1, rows=1), self.cells, self.size, neighbours)
+
+    def parameters(self) -> dict[str, Any]:
+        labels = [[name, list(each)] for name, each in self.labels.items()]
+        return super().parameters() | {"columns": list(self.columns), "labels": labels, "on": list(self.on)}
+
+    def linear(self, term: Term) -> Linear:
+        """A term as a function of a row."""
+        constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
+        if term.column in self.columns:
+            slopes[self.columns.index(term.column)] = 1.0
+        elif term.column:
+            masks = [
+                np.array(each) == term.label if name == term.column else np.ones(len(each), dtype=bool)
+                for name, each in self.labels.items()
+            ]
+            constants = np.ravel(reduce(np.multiply.outer, masks)).astype(float)
+        else:
+            constants += 1.0
+        return Linear(constants, slopes)
+
+    def number(self, column: str) -> Term:
+        """The term of a number."""
+        low, high = self.bounds[self.columns.index(column)]
+        return Term(column, column, low=low, width=high - low)
+
+    def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
+        """The terms of a regression on some of the columns."""
+        found = [Term(CONSTANT, "")]
+        for column in on:
+            if column in self.columns:
+                found.append(self.number(column))
+            else:
+                found += [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class RegressionRelease(Answer, LinearFit):
+    """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`)."""
+
+    @property
+    def _of(self) -> RegressionMoments:
+        return cast(RegressionMoments, self.statistic)
+
+    @property
+    def on(self) -> tuple[str, ...]:
+        """The columns of the regression."""
+        return self._of.on
+
+    def _moments(self, rows_per_unit: int) -> LinearMoments:
+        law = self.mechanism.law(0.0)
+        return LinearMoments(
+            totals=np.ravel(np.asarray(self.value, dtype=float)),
+            noise=float(np.max(law.variance)),
+            kurtosis=excess_kurtosis(law),
+            size=self.public.get("n"),
+            rows_per_unit=rows_per_unit,
+            cells=self._of.cells,
+            degrees=self._of.degrees,
+        )
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """All rows of a unit may move together, in whatever cells they are."""
+        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        return max(1, round(self.sensitivity.require_l1() / sides))
+
+    def _fitted(self, on: Sequence[str]) -> Design:
+        terms, outcome = self._of.terms(on), self._of.number(self._of.columns[-1])
+        functions, explained = tuple(map(self._of.linear, terms)), self._of.linear(outcome)
+        sampled, observed = (
+            LeastSquares(self._moments(rows), functions, explained) for rows in (self._rows_per_unit, 0)
+        )
+        return Design(outcome, terms, self._of.labels, sampled, observed)
+
+    @cached_property
+    def design(self) -> Design:
+        return self._fitted(self.on)
+
+    def model(self, *on: str) -> SubModel:
+        """The regression on some of the columns, from the same release: it costs nothing more."""
+        for column in on:
+            if column not in self.on or on.count(column) > 1:
+                raise InvalidParameter(
+                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
+                )
+        return SubModel(self._fitted(on))
+
+    @property
+    def estimate(self) -> Array:
+        """The coefficients, the constant first."""
+        return np.array(list(self.params.values()))
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the data; privacy noise only."""
+        return _stacked(self.noise_int(1 - level), level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the population: noise and sampling together."""
+        return _stacked(self.conf_int(1 - level), level)
+
+    def heading(self) -> str:
+        return f"Regression of {self._of.columns[-1]}"
+
+    def facts(self) -> Facts:
+        """Every coefficient with its population interval, then how it was protected."""
+        lines = [
+            (name, f"{number(self.params[name])}  ({number(ends.low)} to {number(ends.high)})")
+            for name, ends in self.conf_int().items()
+        ]
+        hidden = ("value", "95 % interval")
+        fit = [("R²", f"{self.rsquared:.3f}"), ("rows", number(round(self.nobs)))]
+        return [*lines, *fit, *(fact for fact in super().facts() if fact[0] not in hidden)]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every coefficient, with both intervals."""
+        return self.coefficient_readings()
+
+
+def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
+    low, high = (np.array([getattr(one, end) for one in intervals.values()]) for end in ("low", "high"))
+    return Interval(low, high, level)
+
+
+@dataclass(frozen=True)
+class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
+    """Least squares of a number on other numbers and labels.
+
+    Guarantee
+    ---------
+    That of `RegressionMoments`, for the rows that a unit keeps.
+
+    Parameters
+    ----------
+    column
+        The outcome, a number.
+    on
+        Numbers and columns of labels. The first label of a column is the reference.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> columns = {"hours": Bounds(0, 60, grid=1), "age": Bounds(18, 90, grid=1), "sex": Categories(["f", "m"])}
+    >>> question = RegressionQuestion(Schema(columns=columns), "hours", ["age", "sex"], PureDP(1.0))
+    >>> question.measurement.statistic.degrees, question.measurement.statistic.cells
+    ((4, 2), 2)
+    """
+
+    ask: ClassVar[str] = "regression"
+    meaning: ClassVar[str] = "How an outcome goes with other columns, by least squares."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
+    schema: Schema
+    column: str
+    on: str | Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    def columns_read(self) -> tuple[str, ...]:
+        return (self.column, *column_names(self.on, "on"))
+
+    def _measured(self) -> Measurement:
+        on = column_names(self.on, "on")
+        if not on or self.column in on:
+            raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
+        numbers = tuple(name for name in on if isinstance(self.schema.column(name), Bounds))
+        labels = self._labels([name for name in on if name not in numbers])
+        bounds = {name: self.schema.bounds(name) for name in (*numbers, self.column)}
+        degrees = tuple(1 if one.cells == 2 else 2 if name == self.column else 4 for name, one in bounds.items())
+        self._check_size(degrees, labels)
+        moments = RegressionMoments(
+            bounds=tuple((one.low, one.high) for one in bounds.values()),
+            degrees=degrees,
+            columns=tuple(bounds),
+            labels=labels,
+            on=on,
+        )
+        term = moments.terms(on)[1]
+        found = tensor_measurement(
+            self,
+            moments,
+            moments.columns,
+            by=tuple(labels),
+            contribution=self.contribution,
+            read=f"coefficient of {term.name}",
+            weights=self._moves(moments, term),
+        )
+        size = self.public_size(*bounds, *labels)
+        return replace(found, statistic=moments, public={} if size is None else {"n": size})
+
+    def _check_size(self, degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]) -> None:
+        for name, each in labels.items():
+            if len(each) < 2:
+                raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
+        many = sum(degree > 1 for degree in degrees[:-1])
+        totals = math.prod(degree + 1 for degree in degrees) * math.prod(map(len, labels.values()))
+        if many > _MOST_NUMBERS or totals > MOST_PARTS:
+            raise InvalidParameter(
+                "on", list(column_names(self.on, "on")),
+                f"makes {totals:,} totals from {many} numbers of more than two values: at most {MOST_PARTS:,} from "
+                f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
+            )  # fmt: skip
+
+    def _moves(self, moments: RegressionMoments, term: Term) -> tuple[float, ...] | None:
+        """How far noise in each total moves a coefficient, in the scenario of a plan."""
+        rows = Expected(rows=self.expected_rows).rows or self.public_size(*moments.columns, *moments.labels)
+        if rows is None:
+            return None
+        empty = np.zeros(moments.size * moments.cells)
+        read = LinearMoments(totals=empty, noise=1.0, cells=moments.cells, degrees=moments.degrees)
+        outcome, spread = moments.number(self.column), self._spread(moments, term)
+        around = [
+            _around(moments.linear(one), middle)
+            for one, middle in ((term, self._middle(moments, term)), (outcome, 0.5))
+        ]
+        weights = read.weights(*around) * outcome.width / term.width / (rows * spread**2)
+        return tuple(weights.tolist())
+
+    def _middle(self, moments: RegressionMoments, term: Term) -> float:
+        return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
+
+    def _spread(self, moments: RegressionMoments, term: Term) -> float:
+        middle = self._middle(moments, term)
+        two = term.label is not None or moments.degrees[moments.columns.index(term.column)] == 1
+        return math.sqrt(middle * (1 - middle)) if two else _SPREAD
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        """Noise and sampling of every coefficient, where numbers have a standard deviation of a fifth of their bounds.
+
+        Columns are taken to be unrelated, and labels to be equally frequent.
+        """
+        planned = super().plan(ledger)
+        moments = cast(RegressionMoments, self.measurement.statistic)
+        rows = Expected(rows=self.expected_rows).rows or self.measurement.public.get("n")
+        if rows is None:
+            return planned
+        noise = math.sqrt(float(np.max(np.asarray(self.measurement.mechanism.law(0.0).variance))))
+        outcome, notes = moments.number(self.column), []
+        left = outcome.width * (0.5 if moments.degrees[-1] == 1 else _SPREAD)
+        for term in moments.terms(column_names(self.on, "on"))[1:]:
+            moved = noise * math.hypot(*cast(tuple[float, ...], self._moves(moments, term)))
+            sampled = left / (term.width * self._spread(moments, term) * math.sqrt(rows))
+            both = math.hypot(moved, sampled)
+            notes.append(
+                f"{term.name}: standard error {number(both)} ({number(moved)} noise, {number(sampled)} sampling); "
+                f"a 5 % test detects {number(DETECTED * both)} with 80 % power"
+            )
+        return replace(planned, notes=(*planned.notes, *notes))
+
+
+def _around(function: Linear, middle: float) -> Linear:
+    return Linear(function.constants - middle, function.slopes)
