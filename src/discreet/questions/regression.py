@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core.columns import Label
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -29,7 +30,6 @@ from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
-from discreet.questions.answer import Answer
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
