@@ -137,6 +137,9 @@ categories = ["old", "new"]
 [schema.columns.band]
 categories = ["young", "old"]
 
+[schema.columns.shop]
+categories = ["east", "west", "north"]
+
 [schema.columns.spend]
 low = 0
 high = 50

@@ -90,8 +90,7 @@ class ComparisonQuestion(Question[MeanComparison]):
                 "by",
                 self.by,
                 "must have two labels, control first",
-                "List two labels (rows with others are dropped), compare the groups with a mean by this column, or "
-                "compare all pairs in Python with compare_arms(…).",
+                "For more of them ask compare_arms; or list two labels, so that rows with others are dropped.",
             )
         if self.unit_sum is not None:
             check_unit_sum(self.schema, (self.column,), self.unit_sum)
