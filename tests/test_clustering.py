@@ -14,7 +14,7 @@ from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.guarantee import ApproxDP, ZeroConcentratedDP
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.clusters.box import RESOLUTION, Box, cluster_totals, labels_of
-from discreet.questions.clusters.kmedian import _CELLS, _LocalSearch
+from discreet.questions.clusters.kmedian import _CELLS, LocalSearch
 from discreet.questions.clusters.spread import spread_centres
 
 BOUNDS = [(-5.0, 15.0), (-5.0, 15.0)]
@@ -124,7 +124,7 @@ def test_swap_costs_by_brute_force() -> None:
     universe = generator.uniform(0, 10, (40, 2))
     weights = generator.integers(0, 4, 40).astype(float)
     diameter = float(np.linalg.norm(np.ptp(universe, axis=0)))
-    search = _LocalSearch(universe, weights, diameter, np.array([3, 17, 29]))
+    search = LocalSearch(universe, weights, diameter, np.array([3, 17, 29]))
     cells = np.rint(cdist(universe, universe) / diameter * _CELLS)
     for step in range(25):
         costs = search.swap_costs()
@@ -146,12 +146,12 @@ def test_one_row_raises_every_cost_by_at_most_the_diameter() -> None:
     diameter = float(np.linalg.norm(np.ptp(universe, axis=0)))
     weights = generator.integers(0, 3, 30).astype(float)
     start = np.array([0, 5])
-    before = _LocalSearch(universe, weights, diameter, start).swap_costs()
+    before = LocalSearch(universe, weights, diameter, start).swap_costs()
     for position in range(30):
         more = weights.copy()
         more[position] += 1
         change = (
-            _LocalSearch(universe, more, diameter, start).swap_costs()[np.isfinite(before)]
+            LocalSearch(universe, more, diameter, start).swap_costs()[np.isfinite(before)]
             - before[np.isfinite(before)]
         )
         assert np.all((change >= 0) & (change <= _CELLS))

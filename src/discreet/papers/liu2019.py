@@ -1,37 +1,27 @@
-"""Study of liu2019: a sanitized covariance matrix (Figure 1) and proportion vectors (Figures 2–7)."""
+"""Study of liu2019: a sanitized covariance matrix (Figure 1); proportion vectors are in a file of their own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
-from discreet.inference.population import NoiseAware, ReleaseLaw
-from discreet.inference.sampling import Binomial
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.papers.claims.liu2019_figure_claims import FIGURE_CLAIMS
+from discreet.papers.claims.liu2019_formula_claims import FORMULA_CLAIMS
 from discreet.papers.figure import Figure
+from discreet.papers.liu2019_proportions import PROPORTION_PARTS, few_sizes
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.proportion_vector import ProportionVector
 
 __all__ = ["STUDY"]
 
-Array = NDArray[np.float64]
-Method = Literal["rescale", "all_but_one", "universal_histogram"]
-
 BOUNDS = ((-3.0, 3.0), (-4.5, 4.5))
 SETTINGS = ((1.0, 2.0, 0.0), (1.0, 2.0, -0.4), (1.0, 2.0, 0.7))
-SHARES = np.array([0.1, 0.2, 0.3, 0.4])
-NORMAL = 1.959963984540054
-SETS = 5
 VERSIONS = (("truncated", "as published"), ("truncated", "certified"), ("BIT", "certified"))
 """liu2019's boundary-inflated mechanism is ε-DP as published; its truncated one is not (errata E1)."""
 
@@ -103,216 +93,15 @@ def _figure_1_finding(rows: list[Row]) -> str:
     )
 
 
-# ---- Figures 2 to 7 --------------------------------------------------------------------------------------------
-
-
-def _cells(quick: bool) -> list[dict[str, Any]]:
-    sizes = (50, 200, 500) if quick else (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-    return [
-        {"n": n, "epsilon": e, "mechanism": m, "version": v, "repeats": 100 if quick else 500}
-        for n in sizes
-        for e in (0.1, 0.5, 1.0)
-        for m, v in VERSIONS
-    ]
-
-
-def _mechanism(parameters: Mapping[str, Any], method: Method, share: float = 1.0) -> BoundedProportions:
-    """δ₁ = 1/n, as in the paper: add/remove neighbours with n public."""
-    n, epsilon = parameters["n"], parameters["epsilon"] * share
-    statistic = ProportionVector(categories=(1, 2, 3, 4), n=n)
-    noise: Literal["bounded", "inflated"] = "inflated" if parameters["mechanism"] == "BIT" else "bounded"
-    if parameters["version"] == "as published":
-        levels = 2 if method == "universal_histogram" else 1
-        return BoundedProportions(scale=levels / (n * epsilon), categories=4, method=method, noise=noise, left_out=0)
-    sensitivity = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE)
-    return BoundedProportions.calibrate(
-        PureDP(epsilon), sensitivity, categories=4, method=method, noise=noise, left_out=0
-    )
-
-
-def _scalar(mechanism: BoundedProportions) -> BoundedLaplace | BoundaryInflatedLaplace:
-    """The mechanism of one measured proportion."""
-    kind = BoundaryInflatedLaplace if mechanism.noise == "inflated" else BoundedLaplace
-    return kind(scale=mechanism.scale, bounds=(0, 1))
-
-
-def _queries(samples: Array, method: Method) -> Array:
-    if method == "all_but_one":
-        return samples[:, 1:]
-    if method == "universal_histogram":
-        upper = np.stack([samples[:, 0] + samples[:, 1], samples[:, 2] + samples[:, 3]], axis=1)
-        return np.concatenate([upper, samples], axis=1)
-    return samples
-
-
-def _sanitized(
-    parameters: Mapping[str, Any], method: Method, samples: Array, rng: np.random.Generator, share: float = 1.0
-) -> tuple[Array, Array, BoundedProportions]:
-    mechanism = _mechanism(parameters, method, share)
-    measured = np.asarray(_scalar(mechanism).law(_queries(samples, method)).sample(rng=rng))
-    return mechanism.present(measured), measured, mechanism
-
-
-def _samples(parameters: Mapping[str, Any], rng: np.random.Generator) -> Array:
-    counts = rng.multinomial(parameters["n"], SHARES, size=parameters["repeats"])
-    return np.asarray(counts / parameters["n"])
-
-
-def _covers(estimates: Array, n: int, truth: float) -> Array:
-    """The paper's interval: the released proportion taken for the sample's."""
-    reach = NORMAL * np.sqrt(np.maximum(estimates * (1 - estimates), 0) / n)
-    return np.asarray(np.abs(estimates - truth) <= reach)
-
-
-def _row(
-    parameters: Mapping[str, Any], target: str, estimates: Array, truth: float, covered: Array, aware: float | None
-) -> Row:
-    return {
-        "epsilon": parameters["epsilon"],
-        "n": parameters["n"],
-        "mechanism": parameters["mechanism"],
-        "version": parameters["version"],
-        "target": target,
-        "bias": float(np.mean(estimates) - truth),
-        "rmse": float(np.sqrt(np.mean((estimates - truth) ** 2))),
-        "coverage": float(np.mean(covered)),
-        "noise_aware_coverage": aware,
-    }
-
-
-def _proportions(parameters: Mapping[str, Any], seed: int, method: Method) -> Iterator[Row]:
-    rng = np.random.default_rng(seed)
-    samples = _samples(parameters, rng)
-    released, measured, mechanism = _sanitized(parameters, method, samples, rng)
-    law = ReleaseLaw(model=Binomial(n=parameters["n"]), mechanism=_scalar(mechanism))
-    for index, truth in enumerate(SHARES):
-        column = index - 4 if method != "all_but_one" else index - 1
-        aware = None
-        if method != "all_but_one" or index > 0:  # the first proportion is not measured there
-            aware = float(np.mean(NoiseAware().accepts(law, measured[:, column], float(truth))))
-        estimates = released[:, index]
-        covered = _covers(estimates, parameters["n"], truth)
-        yield _row(parameters, f"p{index + 1}", estimates, float(truth), covered, aware)
-
-
-def figure_2(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Rescaling."""
-    yield from _proportions(parameters, seed, "rescale")
-
-
-def figure_4(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """All but one; the first proportion takes the rest."""
-    yield from _proportions(parameters, seed, "all_but_one")
-
-
-def figure_5(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Universal histogram over a binary tree."""
-    yield from _proportions(parameters, seed, "universal_histogram")
-
-
-def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Multiple synthesis: five rescaled sets at ε/5, combined (liu2023 (6)–(7))."""
-    from scipy.special import stdtrit
-
-    rng = np.random.default_rng(seed)
-    samples = _samples(parameters, rng)
-    sets = np.stack([_sanitized(parameters, "rescale", samples, rng, 1 / SETS)[0] for _ in range(SETS)])
-    for index, truth in enumerate(SHARES):
-        estimates = sets[:, :, index]
-        centre, between = estimates.mean(axis=0), estimates.var(axis=0, ddof=1)
-        within = np.mean(estimates * (1 - estimates), axis=0) / parameters["n"]
-        df = (SETS - 1) * (1 + SETS * within / np.maximum(between, 1e-300)) ** 2
-        reach = stdtrit(np.minimum(df, 1e10), 0.975) * np.sqrt(between / SETS + within)
-        covered = np.abs(centre - truth) <= reach
-        yield _row(parameters, f"p{index + 1}", centre, float(truth), np.asarray(covered), None)
-
-
-def _sums(parameters: Mapping[str, Any], seed: int, method: Method) -> Iterator[Row]:
-    rng = np.random.default_rng(seed)
-    released, _, _ = _sanitized(parameters, method, _samples(parameters, rng), rng)
-    for other in (1, 2, 3):
-        truth = float(SHARES[0] + SHARES[other])
-        estimates = released[:, 0] + released[:, other]
-        covered = _covers(estimates, parameters["n"], truth)
-        yield _row(parameters, f"p1 + p{other + 1}", estimates, truth, covered, None)
-
-
-def figure_6(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Pairwise sums after rescaling."""
-    yield from _sums(parameters, seed, "rescale")
-
-
-def figure_7(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Pairwise sums in the universal histogram."""
-    yield from _sums(parameters, seed, "universal_histogram")
-
-
-def _finding(rows: list[Row]) -> str:
-    lines = []
-    for epsilon in sorted({row["epsilon"] for row in rows}):
-        chosen = [row for row in rows if row["epsilon"] == epsilon]
-        paper = [row["coverage"] for row in chosen]
-        text = f"ε = {epsilon:g}: the paper's interval covers {100 * min(paper):.0f}–{100 * max(paper):.0f} %"
-        aware = [row["noise_aware_coverage"] for row in chosen if row["noise_aware_coverage"] is not None]
-        if aware:
-            text += f", the noise-aware one {100 * min(aware):.1f}–{100 * max(aware):.1f} %"
-        worst = max(chosen, key=lambda row: abs(row["bias"]))
-        lines.append(f"{text}; largest bias {worst['bias']:+.3f} ({worst['target']}, n = {worst['n']}).")
-    error = {
-        version: float(np.mean([row["rmse"] for row in rows if (row["mechanism"], row["version"]) == version]))
-        for version in VERSIONS
-    }
-    lines.append(
-        f"Mean RMSE: truncated as published {error[VERSIONS[0]]:.4f} (not ε-DP), truncated and certified "
-        f"{error[VERSIONS[1]]:.4f}, BIT {error[VERSIONS[2]]:.4f}."
-    )
-    return " ".join(lines)
-
-
-def _few_sizes(rows: list[Row]) -> list[Row]:
-    """The smallest, a middle and the largest n."""
-    sizes = sorted({row["n"] for row in rows})
-    kept = {sizes[0], sizes[len(sizes) // 2], sizes[-1]}
-    return [row for row in rows if row["n"] in kept]
-
-
-def _figures(name: str) -> tuple[Figure, ...]:
-    return tuple(
-        Figure(
-            name=f"{name}-{y}",
-            title=title,
-            x="n",
-            y=y,
-            colour="target",
-            column="epsilon",
-            row="mechanism",
-            where=(("version", "certified"),),
-        )
-        for y, title in (("rmse", "Root mean squared error"), ("coverage", "Coverage of the paper's interval"))
-    )
-
-
-def _part(name: str, title: str, compute: Any, reported: str) -> Part:
-    return Part(
-        name=name,
-        title=title,
-        cells=_cells,
-        compute=compute,
-        reported=reported,
-        finding=_finding,
-        figures=_figures(name),
-        shown=_few_sizes,
-    )
-
-
 STUDY = Study(
     paper="liu2019",
     title="liu2019: bounded and boundary-inflated Laplace for bounded statistics",
     introduction="""
 **As published**: the truncated Laplace law with scale Δ/ε, which the paper takes to be ε-DP and which is not (errata
 E1). **Certified**: the same law with the smallest scale that is ε-DP. The boundary-inflated (BIT) mechanism is ε-DP
-with the paper's scale, so it has one version. The proportions' sensitivity is 1/n, as in the paper: add/remove
-neighbours with a public n, and counts divided by that n.
+with the paper's scale, so it has one version. **Original data** are the sample proportions without noise, the red lines
+of the paper. Figures 2 to 7 repeat 2,000 times, the paper 500 times. The proportions' sensitivity is 1/n, as in the
+paper: add/remove neighbours with a public n, and counts divided by that n.
 """,
     parts=(
         Part(
@@ -320,10 +109,9 @@ neighbours with a public n, and counts divided by that n.
             title="Figure 1: a sanitized covariance matrix",
             cells=_figure_1_cells,
             compute=figure_1,
-            reported="Noticeable bias at small n except for S12 and r at r = 0; more of it with truncation than with "
-            "BIT; bias and spread vanish as n grows; BIT puts mass on the bounds, truncation flattens.",
+            reported="",
             finding=_figure_1_finding,
-            shown=_few_sizes,
+            shown=few_sizes,
             figures=tuple(
                 Figure(
                     name=f"figure-1-{entry}",
@@ -340,43 +128,7 @@ neighbours with a public n, and counts divided by that n.
                 for entry in ("S11", "S22", "S12", "r")
             ),
         ),
-        _part(
-            "figure-2",
-            "Figure 2: rescaling",
-            figure_2,
-            "Little bias at ε ≥ 0.5, some at ε = 0.1 and small n; coverage about 95 % at ε = 1, 85–92 % for "
-            "n ≤ 300 at ε = 0.5, 50–80 % at ε = 0.1.",
-        ),
-        _part(
-            "figure-3",
-            "Figure 3: multiple synthesis, five sets",
-            figure_3,
-            "Coverage improves much, most for BIT; bias and RMSE grow, because each set has a fifth of the budget.",
-        ),
-        _part(
-            "figure-4",
-            "Figure 4: all but one",
-            figure_4,
-            "As rescaling at ε ≥ 0.5; at ε = 0.1 less bias at small n and larger RMSE; much lower coverage of p1, "
-            "which is computed from the others.",
-        ),
-        _part(
-            "figure-5",
-            "Figure 5: universal histogram",
-            figure_5,
-            "Worse than rescaling in bias, RMSE and coverage for all proportions at small n.",
-        ),
-        _part(
-            "figure-6",
-            "Figure 6 (S1): pairwise sums after rescaling",
-            figure_6,
-            "Sums as good as single proportions.",
-        ),
-        _part(
-            "figure-7",
-            "Figure 7 (S2): pairwise sums in the universal histogram",
-            figure_7,
-            "p1 + p2, a node of the tree, is better than the sums across nodes, and no better than after rescaling.",
-        ),
+        *PROPORTION_PARTS,
     ),
+    claims=(*FORMULA_CLAIMS, *FIGURE_CLAIMS),
 )

@@ -197,7 +197,7 @@ class KMedian(ClusterModel):
     def _fitted(self, data: Array, allowance: Allowance, steps: list[Step]) -> None:
         public = np.random.default_rng() if allowance.rng is None else allowance.rng
         start = public.choice(len(self.universe), self.n_clusters, replace=False)
-        search = _LocalSearch(self.universe, data, self.diameter, start)
+        search = LocalSearch(self.universe, data, self.diameter, start)
         visited, costs = [], []
         for step in steps[:-1]:
             scores = search.swap_costs()
@@ -248,7 +248,7 @@ class KMedian(ClusterModel):
         return f"KMedian({self.n_clusters}, guarantee={self.guarantee!r}, universe=<{len(self.universe)} positions>)"
 
 
-class _LocalSearch:
+class LocalSearch:
     """Centres with, for every demand, the nearest and second nearest of them, so that all swaps are priced at once.
 
     Demand p costs min(d(p, y), d₁(p)) after centre x gives way to position y, or min(d(p, y), d₂(p)) if x was its
