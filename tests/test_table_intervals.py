@@ -9,6 +9,7 @@ from discreet import (
     Clipped,
     ContingencyTable,
     Gaussian,
+    Geometric,
     JamesSteinGaussian,
     Laplace,
     MonteCarlo,
@@ -17,7 +18,6 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.association import _fieller
 
 TABLE = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "perhaps", "yes"]})
 TWO = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})
@@ -110,7 +110,7 @@ def test_coverage_of_the_odds_ratio(mechanism, neighbours):
     shares = np.array([[0.35, 0.15], [0.2, 0.3]])
     truth = 0.35 * 0.3 / (0.15 * 0.2)
     found = [
-        noisy.odds_ratio().confidence_interval().contains(truth)
+        noisy.odds_ratio().accepts(np.array([truth]))[0]
         for _, noisy in releases(mechanism, TWO, shares, 300, neighbours)
     ]
     assert ENOUGH <= np.mean(found) < 0.995
@@ -126,20 +126,25 @@ def test_odds_ratio_under_heavy_noise_says_nothing():
         release(TABLE.exact_counts(np.full((2, 3), 5)), Gaussian(1.0), rng=2).odds_ratio()
 
 
-def test_fieller_against_a_grid():
-    """The set of ψ that satisfy the inequality, by brute force."""
-    rng = np.random.default_rng(5)
-    grid = np.linspace(0, 200, 400_001)
-    for _ in range(60):
-        upper, lower = rng.normal(3, 2), rng.normal(2, 2)
-        spread = rng.normal(size=(2, 2))
-        (uu, ul), (_, ll) = spread @ spread.T
-        inside = (upper - grid * lower) ** 2 <= uu - 2 * grid * ul + grid**2 * ll
-        low, high = _fieller(upper, lower, uu, ul, ll)
-        accepted = grid[inside]
-        if accepted.size:
-            assert low <= accepted[0] + 1e-3
-            assert high >= accepted[-1] - 1e-3
+@pytest.mark.parametrize("shares", [[[0.005, 0.045], [0.05, 0.9]], [[0.002, 0.298], [0.2, 0.5]]])
+def test_odds_ratios_of_small_cells_are_covered(shares):
+    """Cells of about one row, where an interval from standard errors covers 82 %."""
+    (a, b), (c, d) = shares
+    noisy = [one for _, one in releases(Geometric(1 / 3), TWO, np.array(shares), 300, Neighbours.ADD_REMOVE)]
+    assert np.mean([one.odds_ratio().accepts(np.array([a * d / b / c]))[0] for one in noisy]) >= ENOUGH
+
+
+def test_the_interval_of_an_odds_ratio_is_what_its_test_accepts():
+    for counts in ([[70, 30], [40, 60]], [[1, 90], [60, 150]], [[3000, 1000], [1000, 3000]]):
+        ratio = release(TWO.exact_counts(np.array(counts)), Geometric(1.0), rng=3).odds_ratio()
+        interval = ratio.confidence_interval()
+        assert interval.low <= ratio.estimate <= interval.high
+        inside = np.geomspace(max(float(interval.low), 1e-5) * 1.1, float(interval.high) / 1.1, 7)[1:-1]
+        assert ratio.accepts(inside).all()
+        outside = np.array([float(interval.low) / 1.5, float(interval.high) * 1.5])
+        assert not ratio.accepts(outside[outside > 1e-6]).any()
+        assert interval == ratio.confidence_interval()  # simulated from the same seed
+        assert ratio.confidence_interval(0.99).width >= interval.width
 
 
 def test_coverage_and_consistency_of_cramers_v():

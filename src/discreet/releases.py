@@ -104,6 +104,29 @@ class Release(Result):
             "Ask for a mean, a proportion, a variance or a table.",
         )
 
+    @property
+    def sampled(self) -> float | None:
+        """Share of the rows that the value is of: below 1 behind a Poisson sample; None behind other omission steps."""
+        step = self.public.get("omission")
+        return 1.0 if step is None else step.get("rate")
+
+    def require_sample(self) -> None:
+        """Refuse an interval for the population where a step chose rows by what they hold."""
+        if self.sampled is None:
+            raise NoPopulationInterval(
+                "release",
+                self.statistic.title if self.statistic else "a value",
+                "is of rows that a suppression chose by what they hold, which are no sample of the population",
+                "Ask without omitting rows, or behind a PoissonSample.",
+            )
+
+    def known_population_interval(self) -> Interval | None:
+        """The 95 % interval for the population, or None where there is none."""
+        try:
+            return self.population_interval()
+        except NoPopulationInterval:
+            return None
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
         return {
@@ -162,6 +185,11 @@ class Release(Result):
             ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),
             ("release", f"{self.release_id[:8]}, {self.created}"),
         ]
+        step = self.public.get("omission")
+        if step is not None:
+            facts.insert(
+                0, ("describes", f"the rows that the step {step['name'].replace('_', ' ')} kept, not all rows")
+            )
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
     def heading(self) -> str:

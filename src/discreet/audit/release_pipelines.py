@@ -99,7 +99,7 @@ def _pipeline(
 
     name = f"{type(statistic).__name__} by {mechanism}, {neighbours.value.replace('_', '/')}"
     covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
-    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance)
+    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance | MeansAndCovariances)
     world = row_world(records, most=3, neighbours=neighbours)
     return Pipeline(name, run, world, spent, covers, tight=tight and not loose, repeats=True)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["CramersV", "OddsRatio", "cramers_v", "odds_ratio"]
 
 Array = NDArray[np.float64]
+_RATIOS = (1e-6, 1e6)
+"""Odds ratios that are told from 0 and from infinity."""
 _STRENGTHS = 33
 """Strengths of association that are simulated, finer near 0."""
 
@@ -33,27 +34,46 @@ class OddsRatio(Result):
     """Odds ratio of a 2 × 2 table, ad/bc; infinite or NaN where noise leaves nothing to divide by."""
 
     estimate: float
-    _cells: Array = field(repr=False)
-    _covariance: Array = field(repr=False)
+    _table: MeasuredTable = field(repr=False)
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Fieller's interval: the ratios ψ for which ad − ψ·bc is no more than z standard errors from zero.
+        """The ratios ψ whose simulated releases do not make ad − ψ·bc extreme: a test, inverted.
 
-        It needs no logarithm of a noisy cell and may be unbounded above, where the data cannot exclude that. An
-        interval from 0 to infinity says that noise or sampling error hide the association altogether.
+        It needs no logarithm of a noisy cell and holds for small cells. It is unbounded above where the data cannot
+        exclude that: from 0 to infinity, noise or sampling error hide the association altogether.
         """
         checked = requirements.level(level)
-        z2 = float(scipy.special.ndtri((1 - checked) / 2)) ** 2
-        a, b, c, d = self._cells
-        upper, lower = a * d, b * c
-        gradient_upper, gradient_lower = np.array([d, 0, 0, a]), np.array([0, c, b, 0])
-        spread = self._covariance
-        # Products of two noisy cells also vary at second order, which matters where cells are near zero.
-        own = np.diag(spread)
-        uu = gradient_upper @ spread @ gradient_upper + own[0] * own[3]
-        ll = gradient_lower @ spread @ gradient_lower + own[1] * own[2]
-        ul = gradient_upper @ spread @ gradient_lower
-        return Interval(*_fieller(upper, lower, z2 * uu, z2 * ul, z2 * ll), checked)
+        ratios = np.geomspace(*_RATIOS, 41)
+        if _RATIOS[0] < self.estimate < _RATIOS[1]:  # where the departure is 0: a narrow interval lies between others
+            ratios = np.sort(np.append(ratios, self.estimate))
+        held = np.flatnonzero(self.accepts(ratios, checked))
+        if held.size == 0:
+            return Interval(0.0, math.inf, checked)
+        first, last = int(held[0]), int(held[-1])
+        low = 0.0 if first == 0 else self._edge(float(ratios[first]), float(ratios[first - 1]), checked)
+        furthest = last == ratios.size - 1
+        high = math.inf if furthest else self._edge(float(ratios[last]), float(ratios[last + 1]), checked)
+        inside = self.estimate if not math.isnan(self.estimate) else low
+        return Interval(min(low, inside), max(high, inside), checked)
+
+    def _edge(self, inner: float, outer: float, level: float) -> float:
+        """Where acceptance ends between an accepted ratio and one that is not, rounded outwards."""
+        ratios = np.geomspace(inner, outer, 13)
+        held = np.flatnonzero(self.accepts(ratios, level))
+        return float(ratios[min(int(held[-1]) + 1 if held.size else 1, 12)])
+
+    def accepts(self, ratios: Array, level: float = 0.95) -> NDArray[np.bool_]:
+        """Whether the test of each ψ does not reject it: ad − ψ·bc has mean 0 whatever the margins are."""
+        tail = (1 - level) / 2
+        table, rng = self._table, np.random.default_rng(0)  # the same release gives the same interval
+        draws = max(399, math.ceil(15 / tail))
+        shares = np.array([_with_ratio(*_margins(table), ratio) for ratio in ratios.tolist()])
+        counts = rng.multinomial(table.rows, shares, (draws, ratios.size))
+        drawn, found = (
+            x[..., 0] * x[..., 3] - ratios * x[..., 1] * x[..., 2] for x in (table.remeasured(counts, rng), table.cells)
+        )
+        below, above = ((1 + (side * drawn <= side * found).sum(axis=0)) / (1 + draws) for side in (1, -1))
+        return np.asarray(np.minimum(below, above) >= tail)
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate and 95 % interval as JSON-ready data; infinite ends become null."""
@@ -70,18 +90,25 @@ class OddsRatio(Result):
         return "Odds ratio"
 
 
-def _fieller(upper: float, lower: float, uu: float, ul: float, ll: float) -> tuple[float, float]:
-    """The non-negative ψ with (upper − ψ·lower)² ≤ uu − 2ψ·ul + ψ²·ll, as one interval."""
-    a, b, c = lower**2 - ll, upper * lower - ul, upper**2 - uu
-    inside = b**2 - a * c
-    if a <= 0:
-        # ψ = ∞ is not excluded. The set is everything, or everything beyond a root.
-        if inside <= 0 or c <= 0:
-            return 0.0, math.inf
-        roots = sorted([(b - math.sqrt(inside)) / a, (b + math.sqrt(inside)) / a]) if a < 0 else [0.0, c / (2 * b)]
-        return (max(roots[1], 0.0), math.inf) if roots[1] > 0 else (0.0, math.inf)
-    root = math.sqrt(max(inside, 0.0))
-    return max((b - root) / a, 0.0), max((b + root) / a, 0.0)
+def _margins(table: MeasuredTable) -> tuple[float, float]:
+    """Shares of the first row and the first column, kept off the ends by one row and by the noise of a margin."""
+    square = table.cells.reshape(2, 2)
+    least = 1 + math.sqrt(2 * table.variance)
+    first, second = ((float(part) + least) / (table.size + 2 * least) for part in (square[0].sum(), square[:, 0].sum()))
+    edge = least / (table.size + 2 * least)
+    return min(max(first, edge), 1 - edge), min(max(second, edge), 1 - edge)
+
+
+def _with_ratio(row: float, column: float, ratio: float) -> Array:
+    """The 2 × 2 shares with these margins and this odds ratio (Plackett 1965)."""
+    if abs(ratio - 1) < 1e-9:
+        first = row * column
+    else:
+        s = 1 + (row + column) * (ratio - 1)
+        first = (s - math.sqrt(max(s * s - 4 * row * column * ratio * (ratio - 1), 0.0))) / (2 * (ratio - 1))
+    first = min(max(first, row + column - 1, 0.0), row, column)
+    shares = np.maximum([first, row - first, column - first, 1 - row - column + first], 0.0)
+    return np.asarray(shares / shares.sum())
 
 
 def odds_ratio(release: Release) -> OddsRatio:
@@ -92,10 +119,7 @@ def odds_ratio(release: Release) -> OddsRatio:
     a, b, c, d = (float(cell) for cell in table.cells)
     upper, lower = max(a, 0.0) * max(d, 0.0), max(b, 0.0) * max(c, 0.0)
     estimate = upper / lower if lower > 0 else (math.inf if upper > 0 else math.nan)
-    shares = table.shares()
-    noise = np.eye(4) - (0.25 if table.n is not None else 0.0)
-    sampling = np.diag(shares) - np.outer(shares, shares)
-    return OddsRatio(estimate, table.cells, table.size * sampling + table.variance * noise)
+    return OddsRatio(estimate, table)
 
 
 @dataclass(frozen=True)

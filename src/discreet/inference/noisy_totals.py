@@ -66,14 +66,14 @@ class NoisyTotals:
     rows_per_unit
         At most so many rows are one unit's. Units are independent; by Cauchy and Schwarz the squared deviation of a
         unit's rows together is at most so many times the sum of theirs. 0 stands for rows that are the whole
-        population: intervals then hold the noise alone.
+        population: intervals then hold the noise alone. 1 − p stands for a Poisson sample of a share p of it.
     """
 
     totals: Any
     noise: Any
     kurtosis: float = 0.0
     size: int | None = None
-    rows_per_unit: int = 1
+    rows_per_unit: float = 1
 
     @cached_property
     def parts(self) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -54,7 +55,20 @@ def _kept(question: Q, step: Omission, **changed: Any) -> Q:
     rows, rate = getattr(question, "expected_rows", None), getattr(step, "rate", None)
     if rows is not None and rate is not None:
         changed["expected_rows"] = max(1, round(rows * rate))
+    least = getattr(question, "rows_at_least", None)
+    if least is not None:
+        changed["rows_at_least"] = _least_kept(least, step)
     return cast(Q, replace(cast(Any, question), **changed))
+
+
+def _least_kept(least: int, step: Omission) -> int:
+    """A Poisson sample of so many rows keeps at least this many, but for a chance of 1e-9: six standard deviations."""
+    if not isinstance(step, PoissonSample):
+        raise InvalidParameter("rows_at_least", least, "rows kept by a suppression are no sample", "Leave it out.")
+    kept = math.floor(step.rate * least - 6 * math.sqrt(step.rate * (1 - step.rate) * least))
+    if kept < 1:
+        raise InvalidParameter("rows_at_least", least, f"{step} may keep none of them", "Raise it or leave it out.")
+    return kept
 
 
 @dataclass(frozen=True)

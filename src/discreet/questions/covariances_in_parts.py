@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -108,7 +109,7 @@ class CovariancesInPartsRelease(Answer):
             "noise": added * float(np.max(law.variance)),
             "kurtosis": excess_kurtosis(law) / added,
             "size": self.public.get("n"),
-            "rows_per_unit": rows_per_unit(self.sensitivity) if sampled else 0,
+            "rows_per_unit": rows_per_unit(self.sensitivity) if sampled else 1 - (self.sampled or 1.0),
         }
 
     def column(self, j: int, *, sampled: bool = True) -> PartMoments:
@@ -177,6 +178,7 @@ class CovariancesInPartsRelease(Answer):
         have variances of up to two columns.
         """
         checked = requirements.level(level)
+        self.require_sample()
         if j is None:
             return self._all(checked, lambda a, b: self._interval(checked, a, b, sampled=True))
         self._check(j, j if k is None else k)
@@ -185,9 +187,10 @@ class CovariancesInPartsRelease(Answer):
     def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
         """Interval for the population's correlation of two columns: noise and sampling together."""
         self._check(j, k)
+        self.require_sample()
         if j == k:
             raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        low, high = self.pair(j, k).correlation_interval(level)
+        low, high = self.pair(j, k).correlation_interval(requirements.level(level))
         return Interval(float(low), float(high), level)
 
     def _check(self, *columns: int) -> None:
@@ -208,24 +211,36 @@ class CovariancesInPartsRelease(Answer):
         """The entries of the covariance matrix, then the correlations, each with both intervals."""
         entries = pairs(self._dimension)
         covariances = [
+            self._reading(columns, (j, k), "covariance", self._entry(j, k), partial(self._interval, 0.95, j, k))
+            for j, k in entries
+        ]
+        correlations = [
             self._reading(
-                columns, (j, k), "covariance", self._entry(j, k),
-                [self._interval(0.95, j, k, sampled=sampled) for sampled in (False, True)],
+                columns, (j, k), "correlation", float(self.pair(j, k).correlation), partial(self._related, j, k)
             )
             for j, k in entries
-        ]  # fmt: skip
-        correlations = [self._correlation_reading(columns, j, k) for j, k in entries if j != k]
+            if j != k
+        ]
         return [*covariances, *correlations]
 
-    def _correlation_reading(self, columns: Sequence[str], j: int, k: int) -> Reading:
-        found = [self.pair(j, k, sampled=sampled).correlation_interval() for sampled in (False, True)]
-        intervals = [Interval(float(one.low), float(one.high), one.level) for one in found]
-        return self._reading(columns, (j, k), "correlation", float(self.pair(j, k).correlation), intervals)
+    def _related(self, j: int, k: int, *, sampled: bool) -> Interval:
+        low, high = self.pair(j, k, sampled=sampled).correlation_interval()
+        return Interval(float(low), float(high), 0.95)
 
     def _reading(
-        self, columns: Sequence[str], entry: tuple[int, int], measure: str, value: float, intervals: list[Interval]
+        self,
+        columns: Sequence[str],
+        entry: tuple[int, int],
+        measure: str,
+        value: float,
+        interval: Callable[..., Interval],
     ) -> Reading:
-        labels = {"column": name_of(columns, entry[0]), "with": name_of(columns, entry[1])}
         label = pair_name(columns, *entry)
-        shown = label if measure == "covariance" else f"{label}, correlation"
-        return Reading(shown, value, intervals[0], intervals[1], labels=labels, measure=measure)
+        return Reading(
+            label if measure == "covariance" else f"{label}, correlation",
+            value,
+            interval(sampled=False),
+            None if self.sampled is None else interval(sampled=True),
+            labels={"column": name_of(columns, entry[0]), "with": name_of(columns, entry[1])},
+            measure=measure,
+        )

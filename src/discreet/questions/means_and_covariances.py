@@ -216,6 +216,7 @@ class MeansAndCovariancesRelease(Answer):
         The noise and the sampling error each get half of 1 − level. No fourth moments were measured, so they are the
         worst that the bounds and the variances allow.
         """
+        self.require_sample()
         share = (1 + requirements.level(level)) / 2
         data = self.confidence_interval(share)
         score = float(scipy.special.ndtri((1 + share) / 2))

@@ -252,7 +252,7 @@ class NoisyAverageRelease(Answer):
                 "",
                 self.estimate,
                 self.confidence_interval(),
-                self.population_interval(),
+                self.known_population_interval(),
                 measure=self.measure,
                 standard_error=self.standard_error,
             )

@@ -33,7 +33,6 @@ from discreet.releases import Release
 
 __all__ = [
     "MeanAndVarianceInParts", "MeanAndVarianceInPartsRelease", "MeanInParts", "MeanInPartsRelease", "Parts",
-    "StandardDeviationInParts", "StandardDeviationInPartsRelease", "VarianceInParts", "VarianceInPartsRelease",
     "parts_measurement", "root_interval", "rows_per_unit",
 ]  # fmt: skip
 
@@ -162,32 +161,6 @@ class MeanAndVarianceInParts(Parts):
         return MeanAndVarianceInPartsRelease
 
 
-@dataclass(frozen=True, kw_only=True)
-class VarianceInParts(MeanAndVarianceInParts):
-    """Variance of a column in public bounds: the totals of `MeanAndVarianceInParts`, read for the variance.
-
-    Guarantee
-    ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Parameters
-    ----------
-    bounds
-        Public bounds of a row, as the decimals they print as; values outside are clipped.
-
-    Examples
-    --------
-    >>> VarianceInParts(bounds=(0, 10)).title
-    'variance'
-    """
-
-    name: ClassVar[str] = "variance_in_parts"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return VarianceInPartsRelease
-
-
 @dataclass(frozen=True)
 class MeanInPartsRelease(NoisyAverageRelease):
     """Noisy totals in parts, and the mean that follows from them."""
@@ -224,12 +197,25 @@ class MeanInPartsRelease(NoisyAverageRelease):
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
         return np.array([place - moved for place in self._of.positions])
 
+    @property
+    def _of_all_rows(self) -> PartMoments:
+        """The moments for intervals about the data: a Poisson sample of a share p leaves 1 − p of sampling variance."""
+        return replace(self.moments, rows_per_unit=0.0 if self.sampled is None else 1 - self.sampled)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the mean of the data: privacy noise, and the choice of rows where a Poisson sample was taken."""
+        if self.sampled in (None, 1.0):
+            return super().confidence_interval(level)
+        low, high = self._of_all_rows.mean_interval(level)
+        return Interval(self._value(low), self._value(high), level)
+
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's mean: noise and sampling together, for any population on the bounds.
 
         Where no second moment was released it is the worst that the bounds allow, which is exact for 0/1 rows. Ask
         with ``spread=True`` for a narrower one.
         """
+        self.require_sample()
         low, high = self.moments.mean_interval(level)
         return Interval(self._value(low), self._value(high), level)
 
@@ -239,10 +225,10 @@ class MeanInPartsRelease(NoisyAverageRelease):
 
     def facts(self) -> Facts:
         """What to show, with the interval for the population after that for the noise."""
-        both = self.population_interval()
         first, (_, noise), *rest = super().facts()
-        both_words = f"{number(both.low)} to {number(both.high)}"
-        return [first, ("noise interval, 95 %", noise), ("population interval, 95 %", both_words), *rest]
+        both = self.known_population_interval()
+        shown = [] if both is None else [("population interval, 95 %", f"{number(both.low)} to {number(both.high)}")]
+        return [first, ("noise interval, 95 %", noise), *shown, *rest]
 
     @property
     def measure(self) -> str:
@@ -280,16 +266,18 @@ class MeanAndVarianceInPartsRelease(MeanInPartsRelease):
 
     def variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the variance of the data; privacy noise only."""
-        return self._scaled(replace(self.moments, rows_per_unit=0).variance_interval(level))
+        return self._scaled(self._of_all_rows.variance_interval(level))
 
     def population_variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's variance: noise and sampling together, from measured fourth moments."""
+        self.require_sample()
         return self._scaled(self.moments.variance_interval(level))
 
     def facts(self) -> Facts:
         """What to show, with the standard deviation after the mean."""
         shown = list(super().facts())
-        return [*shown[:3], ("standard deviation", number(self.standard_deviation)), *shown[3:]]
+        place = next(place for place, (name, _) in enumerate(shown) if name == "rows")
+        return [*shown[:place], ("standard deviation", number(self.standard_deviation)), *shown[place:]]
 
     @property
     def measure(self) -> str:
@@ -309,89 +297,10 @@ class MeanAndVarianceInPartsRelease(MeanInPartsRelease):
             "",
             self.standard_deviation,
             self.standard_deviation_interval(),
-            self.population_standard_deviation_interval(),
+            None if self.sampled is None else self.population_standard_deviation_interval(),
             measure="standard deviation",
         )
         return [*super().readings(columns), spread]
-
-
-@dataclass(frozen=True)
-class VarianceInPartsRelease(MeanAndVarianceInPartsRelease):
-    """The same totals, asked for the variance: both intervals are the variance's."""
-
-    @property
-    def measure(self) -> str:
-        return "variance"
-
-    @property
-    def standard_error(self) -> None:
-        """Not known in closed form; the intervals are."""
-        return None
-
-    @property
-    def estimate(self) -> float:
-        """The variance."""
-        return self.variance
-
-    def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the variance of the data; privacy noise only."""
-        return self.variance_interval(level)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population's variance: noise and sampling together, from measured fourth moments."""
-        return self.population_variance_interval(level)
-
-    def facts(self) -> Facts:
-        """What to show, with the variance first."""
-        return [("variance", number(self.variance)), *super().facts()[1:], ("mean", number(self.mean))]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StandardDeviationInParts(MeanAndVarianceInParts):
-    """Standard deviation of a column in public bounds: the same totals, read for the root of the variance.
-
-    Guarantee
-    ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Examples
-    --------
-    >>> StandardDeviationInParts(bounds=(0, 10)).title
-    'standard deviation'
-    """
-
-    name: ClassVar[str] = "standard_deviation_in_parts"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return StandardDeviationInPartsRelease
-
-
-@dataclass(frozen=True)
-class StandardDeviationInPartsRelease(MeanAndVarianceInPartsRelease):
-    """The same totals, asked for the standard deviation: both intervals are the standard deviation's."""
-
-    @property
-    def estimate(self) -> float:
-        """The standard deviation."""
-        return self.standard_deviation
-
-    def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the standard deviation of the data; privacy noise only."""
-        return self.standard_deviation_interval(level)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population's standard deviation: noise and sampling together."""
-        return self.population_standard_deviation_interval(level)
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The standard deviation, with both intervals."""
-        return super().readings(columns)[1:]
-
-    def facts(self) -> Facts:
-        """What to show, with the standard deviation first."""
-        shown = [fact for fact in super().facts() if fact[0] not in ("mean", "standard deviation")]
-        return [("standard deviation", number(self.standard_deviation)), *shown, ("mean", number(self.mean))]
 
 
 def parts_measurement(

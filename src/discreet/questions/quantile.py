@@ -259,6 +259,7 @@ class QuantileRelease(Answer):
                 "must be asked for the population, because an interval costs privacy of its own",
                 "Ask with interval=0.95 and rows_at_least=…, a public lower bound of the number of rows.",
             )
+        self.require_sample()
         return self.confidence_interval(level)
 
     def confidence_interval(self, level: float | None = None) -> Interval:

@@ -15,11 +15,11 @@ from discreet.questions.forms import Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
 from discreet.questions.named import NamedQuestions, Names
-from discreet.questions.parts import StandardDeviationInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
+from discreet.questions.spread_in_parts import SpreadInPartsRelease
 from discreet.questions.variance import StandardDeviationQuestion
 
 __all__ = ["SHORTHANDS", "Shorthand", "Shorthands"]
@@ -164,18 +164,18 @@ class Shorthands(NamedQuestions):
         self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
         unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
         request: str | None = None, **spend: Unpack[Spend],
-    ) -> StandardDeviationInPartsRelease: ...  # fmt: skip
+    ) -> SpreadInPartsRelease: ...  # fmt: skip
     @overload
     def std(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
         unit_sum: Bounds | None = None, expected_rows: int | None = None, expected_mean: float | None = None,
         request: str | None = None, **spend: Unpack[Spend],
-    ) -> GroupedRelease[StandardDeviationInPartsRelease]: ...  # fmt: skip
+    ) -> GroupedRelease[SpreadInPartsRelease]: ...  # fmt: skip
     def std(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
         expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
-    ) -> StandardDeviationInPartsRelease | GroupedRelease[StandardDeviationInPartsRelease]:  # fmt: skip
+    ) -> SpreadInPartsRelease | GroupedRelease[SpreadInPartsRelease]:  # fmt: skip
         """Standard deviation of a column, in all or by group, together with the mean."""
         question = StandardDeviationQuestion(
             self.schema,
@@ -187,4 +187,4 @@ class Shorthands(NamedQuestions):
             expected_rows=expected_rows,
             expected_mean=expected_mean,
         )
-        return self.ask(question, request)  # type: ignore[return-value]  # the statistic says what is read
+        return self.ask(question, request)

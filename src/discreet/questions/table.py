@@ -273,6 +273,7 @@ class TableRelease(Answer):
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the population's share of every cell: sampling and noise together."""
+        self.require_sample()
         return self.proportions().confidence_interval(level)
 
     def odds_ratio(self) -> OddsRatio:

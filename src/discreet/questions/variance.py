@@ -24,15 +24,9 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import (
-    MeanAndVarianceInParts,
-    StandardDeviationInParts,
-    VarianceInParts,
-    VarianceInPartsRelease,
-    parts_measurement,
-    root_interval,
-)
+from discreet.questions.parts import MeanAndVarianceInParts, parts_measurement, root_interval
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.spread_in_parts import SpreadInPartsRelease, StandardDeviationInParts, VarianceInParts
 from discreet.releases import Release
 
 __all__ = [
@@ -192,7 +186,7 @@ class StandardDeviationRelease(VarianceRelease):
         return [("standard deviation", number(self.standard_deviation)), *super().facts()]
 
 
-VarianceReading = VarianceInPartsRelease
+VarianceReading = SpreadInPartsRelease
 """What a variance is read from: totals in parts, whether the number of rows is public or not."""
 
 
