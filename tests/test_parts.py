@@ -170,7 +170,7 @@ def test_scales_and_rows_of_a_unit(rows):
     frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
     session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))
     answer = session.mean("spend", PureDP(1.0), by="arm", spread=True)
-    assert answer["A"]._rows_per_unit == rows
+    assert answer["A"].moments.rows_per_unit == rows
     assert Release.from_json(answer.to_json())["B"].mean == answer["B"].mean
 
 
