@@ -16,6 +16,7 @@ from discreet import (
     ZeroConcentratedDP,
 )
 from discreet.core.errors import InvalidParameter, PlanFileError, spelling
+from discreet.declarations.plain_data import schema_from_dict
 from discreet.plans.job import Job
 from discreet.questions.shorthands import SHORTHANDS
 from tests.test_every_question import PLAN, SCHEMA, rows
@@ -197,7 +198,7 @@ def test_bounds_have_a_grid_of_their_own(low, high, grid):
     assert bounds.grid == grid
     assert bounds == Bounds(low, high, grid=grid)
     assert bounds.cells > 1000
-    assert Schema.from_dict({"columns": {"x": {"low": low, "high": high}}}).bounds("x") == bounds
+    assert schema_from_dict({"columns": {"x": {"low": low, "high": high}}}).bounds("x") == bounds
 
 
 def test_a_public_size_has_a_standard_deviation_too():

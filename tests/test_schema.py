@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.declarations.plain_data import schema_from_dict
 
 
 @pytest.mark.parametrize(
@@ -45,10 +46,10 @@ from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, 
         (lambda: Schema(columns={"x": Bounds(0, 1, 1)}).categories("x"), "column"),
         (lambda: Schema(columns={}).contribution(Contribution(rows=1)), "contribution"),
         (lambda: Schema(columns={}, unit=PrivacyUnit("u")).contribution(), "contribution"),
-        (lambda: Schema.from_dict({"colums": {}}), "schema.colums"),
-        (lambda: Schema.from_dict({"columns": {"x": {"low": 0, "grid": 1}}}), "schema.columns.x.high"),
-        (lambda: Schema.from_dict({"columns": {"x": 5}}), "schema.columns.x"),
-        (lambda: Schema.from_dict({"neighbours": "nearby"}), "schema.neighbours"),
+        (lambda: schema_from_dict({"colums": {}}), "schema.colums"),
+        (lambda: schema_from_dict({"columns": {"x": {"low": 0, "grid": 1}}}), "schema.columns.x.high"),
+        (lambda: schema_from_dict({"columns": {"x": 5}}), "schema.columns.x"),
+        (lambda: schema_from_dict({"neighbours": "nearby"}), "schema.neighbours"),
     ],
 )
 def test_refusals_name_the_parameter(build, names):
@@ -69,7 +70,7 @@ def test_round_trip():
         neighbours=Neighbours.REPLACE_ONE,
         size=10,
     )
-    assert Schema.from_dict(schema.to_dict()) == schema
+    assert schema_from_dict(schema.to_dict()) == schema
     assert schema.columns["member"].keeps_every_row
     assert not schema.columns["arm"].keeps_every_row
 

@@ -17,13 +17,17 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.interval import Interval as Interval
     from discreet.core.ledger import Ledger as Ledger
     from discreet.core.protection import Neighbours as Neighbours
+    from discreet.core.schema import Bands as Bands
     from discreet.core.schema import Bounds as Bounds
     from discreet.core.schema import Categories as Categories
     from discreet.core.schema import Contribution as Contribution
+    from discreet.core.schema import Dates as Dates
     from discreet.core.schema import PrivacyUnit as PrivacyUnit
     from discreet.core.schema import Schema as Schema
     from discreet.core.schema import Unlisted as Unlisted
     from discreet.core.sensitivity import Sensitivity as Sensitivity
+    from discreet.declarations.language import Formula as Formula
+    from discreet.declarations.plain_data import schema_from_dict as schema_from_dict
     from discreet.inference.chi_square import goodness_of_fit as goodness_of_fit
     from discreet.inference.chi_square import homogeneity as homogeneity
     from discreet.inference.chi_square import independence as independence
@@ -158,10 +162,14 @@ _PUBLIC = {
     "compare_arms": "questions.comparison.many_arms",
     "plan_comparison": "questions.comparison.comparison_plan",
     # data
+    "Bands": "core.schema",
     "Bounds": "core.schema",
     "Unlisted": "core.schema",
     "Categories": "core.schema",
     "Contribution": "core.schema",
+    "Dates": "core.schema",
+    "Formula": "declarations.language",
+    "schema_from_dict": "declarations.plain_data",
     "PrivacyUnit": "core.schema",
     "Schema": "core.schema",
     "Session": "session",

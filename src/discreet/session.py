@@ -52,7 +52,7 @@ class Session(Shorthands):
         The budget of a new ledger.
     table, engine, memory
         Passed on to `open_source`.
-    delimiter, decimal, encoding, header
+    delimiter, decimal, encoding, header, thousands
         How a CSV file is written: see `Dialect`. discreet never guesses it from the file.
 
     Examples
@@ -82,6 +82,7 @@ class Session(Shorthands):
         decimal: str = ".",
         encoding: str = "utf-8",
         header: bool = True,
+        thousands: str | None = None,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._source = source
@@ -89,7 +90,7 @@ class Session(Shorthands):
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
-        dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header)
+        dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
         if isinstance(ledger, Ledger):
             if budget is not None and budget != ledger.budget:
@@ -127,9 +128,9 @@ class Session(Shorthands):
         """The true, still private value of a question, with its sensitivity."""
         return question.exact(self._snapshot())
 
-    def require(self, *columns: str | None) -> None:
-        """Refuse columns that the data does not have; reads no rows."""
-        self.dataset.require(*columns)
+    def require(self, *columns: str) -> None:
+        """Refuse declared columns that the data lacks, or lacks something to make them of; reads no rows."""
+        self.dataset.require(self.schema.unit.column, *self.schema.source_columns(columns))
 
     @property
     def dataset(self) -> Dataset:
@@ -143,7 +144,9 @@ class Session(Shorthands):
         """The rows that the next question is asked of: read once, or chosen afresh behind a step."""
         if self._step is not None:
             whole = self.dataset
-            kept = open_source(self._step.apply(whole.fetch(whole.table)), decimal=whole.decimal)
+            kept = open_source(
+                self._step.apply(whole.fetch(whole.table)), decimal=whole.decimal, thousands=whole.thousands
+            )
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if self._taken is None:

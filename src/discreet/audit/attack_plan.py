@@ -29,7 +29,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
-from discreet.core.schema import Bounds, Categories, Contribution, Schema
+from discreet.core.schema import Bands, Bounds, Categories, Column, Contribution, Dates, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.plans.attacked import plan_digest
 from discreet.plans.job import Job
@@ -196,7 +196,7 @@ def _worst_tables(schema: Schema) -> tuple[list[list[list[Row]]], list[tuple[int
 def _units(schema: Schema) -> Iterator[list[Row]]:
     """Units at each corner of the domain, at their limits and beyond, alone in the last group, and with gaps."""
     limits = schema.unit.contribution
-    labels = max((_labels(schema, name) for name in schema.columns), key=len, default=("",))
+    labels = max((_labels(schema, name) for name in _read(schema)), key=len, default=("",))
     if schema.unit.column is None:
         yield from ([_row(schema, corner, place)] for corner in range(4) for place in (0, len(labels) - 1))
     else:
@@ -210,17 +210,26 @@ def _units(schema: Schema) -> Iterator[list[Row]]:
         yield [gaps]
 
 
+def _read(schema: Schema) -> dict[str, Column]:
+    """The columns that the source itself has; the others are computed from them."""
+    return {name: declared for name, declared in schema.columns.items() if declared.value is None}
+
+
 def _labels(schema: Schema, name: str) -> Sequence[Any]:
     declared = schema.columns[name]
+    if isinstance(declared, Bands):
+        return declared.edges
     return declared.labels if isinstance(declared, Categories) else () if isinstance(declared, Bounds) else _UNLISTED
 
 
 def _row(schema: Schema, corner: int, place: int) -> Row:
     """A row beyond the bounds at one corner: columns high or low together, or taking turns."""
     row: Row = {}
-    for number, (name, declared) in enumerate(schema.columns.items()):
-        if isinstance(declared, Bounds):
-            high = (corner + (number if corner >= 2 else 0)) % 2 == 0
+    for number, (name, declared) in enumerate(_read(schema).items()):
+        high = (corner + (number if corner >= 2 else 0)) % 2 == 0
+        if isinstance(declared, Dates):
+            row[name] = _written(declared, declared.high if high else declared.low)
+        elif isinstance(declared, Bounds):
             row[name] = declared.high + 7 * declared.grid if high else declared.low - 7 * declared.grid
         else:
             labels = _labels(schema, name)
@@ -231,14 +240,21 @@ def _row(schema: Schema, corner: int, place: int) -> Row:
 def _gaps(schema: Schema) -> Row | None:
     """A row of gaps, where no column refuses them."""
     policies = {getattr(declared, "nulls", "drop") for declared in schema.columns.values()}
-    return None if "refuse" in policies else dict.fromkeys(schema.columns)
+    return None if "refuse" in policies else dict.fromkeys(_read(schema))
+
+
+def _written(dates: Dates, count: float) -> str:
+    """A date as the source writes it."""
+    day = dates.day(count)
+    parts = {"y": f"{day.year:04}", "m": f"{day.month:02}", "d": f"{day.day:02}"}
+    return "-".join(parts[letter] for letter in dates.order)
 
 
 def _write(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> Path:
     """A file of the kind that the plan reads: Parquet, or CSV in the plan's dialect."""
     unit = file.schema.unit.column
     rows = [{**({} if unit is None else {unit: number}), **row} for number, one in enumerate(units) for row in one]
-    names = [*([] if unit is None else [unit]), *file.schema.columns]
+    names = [*([] if unit is None else [unit]), *_read(file.schema)]
     place = str(file.source.get("path", "rows.csv")).lower()
     if place.endswith(".parquet"):
         return _write_parquet(file.schema, rows, names, folder)
@@ -267,8 +283,11 @@ def _write_parquet(schema: Schema, rows: Sequence[Row], names: Sequence[str], fo
     def kind(name: str) -> Any:
         if name == schema.unit.column:
             return pyarrow.int64()
-        if isinstance(schema.columns[name], Bounds):
+        declared = schema.columns[name]
+        if isinstance(declared, Bands) or (isinstance(declared, Bounds) and not isinstance(declared, Dates)):
             return pyarrow.float64()
+        if isinstance(declared, Dates):
+            return pyarrow.string()
         first = _labels(schema, name)[0]
         return {bool: pyarrow.bool_(), int: pyarrow.int64()}.get(type(first), pyarrow.string())
 

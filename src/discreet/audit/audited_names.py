@@ -11,6 +11,7 @@ from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.session_pipelines import session_pipelines
+from discreet.audit.transform_pipelines import transform_pipelines
 
 __all__ = ["RELEASES_NOTHING", "audited_names", "pipelines"]
 
@@ -23,6 +24,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(
         ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
     ),
+    **dict.fromkeys(("Bands", "Dates", "Formula", "schema_from_dict"), _DECLARED),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
     **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
@@ -41,6 +43,7 @@ def pipelines() -> Iterator[Pipeline]:
     yield from release_pipelines()
     yield from session_pipelines()
     yield from model_pipelines()
+    yield from transform_pipelines()
 
 
 def audited_names() -> dict[str, list[str]]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.rounding import decimal
+from discreet.core.row_expression import RowExpression
 
 __all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted", "one_of"]
 
 LARGEST_INDEX = 2**40
 """Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
 MOST_CELLS = 1_000_000
+
+ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+"""Engines agree on the case of these letters alone."""
 
 Label = str | int | bool
 Policy = Literal["drop", "refuse"]
@@ -43,6 +47,10 @@ class Bounds:
     nulls
         What to do with missing values, NaN and text that is not a number: ``"drop"`` the row, ``"refuse"`` the data
         set (an error then reveals that there is one), or a number in [low, high] that takes their place.
+    value
+        A formula of other declared columns, such as ``Formula("log1p(income)")``, instead of a column of the source.
+    missing
+        Numbers and words that stand for a missing value, such as ``[-9, "NA"]``.
 
     Examples
     --------
@@ -59,6 +67,9 @@ class Bounds:
     high: float
     grid: float = None  # type: ignore[assignment]  # the default follows from the limits
     nulls: str | float = "drop"
+    value: RowExpression | None = None
+    missing: Sequence[str | float] = ()
+    computed_kinds: ClassVar[tuple[str, ...]] = ("number",)
 
     def __post_init__(self) -> None:
         low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
@@ -77,6 +88,7 @@ class Bounds:
                 "Use a coarser grid.",
             )
         self._check_nulls()
+        object.__setattr__(self, "missing", _words(self.missing, (str, int, float)))
 
     def _on_grid(self, name: str, value: float) -> int:
         steps = decimal(value) / self.step
@@ -132,7 +144,20 @@ class Bounds:
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
-        return {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
+        plain = {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
+        return plain | _given(value=self.value and self.value.text, missing=list(self.missing))
+
+
+def _words(words: Any, kinds: tuple[type, ...] = (str,)) -> tuple[Any, ...]:
+    listed = isinstance(words, list | tuple)
+    if not listed or not all(isinstance(one, kinds) and not isinstance(one, bool) for one in words):
+        raise WrongType("missing", words, "must be a list of what stands for a missing value", 'Pass ["N", "NA"].')
+    return tuple(words)
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """The settings that are not at their default."""
+    return {name: value for name, value in settings.items() if value}
 
 
 def _default_grid(low: Fraction, high: Fraction) -> float:
@@ -154,6 +179,14 @@ class Categories:
     nulls, unknown
         What to do with missing values, and with values that are not on the list: ``"drop"`` the row, ``"refuse"``
         the data set, or the label that takes their place, written ``"=label"`` or as a whole number or boolean.
+    value
+        A formula of other declared columns, such as ``Formula("year(born)")``, instead of a column of the source.
+    missing
+        Words that stand for a missing value, such as ``["N", "NA"]``.
+    aliases
+        Other spellings, with the label that each means: ``{"Nroth": "north"}``.
+    ignore_case
+        Ignore the case of the letters A to Z, and blanks around a label.
 
     Examples
     --------
@@ -164,6 +197,11 @@ class Categories:
     labels: Sequence[Label]
     nulls: Label = "drop"
     unknown: Label = "drop"
+    value: RowExpression | None = None
+    missing: Sequence[str] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
+    ignore_case: bool = False
+    computed_kinds: ClassVar[tuple[str, ...]] = ("number", "condition")
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
@@ -184,6 +222,43 @@ class Categories:
         object.__setattr__(self, "labels", labels)
         self.replacement("nulls")
         self.replacement("unknown")
+        object.__setattr__(self, "missing", _words(self.missing))
+        self.spellings()
+
+    @staticmethod
+    def coded(codes: Mapping[Any, str], *, aliases: Mapping[str, str] | None = None, **settings: Any) -> Categories:
+        """Labels of coded data, by their codes; the other settings are those of `Categories`.
+
+        Examples
+        --------
+        >>> Categories.coded({1: "men", 2: "women"}, missing=["N"]).labels
+        ('men', 'women')
+        """
+        requirements.instance("codes", codes, Mapping, '{1: "men", 2: "women"}')
+        spelled = {str(code): label for code, label in codes.items()}
+        return Categories(list(dict.fromkeys(spelled.values())), aliases=spelled | dict(aliases or {}), **settings)
+
+    def spellings(self) -> dict[str, int]:
+        """The other spellings of labels, each with its code; letters A to Z in lower case where case is ignored."""
+        requirements.instance("ignore_case", self.ignore_case, bool, "True or False")
+        aliases: Any = self.aliases
+        if not isinstance(aliases, Mapping) or not all(isinstance(one, str) for one in aliases):
+            raise WrongType("aliases", aliases, "must give the label of each spelling", 'Pass {"Nroth": "north"}.')
+        if (aliases or self.ignore_case) and not isinstance(self.labels[0], str):
+            raise WrongType("labels", self.labels, "must be text where they have other spellings", 'Write "1" for 1.')
+        found: dict[str, int] = {}
+        own = {label: label for label in self.labels if self.ignore_case}
+        for spelling, label in [*own.items(), *aliases.items()]:
+            if label not in self.labels or (spelling in self.labels and spelling != label):
+                raise InvalidParameter("aliases", {spelling: label}, "must lead to a label", "Add it to the labels.")
+            key, code = self.folded(spelling), self.labels.index(label)
+            if found.setdefault(key, code) != code:
+                raise InvalidParameter("aliases", spelling, "would mean two labels", "Spell the labels apart.")
+        return found
+
+    def folded(self, text: str) -> str:
+        """The text under which a spelling is looked up."""
+        return text.strip(" \t").translate(ASCII_LOWER) if self.ignore_case else text
 
     def replacement(self, policy: Literal["nulls", "unknown"]) -> int | None:
         """Code of the label that takes the place of a missing or unknown value; None where it is dropped or refused."""
@@ -213,7 +288,9 @@ class Categories:
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
-        return {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
+        plain = {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
+        others = {"aliases": dict(self.aliases), "ignore_case": self.ignore_case}
+        return plain | _given(value=self.value and self.value.text, missing=list(self.missing), **others)
 
 
 @dataclass(frozen=True)
@@ -230,6 +307,8 @@ class Unlisted:
     """
 
     keeps_every_row: ClassVar[bool] = False
+    value: ClassVar[None] = None
+    computed_kinds: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""

@@ -14,6 +14,8 @@ __all__ = ["Dialect"]
 # Encodings without a shift state: in a stateful one, a character of one row could change how later rows are read.
 _ENCODINGS = ("utf-8", "utf-16", "utf-32", "ascii", "iso8859", "cp", "mac", "koi8", "gb", "big5", "euc", "shift_jis")
 
+THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
@@ -32,6 +34,8 @@ class Dialect:
         Encoding of the characters, by Python's name for it.
     header
         Whether the first line names the columns; they are ``column1``, ``column2``, … otherwise.
+    thousands
+        Mark between groups of three digits, for example ``"."`` in 1.234,50: a dot, a comma, an apostrophe or a blank.
 
     Examples
     --------
@@ -45,6 +49,7 @@ class Dialect:
     decimal: str = "."
     encoding: str = "utf-8"
     header: bool = True
+    thousands: str | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.delimiter
@@ -54,6 +59,8 @@ class Dialect:
                 'Pass ";", "\\t" or "|".',
             )  # fmt: skip
         requirements.one_of("decimal", self.decimal, (".", ","))
+        if self.thousands is not None:
+            requirements.one_of("thousands", self.thousands, [mark for mark in THOUSANDS if mark != self.decimal])
         requirements.instance("header", self.header, bool, "True or False")
         if not self._codec().startswith(_ENCODINGS):
             raise InvalidParameter("encoding", self.encoding, "is not known", 'Pass "utf-8", "latin-1" or "cp1252".')

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Label, Policy, Unlisted, one_of
+from discreet.core.bands import Bands
+from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Policy, Unlisted, one_of
+from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
+from discreet.core.row_expression import RowExpression
 
-__all__ = ["Bounds", "Categories", "Column", "Contribution", "PrivacyUnit", "Schema", "Unlisted"]
+__all__ = ["Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Schema", "Unlisted"]
 
 
 @dataclass(frozen=True)
@@ -144,20 +147,22 @@ class Schema:
         Which data sets must be hard to tell apart.
     size
         The public number of units; required for replace-one neighbours, and only there.
+    where
+        Which rows take part: ``Formula("age >= 18 and region != 'Islands'")``, for example. A row for which it is
+        neither true nor false, because a value is missing, does not. ``size`` still counts all units.
 
     Examples
     --------
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
     >>> schema.unit.name, schema.bounds("age").high
     ('row', 120.0)
-    >>> Schema.from_dict(schema.to_dict()) == schema
-    True
     """
 
     columns: Mapping[str, Column]
     unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     size: int | None = None
+    where: RowExpression | None = None
 
     def __post_init__(self) -> None:
         requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
@@ -173,6 +178,53 @@ class Schema:
             )
         self._check_size()
         object.__setattr__(self, "columns", dict(self.columns))
+        self._check_formulas()
+
+    def _check_formulas(self) -> None:
+        """Refuse formulas that read no column, give another kind of value than declared, or lead back to themselves."""
+        formulas = {name: one.value for name, one in self.columns.items() if one.value is not None}
+        asked = [(f"columns.{name}.value", one, self.columns[name].computed_kinds) for name, one in formulas.items()]
+        for name, formula, kinds in [*asked, *([] if self.where is None else [("where", self.where, ("condition",))])]:
+            requirements.instance(name, formula, RowExpression, 'Formula("age >= 18")')
+            found = formula.kind(self.columns, name)
+            if found not in kinds:
+                raise InvalidParameter(
+                    name, formula.text, f"gives a {found}, not a {kinds[0]}", "Declare it otherwise."
+                )
+            if not formula.names():
+                raise InvalidParameter(name, formula.text, "reads no column", "Name a column of the schema.")
+        waiting = dict(formulas)
+        while waiting:
+            ready = [name for name, formula in waiting.items() if not formula.names() & waiting.keys()]
+            if not ready:
+                name, formula = next(iter(waiting.items()))
+                raise InvalidParameter(f"columns.{name}.value", formula.text, "leads back to itself", "Name another.")
+            for name in ready:
+                del waiting[name]
+
+    def columns_behind(self, names: Sequence[str]) -> tuple[str, ...]:
+        """These declared columns, and all that their formulas and ``where`` name, in the order of the schema."""
+        found, waiting = set[str](), [*names, *([] if self.where is None else self.where.names())]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                formula = self.column(name).value
+                waiting += [] if formula is None else formula.names()
+        return tuple(name for name in self.columns if name in found)
+
+    def source_columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns that the source must have for questions about these."""
+        return tuple(name for name in self.columns_behind(names) if self.columns[name].value is None)
+
+    def computed_already(self) -> Schema:
+        """The facts about rows whose formulas have been worked out."""
+        columns = {name: replace(one, value=None) if one.value else one for name, one in self.columns.items()}
+        return replace(self, columns=columns, where=None)
+
+    def keeps_every_row(self, names: Sequence[str]) -> bool:
+        """Whether every row takes part in a question about these columns, whatever its values are."""
+        return self.where is None and all(self.column(name).keeps_every_row for name in names)
 
     def _check_size(self) -> None:
         replace = self.neighbours is Neighbours.REPLACE_ONE
@@ -195,7 +247,8 @@ class Schema:
         return {
             "unit": self.unit.to_dict(),
             "size": self.size,
-            "columns": {name: self.column(name).to_dict() for name in names},
+            "columns": {name: self.column(name).to_dict() for name in [*names, *self.columns_behind(names)]},
+            **({} if self.where is None else {"where": self.where.text}),
         }
 
     def protection(self, *public: Fact) -> Protection:
@@ -290,75 +343,13 @@ class Schema:
         return limits
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as plain data, as in a plan file; `from_dict` reads it back."""
+        """The schema as plain data, as in a plan file; `discreet.schema_from_dict` reads it back."""
         data: dict[str, Any] = {"neighbours": self.neighbours.value}
         if self.size is not None:
             data["size"] = self.size
+        if self.where is not None:
+            data["where"] = self.where.text
         if self.unit.column is not None:
             data["unit"] = self.unit.to_dict()
         data["columns"] = {name: column.to_dict() for name, column in self.columns.items()}
         return data
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
-        """Read what `to_dict` wrote, or the ``[schema]`` part of a plan file; unknown keys are refused."""
-        fields = _known("schema", data, {"neighbours", "size", "unit", "columns"})
-        neighbours = fields.get("neighbours", Neighbours.ADD_REMOVE.value)
-        names = [one.value for one in Neighbours]
-        one_of("schema.neighbours", neighbours, names, "Most data sets want add_remove.")
-        columns = _table("schema.columns", fields.get("columns", {}))
-        return cls(
-            columns={name: _column(f"schema.columns.{name}", column) for name, column in columns.items()},
-            unit=_unit(fields.get("unit", {})),
-            neighbours=Neighbours(neighbours),
-            size=fields.get("size"),
-        )
-
-
-def _table(name: str, data: Any) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise WrongType(name, data, "must be a table of settings", f"Write [{name}] and its keys below.")
-    return data
-
-
-def _known(name: str, data: Any, allowed: set[str]) -> dict[str, Any]:
-    """The settings of a table, or an error that names the first unknown one."""
-    table = _table(name, data)
-    for key in table:
-        if key not in allowed:
-            raise InvalidParameter(f"{name}.{key}", table[key], "is not a setting", spelling(key, sorted(allowed)))
-    return dict(table)
-
-
-def _unit(data: Any) -> PrivacyUnit:
-    fields = _known("schema.unit", data, {"column", "groups", "rows", "total", "nulls"})
-    limits = {name: fields.pop(name) for name in ("groups", "rows", "total") if name in fields}
-    return PrivacyUnit(contribution=Contribution(**limits) if limits else None, **fields)
-
-
-def _column(name: str, data: Any) -> Column:
-    table = _table(name, data)
-    if "categories" in table:
-        fields = _known(name, table, {"categories", "nulls", "unknown"})
-        labels = fields.pop("categories")
-        return Categories(_labels(name, labels), **fields)
-    if "unlisted" in table:
-        if _known(name, table, {"unlisted"})["unlisted"] is not True:
-            raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
-        return Unlisted()
-    fields = _known(name, table, {"low", "high", "grid", "nulls"})
-    for key in ("low", "high"):
-        if key not in fields:
-            raise InvalidParameter(
-                f"{name}.{key}",
-                None,
-                "is missing",
-                "Give low and high for a number; categories, or unlisted = true, for labels.",
-            )
-    return Bounds(**fields)
-
-
-def _labels(name: str, labels: Any) -> tuple[Label, ...]:
-    if not isinstance(labels, list | tuple):
-        raise WrongType(f"{name}.categories", labels, "must be a list of labels", 'Write ["north", "south"].')
-    return tuple(labels)

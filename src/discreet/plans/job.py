@@ -132,7 +132,7 @@ class Job:
         """Refuse a missing column before anything is spent; stored answers need no data."""
         for question in waiting:
             try:
-                session.require(self.file.schema.unit.column, *question.question.columns_read())
+                session.require(*question.question.columns_read())
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
 

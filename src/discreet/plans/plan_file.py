@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from discreet.core.errors import DiscreetError, PlanFileError, spelling
 from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.declarations.plain_data import read_column, schema_from_dict
 from discreet.plans.source_identity import source_identity
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
@@ -32,7 +34,7 @@ __all__ = ["PlanFile", "PlannedQuestion"]
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
-_DIALECT = ("delimiter", "decimal", "encoding", "header")
+_DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands")
 _COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 
 
@@ -225,10 +227,15 @@ class _Reader:
         columns = table.get("columns")
         if columns is not None and not isinstance(columns, dict):
             raise self.error("schema.columns", "columns must be tables. Write [schema.columns.age], for example.")
-        parts = {f"schema.columns.{name}": {"columns": {name: one}} for name, one in (columns or {}).items()}
-        for where, part in {**parts, "schema.unit": {"unit": table.get("unit", {})}, "schema": table}.items():
+        parts: dict[str, Callable[[], Any]] = {
+            f"schema.columns.{name}": partial(read_column, f"schema.columns.{name}", one)
+            for name, one in (columns or {}).items()
+        }
+        parts["schema.unit"] = partial(schema_from_dict, {"unit": table.get("unit", {})})
+        parts["schema"] = partial(schema_from_dict, table)
+        for where, part in parts.items():
             try:
-                schema = Schema.from_dict(part)
+                schema: Schema = part()
             except (DiscreetError, TypeError) as failure:
                 raise self._failed(where, failure) from None
         return schema

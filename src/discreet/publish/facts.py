@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import discreet
 from discreet.core.ledger import Ledger
-from discreet.core.schema import Bounds, Schema, Unlisted
+from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
 from discreet.publish.readings import Reading
 from discreet.publish.wording import attacker_words, guarantee_words
 
@@ -117,19 +117,9 @@ def _assumptions(schema: Schema) -> list[str]:
         )
     if schema.size is not None:
         said.append(f"The number of units, {schema.size:,}, is public.")
-    for name, column in schema.columns.items():
-        if isinstance(column, Bounds):
-            said.append(
-                f"{name}: clipped to {column.low:g} … {column.high:g}, rounded to {column.grid:g}; missing: "
-                f"{_policy(column.nulls)}."
-            )
-        elif isinstance(column, Unlisted):
-            said.append(f"{name}: labels that are not public; only common ones may be shown.")
-        else:
-            said.append(
-                f"{name}: {column.cells} public categories; missing: {_policy(column.nulls)}; "
-                f"others: {_policy(column.unknown)}."
-            )
+    if schema.where is not None:
+        said.append(f"Only rows for which this is true take part: {schema.where.text}.")
+    said += [f"{name}: {_column(column)}." for name, column in schema.columns.items()]
     return said
 
 
@@ -142,6 +132,23 @@ def _kept(schema: Schema, entries: Sequence[Entry]) -> str | None:
     if any(entry.question.leads for entry in entries):
         return f"{said} What was left out comes first."
     return f'{said} This plan does not say how many rows were left out; ask = "left_out" would.'
+
+
+def _column(column: Column) -> str:
+    if isinstance(column, Unlisted):
+        return "labels that are not public; only common ones may be shown"
+    if isinstance(column, Bounds):
+        low, high = (column.day(end) if isinstance(column, Dates) else f"{end:g}" for end in (column.low, column.high))
+        grid = f"the {column.unit}" if isinstance(column, Dates) else f"{column.grid:g}"
+        said = f"clipped to {low} … {high}, rounded to {grid}; missing: {_policy(column.nulls)}"
+    else:
+        words = "bands" if isinstance(column, Bands) else "public categories"
+        said = f"{column.cells} {words}; missing: {_policy(column.nulls)}; others: {_policy(column.unknown)}"
+        if column.aliases:
+            said += "; read as labels: " + ", ".join(f"{code} = {label}" for code, label in column.aliases.items())
+    if column.missing:
+        said += f"; counted as missing: {', '.join(map(str, column.missing))}"
+    return said if column.value is None else f"{column.value.text}, {said}"
 
 
 def _limits(limits: Mapping[str, int]) -> str:

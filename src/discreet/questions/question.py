@@ -339,7 +339,7 @@ class MeasuredQuestion(Question[A]):
 
     def public_size(self, *columns: str) -> int | None:
         """The public number of rows, where neighbours have the same number of them; else None."""
-        kept = all(self.schema.column(name).keeps_every_row for name in columns)
+        kept = self.schema.keeps_every_row(columns)
         rows_are_units = self.schema.unit.column is None
         fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and rows_are_units and kept
         return self.schema.size if fixed else None

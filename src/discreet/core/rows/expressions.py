@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from discreet.core.columns import Bounds, Categories, Label
+from discreet.core.bands import Bands
+from discreet.core.columns import ASCII_LOWER, Bounds, Categories, Label
+from discreet.core.dates import Dates
 from discreet.core.errors import WrongType
+from discreet.core.rows.calendar import date_count
 from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
 
-__all__ = ["forbidden_label", "grid_step", "identifier", "label_code"]
+__all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "stripped"]
 
 _BLANK = r"[ \t]*"
 _TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
@@ -26,9 +29,15 @@ _EXACT_DIGITS = 15
 _FEW = 32
 
 
-def _number(decimal: str) -> str:
+def _number(decimal: str, thousands: str | None = None) -> str:
     mark = "," if decimal == "," else r"\."
-    return rf"^{_BLANK}([+-]?(?:[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANK}\z"
+    grouped = "" if thousands is None else rf"[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+(?:{mark}[0-9]*)?|"
+    return rf"^{_BLANK}([+-]?(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANK}\z"
+
+
+def stripped(text: Any) -> Any:
+    """The text without blanks around it."""
+    return text.re_replace(r"^[ \t]+|[ \t]+\z", "")
 
 
 def _text(column: Any, name: str) -> Any:
@@ -110,12 +119,42 @@ def _any_lost(labels: Categories) -> bool:
 
 def _code(column: Any, labels: Categories, name: str) -> Any:
     """Position of a row's label on the list; null where it is not on it."""
-    import ibis
-    import pyarrow as pa
-
+    if isinstance(labels, Bands):
+        return _band(_number_of(column, name), labels)
     text = _label_text(column, labels, name)
     spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
     plain = isinstance(labels.labels[0], str) or not column.type().is_string()
+    found, others = _looked_up(text, spelled, plain), labels.spellings()
+    if not others:
+        return found
+    found = found.coalesce(_looked_up(_folded(text, labels), list(others.items()), not labels.ignore_case))
+    whole = [(one, code) for one, code in others.items() if re.fullmatch("0|-?[1-9][0-9]*", one)]
+    if not whole or not column.type().is_string():
+        return found
+    return found.coalesce(_looked_up(_whole_text(text), whole, False))  # a code may be written as 01 or 1.0
+
+
+def _folded(text: Any, labels: Categories) -> Any:
+    """The text under which other spellings are looked up: as `Categories.folded`."""
+    letters = "".join(map(chr, ASCII_LOWER)), "".join(map(chr, ASCII_LOWER.values()))
+    return stripped(text).translate(*letters) if labels.ignore_case else text
+
+
+def _band(value: Any, bands: Bands) -> Any:
+    """Number of the band that holds a value; null where none does."""
+    import ibis
+
+    nowhere = ibis.literal(None, type="int64")
+    below = [(value < edge, code) for code, edge in enumerate(bands.edges[1:-1])]
+    last = (value <= bands.edges[-1], bands.cells - 1)
+    return ibis.cases((value.isnull() | (value < bands.edges[0]), nowhere), *below, last, else_=nowhere)
+
+
+def _looked_up(text: Any, spelled: list[tuple[str, int]], plain: bool) -> Any:
+    """The code of a text; null where it has none."""
+    import ibis
+    import pyarrow as pa
+
     if plain and len(spelled) <= _FEW:  # cheaper than a table of them, unless each case reads a pattern again
         return ibis.cases(*((text == one, code) for one, code in spelled), else_=ibis.literal(None, type="int64"))
     texts, codes = zip(*spelled, strict=True)
@@ -124,12 +163,20 @@ def _code(column: Any, labels: Categories, name: str) -> Any:
     return known.filter(known.label == text).code.max().as_scalar()
 
 
-def _no_label(column: Any) -> Any:
+def _no_label(column: Any, labels: Categories, name: str) -> Any:
     """Whether a label is missing, rather than not on the list."""
     kind = column.type()
+    if isinstance(labels, Bands):
+        return _number_of(column, name).isnull()
+    if labels.missing:
+        text = _whole(column).cast("string") if kind.is_floating() else _text(column, name)
+        text = _folded(text, labels)
+        words = text.isin([labels.folded(word) for word in labels.missing]).fill_null(False)
     if kind.is_string():
-        return column.isnull() | (column == "")
-    return column.isnull() | column.isnan() if kind.is_floating() else column.isnull()
+        none = column.isnull() | (column == "")
+    else:
+        none = column.isnull() | column.isnan() if kind.is_floating() else column.isnull()
+    return none | words if labels.missing else none
 
 
 def label_code(column: Any, labels: Categories, name: str) -> Any:
@@ -137,7 +184,7 @@ def label_code(column: Any, labels: Categories, name: str) -> Any:
     import ibis
 
     unknown, missing = (ibis.literal(labels.replacement(one), type="int64") for one in ("unknown", "nulls"))
-    return _no_label(column).ifelse(missing, _code(column, labels, name).coalesce(unknown))
+    return _no_label(column, labels, name).ifelse(missing, _code(column, labels, name).coalesce(unknown))
 
 
 def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
@@ -146,19 +193,19 @@ def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
 
     forbidden = ibis.literal(False)
     if labels.nulls == "refuse":
-        forbidden = forbidden | _no_label(column)
+        forbidden = forbidden | _no_label(column, labels, name)
     if labels.unknown == "refuse":
-        forbidden = forbidden | (~_no_label(column) & _code(column, labels, name).isnull())
+        forbidden = forbidden | (~_no_label(column, labels, name) & _code(column, labels, name).isnull())
     return forbidden
 
 
-def _number_of(column: Any, name: str, decimal: str = ".") -> Any:
+def _number_of(column: Any, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
     """The value as a double, infinite ones included; null where it is missing or not a number."""
     kind = column.type()
     if kind.is_floating():
         return column.isnan().ifelse(None, column.cast("float64"))
     if kind.is_string():
-        return _number_in(column, decimal)
+        return _number_in(column, decimal, thousands)
     if kind.is_boolean():
         return column.cast("int64").cast("float64")
     if kind.is_decimal() and (kind.precision or _EXACT_DIGITS + 1) > _EXACT_DIGITS:
@@ -168,10 +215,11 @@ def _number_of(column: Any, name: str, decimal: str = ".") -> Any:
     raise WrongType("column", name, f"is of type {kind}, not a number", "Declare categories, or convert it.")
 
 
-def _number_in(text: Any, decimal: str) -> Any:
+def _number_in(text: Any, decimal: str, thousands: str | None = None) -> Any:
     import ibis
 
-    digits = text.re_extract(_number(decimal), 1)
+    digits = text.re_extract(_number(decimal, thousands), 1)
+    digits = digits if thousands is None else digits.replace(thousands, "")
     return ibis.cases(
         (digits != "", digits.replace(",", ".").try_cast("float64")),
         (text.re_search(_TRUE), 1.0),
@@ -182,11 +230,25 @@ def _number_in(text: Any, decimal: str) -> Any:
     )
 
 
-def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".") -> Any:
+def _without(value: Any, column: Any, bounds: Bounds) -> Any:
+    """The value; null where a number or word stands for a missing one."""
+    words = [str(one).strip(" \t") for one in bounds.missing]
+    numbers = [float(one) for one in words if re.fullmatch(_number(".").replace(r"\z", ""), one)]
+    gone = value.isin(numbers)
+    if column.type().is_string():
+        gone = gone | stripped(column).isin(words)
+    return gone.fill_null(False).ifelse(None, value)
+
+
+def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
     """Grid step of the clipped value. Clipping first means that no cast can overflow."""
     import ibis
 
-    value = _number_of(column, name, decimal)
+    if isinstance(bounds, Dates):
+        value = date_count(column, bounds, name)
+    else:
+        value = _number_of(column, name, decimal, thousands)
+    value = _without(value, column, bounds) if bounds.missing else value
     return ibis.cases(
         (value.isnull(), ibis.literal(bounds.null_index(), type="int64")),
         (value <= bounds.low, ibis.literal(bounds.lowest, type="int64")),

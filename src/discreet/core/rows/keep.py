@@ -98,7 +98,7 @@ def _evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
 def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     """The rows that count: unit, cell, and the grid steps of all numeric columns."""
     schema = snapshot.schema
-    snapshot.dataset.require(*selected.by, *selected.columns, *selected.whole)
+    snapshot.require(*selected.by, *selected.columns, *selected.whole)
     cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
     rows = taking_part(snapshot, selected)
     if selected.unit_sum is not None:

@@ -49,8 +49,8 @@ class Dataset:
         The ibis connection that holds it.
     name
         What the source is called in messages.
-    decimal
-        Decimal mark of numbers that are text.
+    decimal, thousands
+        Decimal mark of numbers that are text, and the mark between groups of three digits.
     lock
         Held while the engine works: connections are not safe to share between threads.
     discarded
@@ -61,6 +61,7 @@ class Dataset:
     connection: Any
     name: str
     decimal: str = "."
+    thousands: str | None = None
     lock: Any = field(default_factory=Lock, repr=False, compare=False)
     discarded: list[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -125,6 +126,7 @@ def open_source(
     decimal: str = ".",
     encoding: str = "utf-8",
     header: bool = True,
+    thousands: str | None = None,
 ) -> Dataset:
     """Open a data set where it lies.
 
@@ -142,8 +144,8 @@ def open_source(
         Most memory the embedded DuckDB may use, for example ``"3GB"``; beyond it spills to a private directory.
     delimiter, encoding, header
         How CSV files are written: see `Dialect`.
-    decimal
-        Decimal mark of numbers that are text, in files and elsewhere.
+    decimal, thousands
+        Decimal mark of numbers that are text, in files and elsewhere, and the mark between groups of three digits.
 
     Examples
     --------
@@ -153,10 +155,10 @@ def open_source(
     """
     if isinstance(source, Dataset):
         return source
-    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header)
+    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
     rows, connection, name = _opened(source, table, engine, memory, dialect)
     engines.require_operations(connection)
-    return Dataset(rows, connection, name, dialect.decimal)
+    return Dataset(rows, connection, name, dialect.decimal, dialect.thousands)
 
 
 def _opened(

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
+from discreet.core.row_expression import RowExpression
+from discreet.core.rows.computed import computed
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
@@ -76,34 +78,60 @@ class Snapshot:
         """
         declared, codes = {}, {}
         for name, steps in bands.items():
-            self.dataset.require(name)
+            self.require(name)
             value = self.table[self.names[name]]
             codes[self.names[name]] = sum(((value >= step).cast("int32") for step in steps), (value * 0).cast("int32"))
             declared[name] = Categories(range(len(steps) + 1))
-        table, schema = self.table.mutate(**codes), self.schema.declaring(**declared)
+        table, schema = self.table.mutate(**codes), self.schema.computed_already().declaring(**declared)
         return replace(self, table=table, schema=schema, kept={})
+
+    def require(self, *names: str) -> None:
+        """Refuse declared columns that cannot be made of the columns that the source has."""
+        lacking = [name for name in names if name not in self.names]
+        self.dataset.require(*self.schema.source_columns(lacking))
 
     def column(self, rows: ir.Table, name: str) -> Any:
         """Code or grid step of a declared column in ``rows``, wide enough to be multiplied."""
-        self.dataset.require(name)
+        self.require(name)
         return rows[self.names[name]].cast("int64")
 
 
 def take(dataset: Dataset, schema: Schema, *, salt: str = "") -> Snapshot:
     """Read and encode the rows once, and check what the schema says of the whole data set."""
-    dataset.require(schema.unit.column)
-    declared = [name for name in schema.columns if name in dataset.table.columns]
+    dataset.require(schema.unit.column, *schema.source_columns(()))
+    known = set(dataset.table.columns)
+    declared = [name for name in schema.columns if known.issuperset(schema.source_columns([name]))]
     names = {name: f"x{position}" for position, name in enumerate(declared)}
-    table = stored(dataset, _encoded(dataset, schema, names))
+    plain = {name: encoded for name, encoded in names.items() if schema.columns[name].value is None}
+    table = stored(dataset, _encoded(dataset, schema, plain))
+    while len(found := {*table.columns}.intersection(names.values())) < len(names):
+        table = stored(dataset, _with_computed(dataset, schema, names, table, found))
     gaps = _checked(dataset, schema, names, table)
+    if schema.where is not None:  # after the checks: the public size is that of the whole data set
+        table = table.filter(_computed(schema, names, table, schema.where))
     return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps)
+
+
+def _with_computed(
+    dataset: Dataset, schema: Schema, names: Mapping[str, str], table: ir.Table, found: set[str]
+) -> ir.Table:
+    """The table with the columns whose formulas name only columns that are there."""
+    fields = {}
+    for name, encoded in names.items():
+        formula = schema.columns[name].value
+        if encoded not in found and formula and found.issuperset(names[one] for one in formula.names()):
+            fields[encoded] = _value(_computed(schema, names, table, formula), schema.columns[name], name, dataset)
+    return table.mutate(**fields)
+
+
+def _computed(schema: Schema, names: Mapping[str, str], table: ir.Table, formula: RowExpression) -> Any:
+    """A formula's value on the encoded rows."""
+    return computed(formula.term, {name: table[names[name]] for name in formula.names()}, schema.columns)
 
 
 def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str]) -> ir.Table:
     table = dataset.table
-    fields = {
-        encoded: _value(table[name], schema.columns[name], name, dataset.decimal) for name, encoded in names.items()
-    }
+    fields = {encoded: _value(table[name], schema.columns[name], name, dataset) for name, encoded in names.items()}
     unit = schema.unit
     if unit.column is not None:
         fields = {UNIT: identifier(table[unit.column], unit.column), **fields}
@@ -115,11 +143,11 @@ def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str]) -> ir.T
     return rows.filter(rows[UNIT].notnull()) if unit.column is not None and unit.nulls == "drop" else rows
 
 
-def _value(column: Any, declared: Any, name: str, decimal: str) -> Any:
+def _value(column: Any, declared: Any, name: str, dataset: Dataset) -> Any:
     """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
     if isinstance(declared, Bounds):
         reach = max(abs(declared.lowest), abs(declared.highest))
-        return grid_step(column, declared, name, decimal).cast(_narrowest(reach))
+        return grid_step(column, declared, name, dataset.decimal, dataset.thousands).cast(_narrowest(reach))
     if not isinstance(declared, Categories):
         return identifier(column, name)
     code = label_code(column, declared, name)

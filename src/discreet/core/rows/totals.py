@@ -227,7 +227,7 @@ def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[A
 
     A unit keeps at most ``groups`` labels, chosen as its groups are; a row that is a unit has one.
     """
-    snapshot.dataset.require(column)
+    snapshot.require(column)
     table = snapshot.table
     label = table[snapshot.names[column]]
     if snapshot.by_row:

@@ -1,0 +1,71 @@
+"""Calendar: dates as whole numbers on an engine.
+
+Only text of one closed pattern is ever cast to a date, by a cast that cannot fail: engines agree on what such text
+means, and text that is no day of the Gregorian calendar is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.core.dates import EPOCH, Dates
+from discreet.core.errors import WrongType
+
+__all__ = ["civil", "date_count", "days_of"]
+
+_BLANK = r"[ \t]*"
+_TIME = r"(?:[T ][0-9:.,+Z -]*)?"
+_MARK = r"[-./]"
+_YEAR = "([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"  # engines differ about the year 0
+_OTHER = "([0-9]{1,2})"
+_GROUPS = {
+    "ymd": ((_YEAR, _OTHER, _OTHER), r"\1-\2-\3"),
+    "dmy": ((_OTHER, _OTHER, _YEAR), r"\3-\2-\1"),
+    "mdy": ((_OTHER, _OTHER, _YEAR), r"\3-\1-\2"),
+}
+
+
+def date_count(column: Any, dates: Dates, name: str) -> Any:
+    """A column's days, months or years, as `Dates` counts them; null where there is no date."""
+    kind = column.type()
+    if dates.value is not None:  # a formula's date is the number of its day
+        return _counted(_date(column), dates)
+    if not (kind.is_date() or kind.is_timestamp() or kind.is_string()):
+        raise WrongType("column", name, f"is of type {kind}, not a date", "Convert it to dates, or to text.")
+    parts, order = _GROUPS[dates.order if kind.is_string() else "ymd"]
+    pattern = rf"^{_BLANK}{_MARK.join(parts)}{_TIME}{_BLANK}\z"
+    text = column.cast("string")
+    text = text.re_search(pattern).ifelse(text.re_replace(pattern, order), None)
+    return _counted(text.try_cast("date"), dates)
+
+
+def _counted(day: Any, dates: Dates) -> Any:
+    import ibis
+
+    if dates.unit == "day":
+        return day.delta(ibis.date(EPOCH.isoformat()), unit="day").cast("float64")
+    months = (day.year().cast("int64") - 1970) * 12 + day.month() - 1
+    return (day.year() if dates.unit == "year" else months).cast("float64")
+
+
+def _date(days: Any) -> Any:
+    import ibis
+
+    return ibis.date(EPOCH.isoformat()) + days.as_interval("D")
+
+
+def days_of(count: Any, dates: Dates) -> Any:
+    """Days since 1970-01-01 of what `Dates` counts: the first day of a month or year."""
+    import ibis
+
+    if dates.unit == "day":
+        return count
+    first = ibis.date(EPOCH.isoformat())
+    day = first + (count - 1970).as_interval("Y") if dates.unit == "year" else first + count.as_interval("M")
+    return day.cast("date").delta(first, unit="day").cast("int64")
+
+
+def civil(days: Any) -> tuple[Any, Any, Any]:
+    """Year, month and day of a number of days since 1970-01-01."""
+    day = _date(days).cast("date")
+    return day.year().cast("int64"), day.month().cast("int64"), day.day().cast("int64")

@@ -1,0 +1,113 @@
+"""Computed: a formula as an expression over the encoded columns of one row.
+
+Every operation is total. What has no value (a missing operand, a division by zero, the logarithm of a negative number)
+is missing; a comparison with a missing value is neither true nor false, and a row is kept only where a condition is
+true.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from discreet.core.columns import Bounds, Categories, Column
+from discreet.core.dates import EPOCH, Dates
+from discreet.core.row_expression import Term, label_of
+from discreet.core.rows.calendar import civil, days_of
+
+__all__ = ["computed"]
+
+_SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
+}  # fmt: skip
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Column]) -> Any:
+    """The value of a checked formula: a float, a day's number or a truth value.
+
+    Parameters
+    ----------
+    encoded
+        For each column that the formula names, its code or grid step.
+    columns
+        What is declared of them.
+    """
+    import ibis
+
+    def value(part: Term) -> Any:
+        return computed(part, encoded, columns)
+
+    parts = term.parts
+    if term.op == "number":
+        return ibis.literal(parts[0], type="float64")
+    if term.op == "date":
+        return ibis.literal(parts[0].toordinal() - EPOCH.toordinal(), type="int64")
+    if term.op == "column":
+        return _decoded(encoded[parts[0]].cast("int64"), columns[parts[0]])
+    if term.op == "and":
+        return value(parts[0]) & value(parts[1])
+    if term.op == "or":
+        return value(parts[0]) | value(parts[1])
+    if term.op == "not":
+        return ~value(parts[0])
+    if term.op == "missing":
+        labels = parts[0].op == "column"
+        return (encoded[parts[0].parts[0]] if labels else value(parts[0])).isnull()
+    if term.op in ("compare", "in"):
+        return _compared(term, encoded, columns)
+    if term.op == "negative":
+        return -value(parts[0])
+    if term.op == "arithmetic":
+        return _arithmetic(parts[0], value(parts[1]), value(parts[2]))
+    return _called(parts[0], [value(part) for part in parts[1:]])
+
+
+def _decoded(step: Any, declared: Column) -> Any:
+    """The number of a grid step: the double nearest to the decimal, as a formula's own numbers are."""
+    if isinstance(declared, Dates):
+        return days_of(step, declared)
+    if isinstance(declared, Bounds):
+        return (step * declared.step.numerator).cast("float64") / declared.step.denominator
+    return step == list(getattr(declared, "labels", ())).index(True)
+
+
+def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Column]) -> Any:
+    sign, *parts = term.parts if term.op == "compare" else ("==", *term.parts)
+    if parts[0].op != "column" and parts[1].op == "column":
+        parts[:2], sign = [parts[1], parts[0]], _FLIPPED.get(sign, sign)
+    declared = columns[parts[0].parts[0]] if parts[0].op == "column" else None
+    if isinstance(declared, Categories):
+        labels = list(declared.labels)
+        left, rights = encoded[parts[0].parts[0]], [labels.index(label_of(part)) for part in parts[1:]]
+    else:
+        left, *rights = (computed(part, encoded, columns) for part in parts)
+    found = _SIGNS[sign](left, rights[0])
+    for right in rights[1:]:
+        found = found | (left == right)
+    return found
+
+
+def _arithmetic(sign: str, left: Any, right: Any) -> Any:
+    left, right = left.cast("float64"), right.cast("float64")
+    found = left / (right == 0).ifelse(None, right) if sign == "/" else _SIGNS[sign](left, right)
+    return found.isnan().ifelse(None, found)
+
+
+def _called(name: str, values: list[Any]) -> Any:
+    first = values[0]
+    if name == "abs":
+        return first.abs()
+    if name == "log1p":
+        return (first + 1 > 0).ifelse(first + 1, None).ln()
+    if name == "sqrt":
+        return (first >= 0).ifelse(first, None).sqrt()
+    if name == "weekday":  # 1970-01-01 was a Thursday; Monday is 1
+        return ((first + 3) % 7 + 7) % 7 + 1
+    year, month, day = civil(first)
+    if name == "age":
+        later, its_month, its_day = civil(values[1])
+        return later - year - (its_month * 100 + its_day < month * 100 + day).cast("int64")
+    return year if name == "year" else month

@@ -1,0 +1,228 @@
+"""Formula: a small language for conditions and derived values, such as ``age >= 18 and region != 'Islands'``.
+
+The guarantee does not depend on this file: whatever tree it makes, the core computes it from one row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, spelling
+from discreet.core.row_expression import RowExpression, Term
+from discreet.declarations.kinds import FUNCTIONS, kind_of
+
+__all__ = ["Formula"]
+
+_LONGEST = 2000
+_DEEPEST = 40
+_COMPARED = ("==", "!=", "<=", ">=", "<", ">", "=")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<date>\d{4}-\d\d-\d\d)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<text>'(?:[^']|'')*')"
+    r'|(?P<quoted>"[^"]+"|`[^`]+`)|(?P<name>[^\W\d]\w*)|(?P<sign>==|!=|<=|>=|<>|[-+*/()<>=,\[\]]))'
+)
+
+
+@dataclass(frozen=True)
+class Formula(RowExpression):
+    """A condition, or a value derived from declared columns of the same row.
+
+    Conditions: ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``between … and …``, ``in (…)`` and ``is missing``, joined
+    with ``and``, ``or`` and ``not``. Numbers: ``+``, ``-``, ``*``, ``/``, ``log1p``, ``sqrt`` and ``abs``. Dates:
+    ``year``, ``month``, ``weekday`` (Monday is 1) and ``age``. Labels stand in single quotes, names of columns that
+    are not one word in double quotes or backticks. A comparison with a missing value is neither true nor false.
+
+    Parameters
+    ----------
+    text
+        The formula.
+
+    Examples
+    --------
+    >>> sorted(Formula("age >= 18 and region != 'Islands'").names())
+    ['age', 'region']
+    """
+
+    text: str
+    term: Term = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        text = requirements.instance("formula", self.text, str, "a formula as text")
+        if not text.strip() or len(text) > _LONGEST:
+            fix = "Write \"age >= 18 and region != 'Islands'\"."
+            raise InvalidParameter("formula", text, f"must be text of at most {_LONGEST:,} characters", fix)
+        object.__setattr__(self, "term", _Parser(text).whole())
+
+    def kind(self, columns: Mapping[str, Any], name: str = "formula") -> str:
+        """What the formula gives."""
+        return kind_of(self.term, self.text, columns, name)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _Parser:
+    """Recursive descent, one method per level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.depth = text, 0
+        self.tokens = list(self._split())
+        self.place = 0
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        place, end = 0, len(self.text.rstrip())
+        while place < end:
+            found = _TOKEN.match(self.text, place)
+            if found is None:
+                raise self.wrong(f"cannot be read from {self.text[place:].strip()[:20]!r} on")
+            yield str(found.lastgroup), found[str(found.lastgroup)]
+            place = found.end()
+
+    def wrong(self, rule: str, fix: str = "See the how-to page on transforms.") -> InvalidParameter:
+        return InvalidParameter("formula", self.text, rule, fix)
+
+    def take(self, *words: str) -> str | None:
+        """The next token, where it is one of these words or signs."""
+        kind, word = self.tokens[self.place] if self.place < len(self.tokens) else ("end", "")
+        found = word.lower() if kind == "name" else word
+        if kind not in ("name", "sign") or found not in words:
+            return None
+        self.place += 1
+        return found
+
+    def need(self, word: str) -> None:
+        if self.take(word) is None:
+            raise self.wrong(f"needs {word!r} {self._where()}")
+
+    def _where(self) -> str:
+        return f"before {self.tokens[self.place][1]!r}" if self.place < len(self.tokens) else "at its end"
+
+    def whole(self) -> Term:
+        term = self.either()
+        if self.place < len(self.tokens):
+            raise self.wrong(f"makes no sense from {self.tokens[self.place][1]!r} on")
+        return term
+
+    def either(self) -> Term:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.wrong("is nested too deeply", "Declare parts of it as columns of their own.")
+        term = self.both()
+        while self.take("or"):
+            term = Term("or", (term, self.both()))
+        self.depth -= 1
+        return term
+
+    def both(self) -> Term:
+        term = self.denied()
+        while self.take("and"):
+            term = Term("and", (term, self.denied()))
+        return term
+
+    def denied(self) -> Term:
+        flips = 0
+        while self.take("not"):
+            flips += 1
+        term = self.test()
+        return Term("not", (term,)) if flips % 2 else term
+
+    def test(self) -> Term:
+        left = self.sum()
+        if self.take("is"):
+            denied = self.take("not")
+            self.need("missing")
+            term = Term("missing", (left,))
+            return Term("not", (term,)) if denied else term
+        denied = self.take("not")
+        if self.take("between"):
+            low = self.sum()
+            self.need("and")
+            term = Term("and", (Term("compare", (">=", left, low)), Term("compare", ("<=", left, self.sum()))))
+        elif self.take("in"):
+            term = Term("in", (left, *self.listed()))
+        elif denied:
+            raise self.wrong(f"needs 'in' or 'between' {self._where()}")
+        else:
+            return self.compared(left)
+        return Term("not", (term,)) if denied else term
+
+    def compared(self, left: Term) -> Term:
+        """``a < b``, or ``a <= b < c``, which means both."""
+        terms = []
+        while sign := self.take(*_COMPARED, "<>"):
+            right = self.sum()
+            terms.append(Term("compare", ({"=": "==", "<>": "!="}.get(sign, sign), left, right)))
+            left = right
+        for term in terms[1:]:
+            terms[0] = Term("and", (terms[0], term))
+        return terms[0] if terms else left
+
+    def listed(self) -> list[Term]:
+        close = {"(": ")", "[": "]"}.get(self.take("(", "[") or "")
+        if close is None:
+            raise self.wrong(f"needs a list {self._where()}", "Write region in ('north', 'south').")
+        terms = [self.factor()]
+        while self.take(","):
+            terms.append(self.factor())
+        self.need(close)
+        if any(term.op not in ("number", "text", "date", "truth") for term in terms):
+            raise self.wrong("has a list of more than plain values", "List numbers, dates or 'labels'.")
+        return terms
+
+    def sum(self) -> Term:
+        term = self.product()
+        while sign := self.take("+", "-"):
+            term = Term("arithmetic", (sign, term, self.product()))
+        return term
+
+    def product(self) -> Term:
+        term = self.factor()
+        while sign := self.take("*", "/"):
+            term = Term("arithmetic", (sign, term, self.factor()))
+        return term
+
+    def factor(self) -> Term:
+        negative = False
+        while sign := self.take("-", "+"):
+            negative ^= sign == "-"
+        term = self.atom()
+        if not negative:
+            return term
+        return Term("number", (-term.parts[0],)) if term.op == "number" else Term("negative", (term,))
+
+    def atom(self) -> Term:
+        if self.take("("):
+            term = self.either()
+            self.need(")")
+            return term
+        kind, word = self.tokens[self.place] if self.place < len(self.tokens) else ("end", "")
+        self.place += 1
+        if kind == "number":
+            return Term("number", (float(word),))
+        if kind == "date":
+            try:
+                return Term("date", (date.fromisoformat(word),))
+            except ValueError:
+                raise self.wrong(f"has no such day as {word}", "Write dates as 2024-01-31.") from None
+        if kind == "text":
+            return Term("text", (word[1:-1].replace("''", "'"),))
+        if kind == "quoted":
+            return Term("column", (word[1:-1],))
+        if kind == "name" and word.lower() in ("true", "false"):
+            return Term("truth", (word.lower() == "true",))
+        if kind != "name":
+            self.place -= 1
+            raise self.wrong(f"needs a value {self._where()}")
+        if not self.take("("):
+            return Term("column", (word,))
+        if word not in FUNCTIONS:
+            raise self.wrong(f"has no function {word}", spelling(word, FUNCTIONS))
+        parts = [self.sum()]
+        while self.take(","):
+            parts.append(self.sum())
+        self.need(")")
+        return Term("call", (word, *parts))
