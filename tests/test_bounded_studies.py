@@ -62,7 +62,9 @@ def test_published_truncation_spends_more_than_it_claims() -> None:
     assert certified["epsilon_held"] == 1.0
 
 
-@pytest.mark.parametrize("compute", [liu2019_proportions.figure_2, liu2019_proportions.figure_4, liu2019_proportions.figure_5])
+@pytest.mark.parametrize(
+    "compute", [liu2019_proportions.figure_2, liu2019_proportions.figure_4, liu2019_proportions.figure_5]
+)
 def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(compute: object) -> None:
     """liu2019: 50–80 % at ε = 0.1. 2,000 repeats: standard error 0.5 %."""
     for mechanism in ("truncated", "BIT"):

@@ -151,8 +151,7 @@ def test_one_row_raises_every_cost_by_at_most_the_diameter() -> None:
         more = weights.copy()
         more[position] += 1
         change = (
-            LocalSearch(universe, more, diameter, start).swap_costs()[np.isfinite(before)]
-            - before[np.isfinite(before)]
+            LocalSearch(universe, more, diameter, start).swap_costs()[np.isfinite(before)] - before[np.isfinite(before)]
         )
         assert np.all((change >= 0) & (change <= _CELLS))
 

@@ -13,6 +13,7 @@ from math import exp, inf
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core.guarantee import ApproxDP
 from discreet.papers.liu2019_generalized import printed_scale
 from discreet.papers.paper_claim import Claim, Measured
 
@@ -111,8 +112,6 @@ def _shares_move(n: int, *, replaced: bool) -> float:
 
 def _true_delta_at_printed_rule() -> float:
     """δ(0.1) of order-4 noise at the printed scale for (0.1, 0.01) and Δ = 1, by a sum over a fine grid."""
-    from discreet.core.guarantee import ApproxDP
-
     b = printed_scale(ApproxDP(0.1, 0.01), 1.0, 4)
     x = np.linspace(-6 * b, 6 * b, 400_001)
     one, other = (np.exp(-((np.abs(x - at) / b) ** 4)) for at in (0.0, 1.0))
@@ -215,7 +214,7 @@ FORMULA_CLAIMS: tuple[Claim, ...] = (
     ),
     _exact(
         "Table 1", "A variance is at most n(c₁ − c₀)²/(4(n − 1)).", "largest variance of six values over that",
-        lambda: max(np.var(rows, ddof=1) for rows in product((0, 0.5, 1), repeat=6)) / (6 / 20), 0.0, 1 + 1e-9,
+        lambda: float(max(np.var(rows, ddof=1) for rows in product((0, 0.5, 1), repeat=6))) / (6 / 20), 0.0, 1 + 1e-9,
     ),
     _exact(
         "Section 4.2", "The sensitivity of proportions is 2/n where a record is substituted.",
