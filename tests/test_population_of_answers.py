@@ -6,6 +6,8 @@ import pytest
 
 from discreet import Bounds, Categories, Neighbours, PureDP, Schema, Session
 from discreet.core.errors import NoPopulationInterval
+from tests.test_every_question import ASKED, SCHEMA, budget, guarantee
+from tests.test_every_question import rows as many
 
 COLUMNS = {"arm": Categories(["A", "B"]), "age": Bounds(18, 100, grid=1), "pay": Bounds(0, 50, grid=0.5)}
 ONE = PureDP(1.0)
@@ -55,3 +57,21 @@ def test_every_answer_has_an_interval_for_the_population(session, name):
 def test_a_refusal_says_what_to_ask(session, name):
     with pytest.raises(NoPopulationInterval, match=r"Ask|Use"):
         REFUSED[name](session).population_interval()
+
+
+NONE = {"left_out", "sum", "quantile", "mode", "clusters", "groups"}
+"""Questions of which an answer says nothing about a population, as they are asked here."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_question_has_an_interval_or_a_typed_refusal(name):
+    """All questions there are: a new one must say which of both it has."""
+    session = Session(many(), SCHEMA, ledger=":memory:", budget=budget(name))
+    answer = getattr(session, name)(guarantee=guarantee(name), **ASKED[name])
+    if name in NONE:
+        with pytest.raises(NoPopulationInterval, match="Ask"):
+            answer.population_interval()
+    else:
+        found = answer.population_interval(0.9)
+        assert found.level == 0.9
+        assert np.all(np.asarray(found.low, dtype=float) <= np.asarray(found.high, dtype=float))

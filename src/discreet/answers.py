@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
@@ -31,6 +31,21 @@ class Readable(Tidy):
     @abstractmethod
     def published(self) -> dict[str, Any]:
         """How the answer is protected and where the ledger has it, as JSON-ready data for a report."""
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population that the data is a sample of; most answers have one.
+
+        Raises
+        ------
+        NoPopulationInterval
+            Where the answer does not hold enough for one; the message says what to ask instead.
+        """
+        raise NoPopulationInterval(
+            "answer",
+            self.heading(),
+            "describes the rows that were counted, not the population they come from",
+            "Ask for a mean, a proportion, a variance or a table.",
+        )
 
     def margin_readings(self) -> list[Reading]:
         """Sums of the numbers over some of their columns, where a report should show them beside the numbers."""

@@ -196,6 +196,8 @@ class GroupedRelease(Answer, Generic[R]):
 
     def _read(self) -> list[list[Reading]]:
         parts = [part for _, part in self.items()]
+        if self.sampled != 1.0:  # intervals then count the choice of rows, group by group
+            return [part.readings() for part in parts]
         return type(parts[0]).readings_together(parts)
 
 

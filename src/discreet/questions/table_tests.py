@@ -17,6 +17,7 @@ from discreet.core.display import Facts
 from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
@@ -60,6 +61,10 @@ class TestedRelease(Readable):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The cells of the table."""
         return self.release.readings(columns)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the population's share of every cell of the table: sampling and noise together."""
+        return self.release.population_interval(level)
 
     def margin_readings(self) -> list[Reading]:
         return self.release.margin_readings()

@@ -15,6 +15,7 @@ from discreet.core.display import number
 from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.publish.charts import plot_readings
@@ -48,6 +49,12 @@ class ArmComparisons(Readable):
                 return one
         names = [(one.treatment, one.against) for one in self.pairs]
         raise InvalidParameter("pair", pair, f"must be one of {names}", "Name the two arms.")
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the differences of means, in the order of the pairs; they hold together."""
+        found = [one.population_interval(level) for one in self.pairs]
+        low, high = (np.array([float(getattr(one, end)) for one in found]) for end in ("low", "high"))
+        return Interval(low, high, level)
 
     def to_dict(self) -> dict[str, Any]:
         """Every pair as JSON-ready data."""
