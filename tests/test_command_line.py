@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = [
     [], ["describe"], ["plan"], ["run"], ["ledger"], ["ledger", "show"], ["ledger", "verify"],
     ["ledger", "anchor"], ["advise"], ["attack"], ["audit"], ["reproduce"],
+    ["review"], ["approve"], ["withdraw"], ["bundle"], ["verify"], ["keys"], ["keys", "new"],
 ]  # fmt: skip
 
 
@@ -27,8 +28,8 @@ def test_help_fits_80_columns_and_names_the_exit_statuses(arguments, capsys, mon
     monkeypatch.setenv("COLUMNS", "80")
     text = shown(arguments, capsys)
     assert max(map(len, text.splitlines())) <= 80
-    statuses = "0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; 4 data; 5 ledger"
-    assert f"Exit status: {statuses}; 130 stopped." in " ".join(text.split())
+    statuses = "0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; 4 data"
+    assert f"Exit status: {statuses}; 5 ledger; 6 not approved; 130 stopped." in " ".join(text.split())
     assert "--no-" not in text  # switches are off unless they are given
     assert "False" not in text
 
@@ -37,8 +38,8 @@ def test_the_page_names_every_option(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     page = (ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
     for arguments in COMMANDS:
-        if arguments not in ([], ["ledger"]):
-            options = set(re.findall(r"│ +(--[a-z]+)", shown(arguments, capsys)))
+        if arguments not in ([], ["ledger"], ["keys"]):
+            options = set(re.findall(r"│ [ *]*(--[a-z]+)", shown(arguments, capsys)))
             [line] = re.findall(rf"^\| `discreet {' '.join(arguments)} .*$", page, re.MULTILINE)
             assert options == set(re.findall(r"--[a-z]+", line)), arguments
 
@@ -68,7 +69,7 @@ def test_completion_knows_every_command_and_option(shell, tmp_path, monkeypatch,
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("discreet re", {"reproduce"}), ("discreet ledger v", {"verify"}), ("discreet audit --d", {"--deep"})],
+    [("discreet re", {"reproduce", "review"}), ("discreet ledger v", {"verify"}), ("discreet audit --d", {"--deep"})],
 )
 def test_bash_completes(typed, offered, tmp_path):
     script = tmp_path / "discreet.bash"

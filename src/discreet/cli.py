@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from discreet import cli_audit
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
@@ -18,20 +18,23 @@ from discreet.core.errors import (
     LedgerError,
     MissingExtra,
     NoConversion,
+    NotApproved,
     PlanFileError,
     SourceError,
 )
+from discreet.publish.terminal import progress_line, say
+from discreet.publish.whole_file import write_new
 
 if TYPE_CHECKING:
     from cyclopts import App
 
 __all__ = ["main"]
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NO_BUDGET = 3
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (InsufficientBudget, _NO_BUDGET),
     (SourceError, 4),
+    (NotApproved, 6),
     (LedgerError, 5),
     (PlanFileError, 2),
     (InvalidParameter, 2),
@@ -53,7 +56,7 @@ def _app() -> App:
         help="Publish statistics about people under differential privacy.",
         help_epilogue=(
             "Exit status: 0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; "
-            "4 data; 5 ledger; 130 stopped."
+            "4 data; 5 ledger; 6 not approved; 130 stopped."
         ),
         version=__version__,
         result_action="return_value",
@@ -67,9 +70,19 @@ def _app() -> App:
         sort_key=_FILE_COMMANDS,
     )
     app.command(ledger)
-    commands: tuple[Callable[..., None], ...] = (_describe, _plan, _run, _export, _advise, _attack, _audit, _reproduce)
+    commands: tuple[Callable[..., None], ...] = (
+        _describe,
+        _plan,
+        _run,
+        _export,
+        cli_audit.advise,
+        cli_audit.attack,
+        cli_audit.audit,
+        _reproduce,
+    )
     for place, command in enumerate(commands):
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
+    _add_review(app)
     ledger.command(_show, name="show")
     ledger.command(_verify, name="verify")
     ledger.command(_anchor, name="anchor")
@@ -77,30 +90,57 @@ def _app() -> App:
     return app
 
 
+def _add_review(app: App) -> None:
+    """The commands of those who review, approve and check."""
+    from cyclopts import App as Commands
+
+    from discreet import cli_review  # it needs the same extra
+
+    for command in (cli_review.review, cli_review.approve, cli_review.withdraw, cli_review.bundle, cli_review.verify):
+        app.command(command, name=command.__name__, sort_key=_FILE_COMMANDS)
+    keys = Commands(
+        name="keys", help="Make the keys that approvals need.", result_action="return_value", sort_key=_FILE_COMMANDS
+    )
+    keys.command(cli_review.new_keys, name="new")
+    app.command(keys)
+
+
 def _default(value: Any) -> Any:
     """What help shows as the default: switches are off, which need not be said."""
     return None if value is False else " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _plan(file: Path, /, *, json: bool = False) -> None:
+def _plan(file: Path, /, *, period: str | None = None, json: bool = False) -> None:
     """Show what a plan file would release, with what error and at what cost. Reads no data.
 
     Parameters
     ----------
     file
         The plan file (TOML).
+    period
+        The period to plan, instead of the plan's own.
     json
         Print JSON.
     """
     from discreet.plans.job import Job
 
-    planned = Job(file).plan()
-    _say(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
+    planned = Job(file, period=period).plan()
+    say(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
     if planned.refusal is not None:
         raise SystemExit(_NO_BUDGET)
 
 
-def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | None = None) -> None:
+def _run(
+    file: Path,
+    /,
+    *,
+    again: bool = False,
+    yes: bool = False,
+    out: Path | None = None,
+    period: str | None = None,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
     """Make the releases of a plan file that are not in its ledger yet, and write results and report.
 
     Parameters
@@ -113,11 +153,20 @@ def _run(file: Path, /, *, again: bool = False, yes: bool = False, out: Path | N
         With --again: spend again without asking.
     out
         Directory for results and report; NAME-report beside the plan file by default.
+    period
+        The period to release, instead of the plan's own.
+    json
+        Print JSON.
+    quiet
+        Print nothing but refusals.
     """
     from discreet.plans.job import Job
 
-    job = Job(file)
-    _say(job.run(again=_spend_again(job, again, yes), output=out, progress=_progress("released")))
+    job = Job(file, period=period)
+    shown = None if quiet else progress_line("released")
+    done = job.run(again=_spend_again(job, again, yes), output=out, progress=shown)
+    if not quiet:
+        say(dumps(done.to_dict(), indent=1, ensure_ascii=False) if json else done)
 
 
 def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -> None:
@@ -135,7 +184,7 @@ def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -
     from discreet.publish.export import export
 
     for file in export(results, format, out):
-        _say(file)
+        say(file)
 
 
 def _describe(
@@ -170,10 +219,10 @@ def _describe(
     dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
     text = skeleton(file, column_types(file, dialect), dialect.declared())
     if out is None:
-        _say(text)
+        say(text)
     else:
-        _write_new(out, text)
-        _say(out)
+        write_new(out, text)
+        say(out)
 
 
 def _reproduce(
@@ -213,107 +262,16 @@ def _reproduce(
         from discreet.papers.verdicts import decided_in, shipped
 
         found = shipped() if out is None else decided_in(papers.load_all(data), out)
-        _say(found.to_json(indent=1) if json else found)
+        say(found.to_json(indent=1) if json else found)
         return
     target = out or Path("studies") / study
-    done = _progress("computed")
+    done = progress_line("computed")
     if study == "all":
         from discreet.papers.gallery import run_gallery
 
-        _say(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
+        say(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
         return
-    _say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
-
-
-def _advise(
-    statistic: str,
-    n: int,
-    epsilon: float,
-    /,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    spread: float | None = None,
-    shares: tuple[float, float] = (0.3, 0.25),
-    candidates: int = 10,
-    json: bool = False,
-) -> None:
-    """Say whether sampling or suppressing records would help, at equal privacy. Reads no data.
-
-    Parameters
-    ----------
-    statistic
-        count, sum, mean or mode.
-    n
-        Number of rows to plan for.
-    epsilon
-        ε of the result, for data sets that differ by one row.
-    bounds
-        Public bounds of the column, for sums and means.
-    spread
-        Standard deviation to plan for; that of a uniform column by default.
-    shares
-        For a mode: the shares of the two most frequent categories.
-    candidates
-        For a mode: the number of categories.
-    json
-        Print JSON.
-    """
-    from discreet.core.guarantee import PureDP
-    from discreet.omission.advice import advise
-
-    advice = advise(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
-    _say(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
-
-
-def _attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> None:
-    """Attack every release of a plan file on synthetic worst-case data. Reads no data and spends nothing.
-
-    The verdict is kept beside the plan, as NAME.attack.json; the report of a later run tells it.
-
-    Parameters
-    ----------
-    file
-        The plan file (TOML).
-    json
-        Print JSON.
-    out
-        Write the result as a page (.html).
-    """
-    from discreet.audit.attack_plan import attack_plan
-    from discreet.plans.attacked import record_attack
-
-    found = attack_plan(file, progress=_progress("ran"))
-    record_attack(file, found.to_dict())
-    if out is not None:
-        _write_new(out, found.to_html())
-    _say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
-    if not found.passed:
-        raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
-
-
-def _audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:
-    """Test every guarantee of this installation, analytically and by sampling. Reads no data.
-
-    Parameters
-    ----------
-    deep
-        Draw enough samples to detect small violations; takes many minutes.
-    workers
-        Number of processes.
-    json
-        Print JSON.
-    out
-        Write the report as a page (.html), as JSON (.json) or as markdown (.md).
-    """
-    from discreet.audit.run import run_audit
-
-    done = lambda part: _say(f"audited: {part}", sys.stderr)  # noqa: E731
-    report = run_audit(deep=deep, workers=workers, progress=done)
-    if out is not None:
-        _write_new(out, report.written(out.suffix))
-    _say(report.to_json() if json else report)
-    if not report.passed:
-        raise DiscreetError("something lost more than it claims: see the lines marked with !.")
+    say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 
 
 def _show(file: str, /, *, json: bool = False) -> None:
@@ -331,7 +289,7 @@ def _show(file: str, /, *, json: bool = False) -> None:
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
-    _say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement_text(statement))
+    say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement_text(statement))
 
 
 def _verify(file: str, /, *, anchor: str | None = None) -> None:
@@ -349,10 +307,10 @@ def _verify(file: str, /, *, anchor: str | None = None) -> None:
     from discreet.publish.anchors import anchored_heads
 
     with Ledger(file, read_only=True) as opened:
-        _say(opened.verify(anchor=anchored_heads(opened, anchor)))
+        say(opened.verify(anchor=anchored_heads(opened, anchor)))
         for place in opened.anchors:
             if not os.path.exists(place):
-                _say(f"discreet: the anchors in {place} are gone. Restore that file to verify against it.", sys.stderr)
+                say(f"discreet: the anchors in {place} are gone. Restore that file to verify against it.", sys.stderr)
 
 
 def _anchor(file: str, /, *, to: Path | None = None) -> None:
@@ -369,7 +327,7 @@ def _anchor(file: str, /, *, to: Path | None = None) -> None:
     from discreet.publish.anchors import write_anchor
 
     with Ledger(file, read_only=to is None) as opened:
-        _say(opened.head if to is None else write_anchor(opened, to))
+        say(opened.head if to is None else write_anchor(opened, to))
 
 
 def _spend_again(job: Any, again: bool, yes: bool) -> bool:
@@ -382,44 +340,9 @@ def _spend_again(job: Any, again: bool, yes: bool) -> bool:
     if not sys.stdin.isatty():
         if again:
             raise DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
-        _say(f"{note} Showing the stored answers; nothing is spent. To release again, add --again --yes.", sys.stderr)
+        say(f"{note} Showing the stored answers; nothing is spent. To release again, add --again --yes.", sys.stderr)
         return False
     return input(f"{note} Release it again, and spend again? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _progress(verb: str) -> Any:
-    """A progress line on a terminal; plain lines elsewhere."""
-    live = sys.stderr.isatty()
-
-    def shown(step: Any) -> None:
-        name = getattr(step, "name", None) or getattr(step, "part", "")
-        known = "" if getattr(step, "fresh", True) else " (from the ledger)"
-        text = f"[{step.done}/{step.total}] {verb} {name}{known}"
-        end = "\n" if not live or step.done == step.total else ""
-        print(f"\r\x1b[K{_printable(text)}" if live else _printable(text), end=end, file=sys.stderr, flush=True)
-
-    return shown
-
-
-def _say(text: object, file: TextIO | None = None) -> None:
-    print(_printable(str(text)), file=file or sys.stdout, flush=True)
-
-
-def _printable(text: str) -> str:
-    """Text without what a terminal would obey: names of columns and files may hold escape sequences."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
-def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
-    except OSError as failure:
-        raise DiscreetError(
-            f"out = {str(path)!r}: cannot be written ({type(failure).__name__}). Choose another name."
-        ) from None
 
 
 def _status(refusal: DiscreetError) -> int:
@@ -437,11 +360,11 @@ def main(arguments: list[str] | None = None) -> None:
         _app()(arguments)
         sys.stdout.flush()
     except DiscreetError as refusal:
-        _say(f"discreet: {refusal}", sys.stderr)
+        say(f"discreet: {refusal}", sys.stderr)
         raise SystemExit(_status(refusal)) from None
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except KeyboardInterrupt:
-        _say("discreet: stopped; what was released so far is in the ledger.", sys.stderr)
+        say("discreet: stopped; what was released so far is in the ledger.", sys.stderr)
         raise SystemExit(130) from None

@@ -29,6 +29,7 @@ from discreet.core.errors import InvalidParameter, NoConversion, NotCertified
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting, added, covers
+from discreet.core.ledger.claim import fingerprint
 from discreet.core.noise.law import Floats, Truth, generator
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
@@ -102,6 +103,11 @@ class Claim:
         for step in self.steps:
             step.verify()
             allowance.take(step)
+
+    def identity(self) -> str:
+        """One text for everything that the ledger will record of it, and for nothing else: what approvals name."""
+        told = self.record() | {"protection": self.protection.to_dict(), "guarantee": self.guarantee.to_dict()}
+        return fingerprint(told | {"partition": None, "parts": None})
 
     def record(self) -> dict[str, Any]:
         """What the ledger writes down besides the guarantee."""

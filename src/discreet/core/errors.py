@@ -108,6 +108,10 @@ class LedgerCorrupted(LedgerError):
     """The ledger's hash chain or structure is broken."""
 
 
+class NotApproved(LedgerError):
+    """The ledger pays for approved plans only, and this release is in none."""
+
+
 class LedgerUnavailable(LedgerError, OSError):
     """The ledger's file cannot be read or written; nothing was spent and nothing drawn."""
 

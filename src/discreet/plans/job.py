@@ -18,19 +18,22 @@ from discreet.core.errors import (
     LedgerMissing,
     MissingExtra,
     NoConversion,
+    NotApproved,
     PlanFileError,
 )
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
+from discreet.core.ledger.approval import digest_of
 from discreet.mechanisms.composition import compose
 from discreet.plans.attacked import attack_words
 from discreet.plans.job_results import JobPlan, JobResult, Progress
+from discreet.plans.meaning import differences, meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.plans.planner import Planner
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
-from discreet.publish.ledger_statement import planned_name
+from discreet.publish.ledger_statement import planned_release
 from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.whole_file import write_whole
 from discreet.session import Session
@@ -48,29 +51,66 @@ class Job:
     ----------
     plan
         The plan, or the path of its file.
+    period
+        The period to release, instead of the one that the plan names.
     """
 
-    def __init__(self, plan: PlanFile | str | Path) -> None:
-        self.file = plan if isinstance(plan, PlanFile) else PlanFile.read(plan)
+    def __init__(self, plan: PlanFile | str | Path, *, period: str | None = None) -> None:
+        self.file = plan if isinstance(plan, PlanFile) else PlanFile.read(plan, period=period)
 
-    def _ledger(self, *, write: bool) -> Ledger:
+    def ledger(self, *, write: bool) -> Ledger:
         """The ledger of the plan; a plan that is only looked at leaves no file behind."""
         file, schema = self.file, self.file.schema
-        neighbours, unit = schema.neighbours, schema.unit.unit
+        kept = not write and _begun(file.ledger)
+        ledger = Ledger(
+            file.ledger if write or kept else ":memory:",
+            file.budget,
+            dataset=file.dataset,
+            approvals=file.terms.approvals,
+            window=file.terms.window,
+            teams=file.terms.teams,
+            team=file.terms.team,
+            neighbours=None if kept else schema.neighbours,
+            unit=None if kept else schema.unit.unit,
+            read_only=kept,
+        )
         if write:
-            ledger = Ledger(file.ledger, file.budget, dataset=file.dataset, neighbours=neighbours, unit=unit)
             ledger.note(sources=file.identities())
-            return ledger
-        if _begun(file.ledger):
-            return Ledger(file.ledger, file.budget, dataset=file.dataset, read_only=True)
-        return Ledger(":memory:", file.budget, neighbours=neighbours, unit=unit)
+        return ledger
+
+    def meaning(self, ledger: Ledger) -> dict[str, Any]:
+        """What the plan says, without its words: what people approve."""
+        return meaning(self.file, ledger)
+
+    def _check_approved(self, ledger: Ledger) -> None:
+        """Refuse a plan that the ledger's rule wants approved and that is not; before any data is read."""
+        rule = ledger.approvals
+        if rule is None:
+            return
+        said = self.meaning(ledger)
+        plan = digest_of(said)
+        if not ledger.agreed(plan):
+            earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
+            changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
+            since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
+            raise NotApproved(
+                f"{len(ledger.approving(plan))} of the {rule.need} people needed approve this plan.{since} Run "
+                "`discreet review` and `discreet approve`. Nothing was read or spent."
+            )
+        ledger.under(plan)
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
         return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
 
+    def spends(self, ledger: Ledger) -> frozenset[int]:
+        """Positions of the spends of this plan's latest run in a ledger."""
+        made = _Made(ledger, self.file)
+        found = (ledger.requested(self.file.request(question, made.run())) for question in self.file.questions)
+        return frozenset(one.seq for one in found if one is not None)
+
     def plan(self) -> JobPlan:
         """What the releases would give and cost; reads no data, spends nothing."""
-        with self._ledger(write=False) as ledger:
+        with self.ledger(write=False) as ledger:
             planner = Planner(self.file.schema)
             planned = []
             for question in self.file.questions:
@@ -95,7 +135,7 @@ class Job:
         """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
         if not _begun(self.file.ledger):
             return False
-        with self._ledger(write=False) as ledger:
+        with self.ledger(write=False) as ledger:
             made = _Made(ledger, self.file)
             return all(made.answered(question, made.run()) for question in self.file.questions)
 
@@ -113,16 +153,18 @@ class Job:
         progress
             Called after every release.
         """
-        directory = output or self.file.output
+        directory = output or self.file.output / (self.file.period or "")
         _check_writable(directory)
         self.plan()  # every question is checked before the first one spends
-        with _alone_in(directory), self._ledger(write=True) as ledger:
+        with _alone_in(directory), self.ledger(write=True) as ledger:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
             refusal = _refusal(ledger, made, compose(*(one.question.guarantee for one in waiting)) if waiting else None)
             if refusal is not None:
                 raise refusal
+            if waiting:
+                self._check_approved(ledger)
             answers, drawn = self._ask(ledger, made, run, progress)
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
@@ -231,8 +273,8 @@ class _Made:
 
     def changed(self) -> int:
         """Number of waiting releases whose name was released before, for another question or another share."""
-        names = {planned_name(spend.request) for spend in self.ledger.events()}
-        return sum(question.name in names for question in self.waiting(self.run()))
+        made = {planned_release(spend.request) for spend in self.ledger.events()}
+        return sum((question.name, self.file.period) in made for question in self.waiting(self.run()))
 
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
         """Whether a release is paid for."""

@@ -23,7 +23,10 @@ from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.declarations.plain_data import read_column, schema_from_dict
+from discreet.plans.ledger_terms import LedgerTerms
+from discreet.plans.period import period_of
 from discreet.plans.source_identity import source_identity
+from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
 from discreet.questions.shorthands import SHORTHANDS
@@ -79,10 +82,24 @@ class PlanFile:
     variables: Mapping[str, str]
     questions: tuple[PlannedQuestion, ...]
     output: Path
+    terms: LedgerTerms
+    sources: Mapping[str, str]
+    """Where each public fact comes from, by the column's name; of the unit under ``unit``."""
+    period: str | None
+    period_pattern: str | None
+    times: int
+    """In how many periods the plan may run under one approval."""
 
     @classmethod
-    def read(cls, path: str | Path) -> PlanFile:
+    def read(cls, path: str | Path, *, period: str | None = None) -> PlanFile:
         """Read and check a plan file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        period
+            The period to release, instead of the one that the plan names.
 
         Raises
         ------
@@ -94,6 +111,11 @@ class PlanFile:
             text = file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
         except (OSError, UnicodeDecodeError) as failure:
             raise PlanFileError(f"{file}: cannot be read ({type(failure).__name__}). Check the path.") from None
+        return cls.parse(text, file, period=period)
+
+    @classmethod
+    def parse(cls, text: str, file: Path, *, period: str | None = None) -> PlanFile:
+        """Read the text of a plan; ``file`` is where it is, or was."""
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as failure:
@@ -102,7 +124,7 @@ class PlanFile:
             raise PlanFileError(
                 f"{file}: has brackets nested too deeply. Write it as `discreet describe` does."
             ) from None
-        return _Reader(file, text, data).plan()
+        return _Reader(file, text, data).plan(period)
 
     def request(self, planned: PlannedQuestion, run: int) -> str:
         """Name of a release in the ledger: the same question to the same data has the same name.
@@ -116,7 +138,7 @@ class PlanFile:
             "source": self.identity(),
         }
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-        return f"plan:{digest}:{planned.name}:{run}"
+        return f"plan:{digest}:{self.period or ''}:{run}:{planned.name}"
 
     def identity(self) -> dict[str, Any]:
         """What tells the source from others: its place, as seen from the plan, a table in it, and how it is written."""
@@ -135,6 +157,8 @@ class PlanFile:
         """Arguments for a session: source, table, engine, memory and the dialect of a file."""
         options = dict(self.source)
         place = options.pop("path", None)
+        if place is not None and self.period is not None:
+            place = str(place).replace("{period}", self.period)
         if place is not None and "://" not in str(place):
             place = str((self.path.parent / place) if not Path(place).is_absolute() else Path(place))
         return {"source": options.pop("address", place), **options}
@@ -145,7 +169,7 @@ class _Reader:
 
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
         self.path, self.text, self.data = path, text, data
-        self.lines = dict(_lines(text))
+        self.lines = dict(lines_of(text))
 
     def error(self, where: str, message: str) -> PlanFileError:
         parts = where.split(".")
@@ -159,31 +183,73 @@ class _Reader:
         own = where if name.startswith(f"{where}.") or not name else f"{where}.{name}"
         return self.error(name if name in self.lines else own, str(failure))
 
-    def plan(self) -> PlanFile:
-        self._known("", self.data, ("title", "source", "ledger", "budget", "schema", "variables", "release", "output"))
+    def plan(self, period: str | None) -> PlanFile:
+        tables = ("source", "ledger", "budget", "schema", "variables", "release", "output")
+        self._known("", self.data, ("title", "period", "times", *tables))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
-        schema = self._schema()
-        ledger, output = self._texts("ledger", ("path", "dataset", "anchor")), self._texts("output", ("directory",))
+        sources, schema = self._sources(), self._schema()
+        terms, output = self._terms(), self._texts("output", ("directory",))
         variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
-        anchor = ledger.get("anchor")
+        wanted = period or self.data.get("period")
         return PlanFile(
             path=self.path,
             text=self.text,
             title=str(self.data.get("title", self.path.stem)),
             source=source,
-            ledger=_beside(here, ledger.get("path") or _named_after(source)),
-            anchor=None if anchor is None else here / anchor,
-            dataset=ledger.get("dataset"),
+            ledger=_beside(here, terms.path or _named_after(source)),
+            anchor=None if terms.anchor is None else here / terms.anchor,
+            dataset=terms.dataset,
             budget=budget,
             schema=schema,
             variables=variables,
             questions=tuple(self._questions(budget, schema)),
             output=here / output.get("directory", f"{self.path.stem}-report"),
+            terms=terms,
+            sources=sources,
+            period=None if wanted is None else self._period(wanted),
+            period_pattern=self.data.get("period"),
+            times=self._times(),
         )
+
+    def _period(self, wanted: Any) -> str:
+        if not isinstance(wanted, str):
+            raise self.error("period", f'period = {wanted!r} must be text. Write period = "2026-11", or "{{month}}".')
+        try:
+            return period_of(wanted)
+        except DiscreetError as failure:
+            raise self.located("period", failure) from None
+
+    def _times(self) -> int:
+        times = self.data.get("times", 1)
+        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+            raise self.error("times", f"times = {times!r} must be the number of periods that are approved together.")
+        if times > 1 and "period" not in self.data:
+            raise self.error("times", 'times needs a period. Write period = "{month}", for example.')
+        return times
+
+    def _terms(self) -> LedgerTerms:
+        try:
+            return LedgerTerms.read(self.data.get("ledger", {}))
+        except DiscreetError as failure:
+            raise self.located("ledger", failure) from None
+
+    def _sources(self) -> dict[str, str]:
+        """Take the sentences on where facts come from out of the schema: they describe it and are no part of it."""
+        schema = self._table("schema")
+        columns = schema.get("columns")
+        tables = dict(columns) if isinstance(columns, dict) else {}
+        found = {}
+        for name, table in {**tables, "unit": schema.get("unit"), "": schema}.items():
+            if isinstance(table, dict) and "source" in table:
+                where = f"schema.columns.{name}" if name in tables else f"schema.{name}".rstrip(".")
+                found[name or "schema"] = said = table.pop("source")
+                if not isinstance(said, str) or not said.strip():
+                    raise self.error(f"{where}.source", f"source = {said!r} must say where the fact comes from.")
+        return found
 
     def _table(self, name: str) -> dict[str, Any]:
         table = self.data[name]
@@ -211,6 +277,8 @@ class _Reader:
         self._known("source", source, ("path", "address", "table", "engine", "memory", *_DIALECT))
         if ("path" in source) == ("address" in source):
             raise self.error("source", "the source needs either path (files) or address (a connection).")
+        if "{period}" in str(source.get("path")) and "period" not in self.data:
+            raise self.error("source.path", 'path names a {period}, and the plan has none. Write period = "{month}".')
         for key, value in source.items():
             if key != "header" and (not isinstance(value, str) or not value or "\0" in value):
                 raise self.error(f"source.{key}", f"{key} must be text.")
@@ -381,34 +449,3 @@ def _not_a_plan(file: Path) -> str:
     if file.suffix.lower() == ".toml":
         return ""
     return f" A plan file is TOML; `discreet describe {file.name}` writes one to fill in."
-
-
-def _lines(text: str) -> Iterator[tuple[str, int]]:
-    """Line of every table and key, by its dotted path; releases by their number."""
-    prefix, seen = "", -1
-    for position, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("[[release]]"):
-            seen += 1
-            prefix = f"release.{seen}"
-            yield prefix, position
-        elif stripped.startswith("[") and "=" not in stripped.split("]")[0]:
-            prefix = ".".join(_path(stripped.split("#")[0].strip()))
-            yield prefix, position
-        elif "=" in stripped and not stripped.startswith("#"):
-            keys = _path(f"{stripped.split('=')[0].strip()} = 0")
-            if keys:
-                yield ".".join([prefix, *keys] if prefix else keys), position
-
-
-def _path(line: str) -> list[str]:
-    """Keys that one line of TOML opens, outermost first."""
-    try:
-        table: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return []
-    keys = []
-    while isinstance(table, dict) and len(table) == 1:
-        key, table = next(iter(table.items()))
-        keys.append(key)
-    return keys

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import discreet
-from discreet.core.ledger import Ledger
+from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
 from discreet.publish.readings import Reading
 from discreet.publish.wording import attacker_words, guarantee_words
@@ -28,6 +28,17 @@ class Asked(Protocol):
     def meaning_words(self, words: Mapping[str, str]) -> str: ...
     def subject_words(self, words: Mapping[str, str]) -> str | None: ...
     def counted_words(self) -> str | None: ...
+
+
+class Account(Protocol):
+    """What a report needs of a ledger."""
+
+    @property
+    def budget(self) -> Guarantee: ...
+    @property
+    def head(self) -> str: ...
+    def spent(self) -> Guarantee: ...
+    def remaining(self) -> Guarantee: ...
 
 
 class Answered(Protocol):
@@ -54,7 +65,7 @@ def report_facts(
     title: str,
     plan: str,
     schema: Schema,
-    ledger: Ledger,
+    ledger: Account,
     entries: Sequence[Entry],
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
@@ -87,7 +98,7 @@ def report_facts(
     }
 
 
-def _privacy(schema: Schema, ledger: Ledger, unit: str) -> dict[str, Any]:
+def _privacy(schema: Schema, ledger: Account, unit: str) -> dict[str, Any]:
     return {
         "unit": unit,
         "neighbours": schema.neighbours.value,

@@ -7,15 +7,21 @@ import html
 from discreet.core.display import as_html, as_text
 from discreet.core.ledger import Spend, Statement
 
-__all__ = ["planned_name", "statement_html", "statement_text"]
+__all__ = ["planned_release", "statement_html", "statement_text"]
 
 _COLUMNS = ("#", "time (UTC)", "name", "release", "partition", "charge", "in words")
 
 
-def planned_name(request: str | None) -> str | None:
-    """The release's name in a request that a plan made; sessions may use any text as a request."""
-    parts = (request or "").split(":")
-    return parts[2] if len(parts) == 4 and parts[0] == "plan" else None
+def planned_release(request: str | None) -> tuple[str, str | None] | None:
+    """Name and period of a release, from its request; None where no plan made it: sessions may use any text.
+
+    Examples
+    --------
+    >>> planned_release("plan:0123456789abcdef:2026-11:1:mean age")
+    ('mean age', '2026-11')
+    """
+    parts = (request or "").split(":", 4)
+    return (parts[4], parts[2] or None) if len(parts) == 5 and parts[0] == "plan" else None
 
 
 def statement_text(statement: Statement) -> str:
@@ -57,9 +63,18 @@ def _told(spend: Spend, statement: Statement) -> tuple[str, ...]:
     return (
         str(spend.seq),
         spend.created[:19].replace("T", " "),
-        planned_name(spend.request) or spend.request or "",
+        _name(spend.request),
         spend.title,
         spend.partition or "",
         str(spend.charge),
         spend.charge.sentence().replace("one unit's", f"one {unit}'s"),
     )
+
+
+def _name(request: str | None) -> str:
+    """The release's name, and its period where it has one."""
+    planned = planned_release(request)
+    if planned is None:
+        return request or ""
+    name, period = planned
+    return name if period is None else f"{name}, {period}"

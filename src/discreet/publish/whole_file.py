@@ -6,7 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_whole"]
+from discreet.core.errors import DiscreetError
+
+__all__ = ["write_new", "write_whole"]
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
@@ -23,3 +25,16 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return path
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that must not be there yet."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
+    except OSError as failure:
+        raise DiscreetError(
+            f"out = {str(path)!r}: cannot be written ({type(failure).__name__}). Choose another name."
+        ) from None

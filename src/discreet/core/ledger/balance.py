@@ -6,86 +6,26 @@ it, so a total that was written can never differ unnoticed from a total that was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from copy import copy
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerCorrupted, LedgerMismatch
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, peak
+from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, lower
+from discreet.core.ledger.approval import Approvals
+from discreet.core.ledger.claim import fingerprint
+from discreet.core.ledger.consent import Consent
 from discreet.core.ledger.journal import ROOT, Entry, chained
+from discreet.core.ledger.partition import Costs, ParallelSpending, Partition
+from discreet.core.ledger.windows import window_of
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["FORMAT", "Balance", "Partition", "texts"]
+__all__ = ["FORMAT", "Balance", "texts"]
 
-FORMAT = 2
+FORMAT = 3
 """Version of the entries. Kinds and fields are added under a new version and never re-meant."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Disjoint groups of privacy units that are charged in parallel.
-
-    Attributes
-    ----------
-    name
-        What the groups are.
-    parts
-        Their names: public, fixed before any release, and each unit belongs to at most one of them.
-    membership_public
-        Whether it is public which unit belongs to which part, so that a replaced unit stays in its part.
-    """
-
-    name: str
-    parts: tuple[str, ...]
-    membership_public: bool = False
-
-    def check(self, neighbours: Neighbours | None, parts: Iterable[str] = ()) -> None:
-        """Refuse parts that were not declared, and parallel composition where a unit may move between parts."""
-        if neighbours is Neighbours.REPLACE_ONE and not self.membership_public:
-            raise InvalidParameter(
-                "membership_public", False,
-                f"a replaced unit may leave one part of {self.name!r} and enter another, so the parts do not "
-                "compose in parallel under REPLACE_ONE",
-                "Use ADD_REMOVE, or declare membership_public=True if who belongs to which part is public.",
-            )  # fmt: skip
-        known = frozenset(self.parts) if parts else frozenset()
-        unknown = [part for part in parts if part not in known]
-        if unknown:
-            raise InvalidParameter(
-                "parts", unknown, f"are not parts of {self.name!r}", "Name parts that were declared."
-            )
-
-
-Costs = Mapping[str, Amount] | Amount
-"""What a release costs: one amount, or one for each part that it reads."""
-
-
-class ParallelSpending:
-    """What single parts spent beyond what was spent in all of them alike."""
-
-    def __init__(self, partition: Partition, nothing: Amount) -> None:
-        self.partition = partition
-        self._nothing = self._highest = nothing
-        self._extra: dict[str, Amount] = {}
-
-    def charge(self, costs: Costs) -> Amount:
-        """How much the largest total over the parts would rise; one amount for all raises it by just that."""
-        if not isinstance(costs, Mapping):
-            return costs
-        return less(reduce(peak, set(self._after(costs).values()), self._highest), self._highest)
-
-    def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
-        """What the named parts would have spent by themselves."""
-        return {part: added(self._extra.get(part, self._nothing), cost) for part, cost in costs.items()}
-
-    def spend(self, costs: Costs) -> None:
-        """Count it."""
-        if isinstance(costs, Mapping):
-            self._highest = added(self._highest, self.charge(costs))
-            self._extra |= self._after(costs)
 
 
 def texts(amount: Amount) -> list[str]:
@@ -106,7 +46,15 @@ class Balance:
         self.unit: Unit | None = None
         self.sources: set[str] = set()
         self.anchors: set[str] = set()
+        self.consent = Consent(None)
+        self.window = ""
         self.spent: Amount = ()
+        """What was spent in the window of the last spend; in all where the budget has no windows."""
+        self.ever: Amount = ()
+        """What was spent in all windows together."""
+        self.renewed: Amount = ()
+        self.renewals: set[str] = set()
+        self.by_team: dict[str, Amount] = {}
         self.partitions: dict[str, ParallelSpending] = {}
         self.requests: dict[str, int] = {}
         self.releases: dict[str, int] = {}
@@ -119,9 +67,34 @@ class Balance:
         seq = self.seq + 1
         return Entry(seq, kind, body, chained(self.head, seq, kind, body))
 
+    @property
+    def allowance(self) -> Amount:
+        """What may be spent in a window: the budget and its approved renewals."""
+        return added(self.accounting.allowance, self.renewed)
+
     def left(self) -> Amount:
         """What may still be spent."""
-        return less(self.accounting.allowance, self.spent)
+        return less(self.allowance, self.spent)
+
+    def left_to(self, team: str | None) -> Amount:
+        """What a team may still spend of what was allotted to it, and of what is left to all."""
+        allotted = self.opening["teams"]
+        if not allotted:
+            return self.left()
+        if team is None or team not in allotted:
+            raise InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Open the ledger with team=….")
+        own = less(self._price(allotted[team]), self.by_team.get(team, self.accounting.nothing))
+        return lower(own, self.left())
+
+    def at(self, created: str) -> Balance:
+        """The balance at a time: a new window begins with nothing spent. A clock that goes back changes nothing."""
+        window = window_of(self.opening["window"], created)
+        if window <= self.window:
+            return self
+        later, nothing = copy(self), self.accounting.nothing
+        later.window, later.spent, later.by_team = window, nothing, {}
+        later.partitions = {name: ParallelSpending(one.partition, nothing) for name, one in self.partitions.items()}
+        return later
 
     def costs(self, content: Mapping[str, Any]) -> Costs:
         """What a spend's guarantees cost."""
@@ -164,12 +137,12 @@ class Balance:
                 "different units do not add up: use one ledger for each. Nothing was spent."
             )
 
-    def check_budget(self, charge: Amount) -> Amount:
-        """The total after a charge, if the budget allows it."""
-        total = added(self.spent, charge)
-        if not covers(self.accounting.allowance, total):
-            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(self.left()))
-        return total
+    def check_budget(self, charge: Amount, team: str | None = None) -> Amount:
+        """The total after a charge, if the budget and the team's part of it allow it."""
+        left = self.left_to(team)
+        if not covers(left, charge):
+            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left))
+        return added(self.spent, charge)
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -202,8 +175,9 @@ class Balance:
             raise self._broken(entry, f"format {content['format']} is not the supported format {FORMAT}")
         allowance = tuple(Fraction(text) for text in content["allowance"])
         self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
-        self.spent = self.accounting.nothing
+        self.spent = self.ever = self.renewed = self.accounting.nothing
         self.opening = content
+        self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))
         self._pin(content)
 
     def _pin(self, content: dict[str, Any]) -> None:
@@ -224,14 +198,31 @@ class Balance:
         declared = Partition(name, tuple(content["parts"]), content["membership_public"])
         self.partitions[name] = ParallelSpending(declared, self.accounting.nothing)
 
+    def _approval(self, entry: Entry, content: dict[str, Any]) -> None:
+        plan = content["plan"]
+        was = self.consent.agreed(plan)
+        self.consent.state(self.head, content)
+        renewal = self.consent.meanings[plan].get("renew")
+        if renewal is not None and not was and self.consent.agreed(plan) and plan not in self.renewals:
+            self.renewals.add(plan)  # what was granted stays granted: it may have been spent
+            self.renewed = added(self.renewed, self._price(renewal))
+
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
+        vars(self).update(vars(self.at(content["created"])))
         self._pin(content["protection"])
-        charge = self.charge(content, self.neighbours)
+        charge, team, plan = self.charge(content, self.neighbours), content["team"], content["plan"]
         total = added(self.spent, charge)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
             raise self._broken(entry, "its charge or running total is not what the entries add up to")
-        if not covers(self.accounting.allowance, total):
+        if not covers(self.left_to(team), charge):
             raise self._broken(entry, "it overspends the budget")
+        if self.consent.rule is not None:
+            said = fingerprint(content)
+            self.consent.check(plan, said)
+            self.consent.make(plan, said)
+        if team is not None:
+            self.by_team[team] = added(self.by_team.get(team, self.accounting.nothing), charge)
+        self.ever = added(self.ever, charge)
         request, release = content["request"], content["release_id"]
         if request in self.requests or release in self.releases:
             raise self._broken(entry, "its request or release id was used before")
@@ -256,6 +247,7 @@ _KINDS = {
     "open": Balance._open,
     "note": Balance._note,
     "partition": Balance._partition,
+    "approval": Balance._approval,
     "spend": Balance._spend,
     "answer": Balance._answer,
 }

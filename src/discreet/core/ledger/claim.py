@@ -11,8 +11,8 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.balance import Partition
 from discreet.core.ledger.journal import canonical
+from discreet.core.ledger.partition import Partition
 from discreet.core.protection import Protection
 
 __all__ = ["Guarantees", "described", "fingerprint", "identified", "names", "now", "scope", "text", "written"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 
-__all__ = ["ROOT", "Entry", "Journal", "MemoryJournal", "canonical", "chained"]
+__all__ = ["ROOT", "Entry", "Journal", "MemoryJournal", "canonical", "chained", "digest_of_body", "sealed"]
 
 ROOT = "0" * 64
 """The hash before the first entry."""
@@ -54,7 +54,17 @@ def canonical(name: str, content: Any) -> str:
 
 def chained(previous: str, seq: int, kind: str, body: str) -> str:
     """The hash of an entry. Position and kind hold no line break, so the text is unambiguous."""
-    return hashlib.sha256(f"{previous}\n{seq}\n{kind}\n{body}".encode()).hexdigest()
+    return sealed(previous, seq, kind, digest_of_body(body))
+
+
+def digest_of_body(body: str) -> str:
+    """What stands for a body in the hash of its entry."""
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def sealed(previous: str, seq: int, kind: str, digest: str) -> str:
+    """The hash of an entry by the digest of its body: an excerpt may keep the body of an entry to itself."""
+    return hashlib.sha256(f"{previous}\n{seq}\n{kind}\n{digest}".encode()).hexdigest()
 
 
 class Journal(ABC):

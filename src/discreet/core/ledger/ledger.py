@@ -9,39 +9,33 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from discreet.core import requirements
 from discreet.core.errors import (
     InvalidParameter,
-    LedgerCorrupted,
     LedgerMismatch,
-    LedgerMissing,
     LedgerUnavailable,
     WrongType,
 )
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
-from discreet.core.ledger.accounting import Accounting, covers, less
-from discreet.core.ledger.balance import FORMAT, Balance, Partition, texts
-from discreet.core.ledger.file_journal import FileJournal
-from discreet.core.ledger.journal import Entry, Journal, MemoryJournal, canonical
-from discreet.core.ledger.postgres_journal import PostgresJournal
-from discreet.core.ledger.records import Preview, Reservation, Spend, Statement, Verification
+from discreet.core.ledger.accounting import covers, less
+from discreet.core.ledger.approval import Approvals, Sign, digest_of, signed_text
+from discreet.core.ledger.balance import Balance, texts
+from discreet.core.ledger.book import Book, Decision
+from discreet.core.ledger.journal import Entry, canonical
+from discreet.core.ledger.partition import Partition
+from discreet.core.ledger.records import Preview, Reservation, Spend, Statement
+from discreet.core.ledger.terms import Terms
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.result import Result
 
 __all__ = ["Ledger", "Reservation"]
 
-Decision = tuple[str, str] | None
-"""Kind and body of the entry to append, or None for nothing."""
 
-
-class Ledger:
+class Ledger(Book):
     """A budget for one data set and the record of everything that was spent from it.
 
     One object may be used by any number of threads.
@@ -60,6 +54,15 @@ class Ledger:
     accounting
         How guarantees add up: ``"pure"``, ``"basic"``, ``"zcdp"`` or ``"gdp"``. By default the budget's own;
         an `ApproxDP` budget may be counted in ``"zcdp"`` or ``"gdp"``, which allows more releases.
+    approvals
+        Who must approve a plan before the ledger pays for its releases; nothing else can then be released.
+    window
+        ``"year"``, ``"quarter"`` or ``"month"`` (UTC): the budget holds for each of them anew. People who are in the
+        data in several windows lose the sum.
+    teams
+        What each team may spend of the budget; together at most the budget.
+    team
+        On whose part this object spends.
     timeout
         Seconds to wait for another process's lock.
     read_only
@@ -96,141 +99,20 @@ class Ledger:
         neighbours: Neighbours | None = None,
         unit: Unit | str | None = None,
         accounting: str | None = None,
+        approvals: Approvals | None = None,
+        window: str | None = None,
+        teams: Mapping[str, Guarantee] | None = None,
+        team: str | None = None,
         timeout: float = 30.0,
         read_only: bool = False,
     ) -> None:
-        if budget is not None:
-            Accounting.chosen(budget, accounting)
-        if dataset is not None:
-            claim.text("dataset", dataset)
-        if neighbours is not None:
-            requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        terms = {
-            "budget": budget and budget.to_dict(),
-            "accounting": accounting,
-            "dataset": dataset,
-            "neighbours": neighbours and neighbours.value,
-            "unit": None if unit is None else Unit.of(unit).to_dict(),
-        }
-        self._address = _address(path)
-        self._lock = threading.RLock()
-        self._balance: Balance | None = None
-        self._journal = _journal(self._address, requirements.positive("timeout", timeout), bool(read_only))
-        try:
-            balance = self._open(terms)
-            self._opening, self._accounting = balance.opening, balance.accounting
-            self._check(terms, balance)
-        except BaseException:
-            self._journal.close()
-            raise
-        _OPEN.add(self)
-
-    def _open(self, terms: dict[str, Any]) -> Balance:
-        """Read every entry, after writing the first where there is none."""
-        witness = self._journal.witness()  # before the entries, so that it cannot be ahead of them
-        if self._journal.is_empty():
-            body = self._first(terms, witness)  # refuses bad terms before anything is created
-            self._journal.create(Balance(self.path).following("open", body))
-        balance = self._follow()
-        self._check_witness(witness)
-        if not self._journal.read_only:
-            self._journal.attest(Entry(balance.seq, "", "", balance.head))
-        return balance
-
-    def _first(self, terms: dict[str, Any], witness: Mapping[int, str]) -> str:
-        """The first entry of a new ledger."""
-        if witness:
-            raise self._lost(max(witness))
-        if terms["budget"] is None or self._journal.read_only:
-            new = "A new ledger needs a budget: pass budget=PureDP(1.0)."
-            fix = "Check the path." if self._journal.read_only else new
-            raise LedgerMissing(f"there is no ledger at {self.path}. {fix}")
-        counted = Accounting.of(Guarantee.from_dict(terms["budget"]), terms["accounting"])
-        fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
-        return canonical("dataset", {**terms, **fixed, "salt": secrets.token_hex(32), "created": claim.now()})
-
-    def _check(self, terms: dict[str, Any], balance: Balance) -> None:
-        """Refuse a ledger that was opened with other terms, or that counts for somebody else."""
-        for name in ("budget", "dataset", "accounting"):
-            wish, found = terms[name], self._opening[name]
-            if wish is not None and wish != found:
-                ours, theirs = (
-                    str(Guarantee.from_dict(term)) if isinstance(term, dict) else repr(term) for term in (found, wish)
-                )
-                raise LedgerMismatch(
-                    f"{self.path} was opened with {name} = {ours}, not {theirs}. A ledger keeps its {name}: give the "
-                    "same one or leave it out. A new ledger at another path would count from nothing, which is for "
-                    "the owner of the data to decide."
-                )
-        neighbours, unit = terms["neighbours"], terms["unit"]
-        balance.check_pins(neighbours and Neighbours(neighbours), unit and Unit.from_dict(unit))
-
-    # -- following the journal -----------------------------------------------------------------------------
-
-    def _follow(self) -> Balance:
-        """The balance after what this and other processes appended.
-
-        It is taken out while it changes and put back whole: an interrupt leaves either the old one or none, and then
-        the next use adds up all entries again.
-        """
-        known = self._balance
-        if known is not None:
-            last = self._journal.entry(known.seq)
-            if last is None or last.hash != known.head:
-                self._balance = None
-                raise LedgerCorrupted(
-                    f"{self.path}, entry {known.seq}: it is not the one seen before. The file was replaced: restore it."
-                )
-        balance = known or Balance(self.path)
-        for entry in self._journal.entries(after=balance.seq):
-            self._balance = None
-            balance.apply(entry)
-        if balance.seq == 0:
-            raise LedgerCorrupted(f"{self.path}: the ledger has no entries. Restore it from a copy.")
-        self._balance = balance
-        return balance
-
-    def _look(self) -> Balance:
-        """The newest state, to read; inside the lock where more than one of its fields is."""
-        with self._lock:
-            self._journal.recover()
-            return self._follow()
-
-    def _step(self, decide: Callable[[Balance], Decision]) -> Entry | None:
-        """One atomic step on the newest state; what it appends is durable when this returns."""
-
-        def entry() -> Entry | None:
-            balance = self._follow()
-            decided = decide(balance)
-            return None if decided is None else balance.following(*decided)
-
-        with self._lock:
-            self._journal.recover()
-            appended = self._journal.write(entry)
-            if appended is not None:
-                self._journal.attest(appended)
-                self._follow()  # so that this process notices if its own entry should vanish
-            return appended
-
-    def _check_witness(self, witness: Mapping[int, str]) -> None:
-        for seq, digest in witness.items():
-            found = self._journal.entry(seq)
-            if found is None or found.hash != digest:
-                raise self._lost(seq)
-
-    def _lost(self, seq: int) -> LedgerCorrupted:
-        return LedgerCorrupted(
-            f"{self.path}: entry {seq} was written, as {self.path}-head tells, and is missing or changed now. "
-            "The end of the ledger was lost or an old copy was put in its place: releasing could overspend. "
-            "Restore the file; delete the -head file only if you mean to start a new ledger."
-        )
-
-    def _entry(self, seq: int) -> Entry:
-        """The entry at a position that is known to exist."""
-        entry = self._journal.entry(seq)
-        if entry is None:
-            raise LedgerCorrupted(f"{self.path}, entry {seq}: it is missing. Restore the ledger from a copy.")
-        return entry
+        terms = Terms(
+            budget=budget, accounting=accounting, dataset=dataset, neighbours=neighbours, unit=unit,
+            approvals=approvals, window=window, teams=teams,
+        )  # fmt: skip
+        self._team = team
+        self._plan: str | None = None
+        super().__init__(path, terms, timeout=timeout, read_only=read_only)
 
     # -- spending ------------------------------------------------------------------------------------------
 
@@ -276,7 +158,7 @@ class Ledger:
         """
         content = claim.described(question, mechanism, sensitivity, protection)
         content |= claim.scope(guarantee, partition, parts)
-        content |= claim.identified(release_id, request)
+        content |= claim.identified(release_id, request) | {"plan": self._plan, "team": self._team}
         claim.written(content)  # refuses what is not JSON before the lock is taken
         earlier: list[Reservation] = []
 
@@ -284,11 +166,13 @@ class Ledger:
             if request in balance.requests:
                 earlier.append(self._repeated(balance, content))
                 return None
+            balance = balance.at(content["created"])
+            balance.consent.check(content["plan"], claim.fingerprint(content))
             balance.check_pins(protection.neighbours, protection.unit)
             if content["release_id"] in balance.releases:
                 raise InvalidParameter("release_id", release_id, "was used before", "Leave release_id out.")
             charge = balance.charge(content, protection.neighbours)
-            total = balance.check_budget(charge)
+            total = balance.check_budget(charge, content["team"])
             return "spend", claim.written(content | {"charge": texts(charge), "total": texts(total)})
 
         entry = self._step(decide)
@@ -375,6 +259,56 @@ class Ledger:
         self._step(decide)
         return declared
 
+    # -- approvals -----------------------------------------------------------------------------------------
+
+    def approve(self, meaning: Mapping[str, Any], *, by: str, sign: Sign) -> str:
+        """Record that somebody approves a plan; returns the plan's digest.
+
+        Parameters
+        ----------
+        meaning
+            What the plan means, made of JSON values. ``releases`` says how often each release may be made, by the
+            fingerprint of its claim; ``renew`` is a guarantee that is added to the budget.
+        by, sign
+            Who approves, and what makes their Ed25519 signature.
+        """
+        digest = digest_of(meaning)
+        self._state({"plan": digest, "meaning": dict(meaning), "by": claim.text("by", by), "approves": True}, sign)
+        return digest
+
+    def withdraw(self, plan: str, *, by: str, sign: Sign) -> None:
+        """Record that somebody no longer approves a plan. Releases that were made remain made."""
+        self._state({"plan": plan, "meaning": None, "by": claim.text("by", by), "approves": False}, sign)
+
+    def _state(self, said: dict[str, Any], sign: Sign) -> None:
+        def decide(balance: Balance) -> Decision:
+            content = said | {"signature": sign(signed_text(balance.head, said)).hex(), "created": claim.now()}
+            balance.consent.check_statement(balance.head, content)
+            return "approval", canonical("meaning", content)
+
+        self._step(decide)
+
+    def under(self, plan: str) -> None:
+        """Make the next releases of this object under an approved plan, by its digest."""
+        self._plan = claim.text("plan", plan)
+
+    def approving(self, plan: str) -> tuple[str, ...]:
+        """Who approves a plan now."""
+        return tuple(sorted(self._look().consent.approving.get(plan, ())))
+
+    def agreed(self, plan: str) -> bool:
+        """Whether enough people approve a plan; always where the ledger has no rule."""
+        return self._look().consent.agreed(plan)
+
+    def approved(self) -> tuple[Mapping[str, Any], ...]:
+        """What was ever approved, oldest first."""
+        return tuple(self._look().consent.meanings.values())
+
+    @property
+    def approvals(self) -> Approvals | None:
+        """Who must approve; None where nobody has to."""
+        return self._look().consent.rule
+
     # -- what belongs to it --------------------------------------------------------------------------------
 
     def note(self, *, sources: Iterable[str] = (), anchors: Iterable[str] = ()) -> None:
@@ -407,11 +341,6 @@ class Ledger:
         return tuple(sorted(self._look().anchors))
 
     # -- looking -------------------------------------------------------------------------------------------
-
-    @property
-    def path(self) -> str:
-        """The file, the server's address without its password, or ``":memory:"``."""
-        return self._journal.where
 
     @property
     def budget(self) -> Guarantee:
@@ -456,11 +385,15 @@ class Ledger:
 
     def spent(self) -> Guarantee:
         """What was spent, in the ledger's currency, rounded up."""
-        return self._accounting.at_least(self._look().spent)
+        return self._accounting.at_least(self._now().spent)
+
+    def spent_in_all(self) -> Guarantee:
+        """What was spent in all windows together: what somebody loses whose data is in each of them."""
+        return self._accounting.at_least(self._look().ever)
 
     def remaining(self) -> Guarantee:
         """What is left, in the ledger's currency, rounded down: a release at this guarantee is possible."""
-        return self._accounting.at_most(self._look().left())
+        return self._accounting.at_most(self._now().left_to(self._team))
 
     def preview(
         self,
@@ -472,8 +405,8 @@ class Ledger:
         """What a release would cost and leave; writes nothing."""
         content = claim.scope(guarantee, partition, parts)
         with self._lock:
-            balance = self._look()
-            charge, left = balance.charge(content, balance.neighbours), balance.left()
+            balance = self._now()
+            charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
         return Preview(charge=self._accounting.at_least(charge), remaining=rounded_down(left), after=after)
@@ -492,7 +425,7 @@ class Ledger:
     def statement(self) -> Statement:
         """Everything the ledger can show."""
         with self._lock:
-            balance = self._look()
+            balance = self._now()
             return Statement(
                 path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
                 spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),
@@ -500,63 +433,7 @@ class Ledger:
                 spends=tuple(Spend.read(self._entry(seq), balance) for seq in balance.answers),
             )  # fmt: skip
 
-    def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
-        """Check every page, hash, kind, sum and trigger again, from the store.
-
-        Parameters
-        ----------
-        anchor
-            A head that was noted earlier and kept elsewhere, or several. Only this can show that somebody rewrote the
-            whole ledger, hashes included, or put an older copy of everything in its place.
-
-        Raises
-        ------
-        LedgerCorrupted
-            Naming the entry that is wrong.
-        """
-        wanted = () if anchor is None else anchor if isinstance(anchor, list | tuple) else (anchor,)
-        heads = {claim.text("anchor", head) for head in wanted}
-        fresh, missing = self._recomputed(heads)
-        if missing:
-            raise LedgerCorrupted(
-                f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
-                "older copy was put in the ledger's place, or the anchor is another ledger's."
-            )
-        return Verification(
-            path=self.path, entries=fresh.seq, spends=len(fresh.answers), head=fresh.head, anchored=bool(heads),
-            spent=fresh.accounting.at_least(fresh.spent), remaining=fresh.accounting.at_most(fresh.left()),
-        )  # fmt: skip
-
-    def _recomputed(self, heads: set[str]) -> tuple[Balance, set[str]]:
-        """The balance computed from the store alone, and those of ``heads`` that are none of its hashes."""
-        with self._lock:
-            self._journal.recover()
-            witness = self._journal.witness()
-            if self._journal.is_empty():
-                raise LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
-            self._journal.check_structure()
-            fresh, missing = Balance(self.path), set(heads)
-            for entry in self._journal.entries():
-                fresh.apply(entry)
-                missing.discard(entry.hash)
-            self._check_witness(witness)
-            if fresh.seq == 0 or not fresh.accounting.kept():
-                raise LedgerCorrupted(f"{self.path}, entry 1: its allowance is more than its budget implies.")
-            self._follow()  # what this process counted must be part of it
-            return fresh, missing
-
     # -- life ----------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Let go of the file or the server; the ledger cannot be used afterwards."""
-        with self._lock:
-            self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         if self._address == ":memory:":
@@ -574,45 +451,3 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         return self.statement()._repr_html_()
-
-
-def _address(path: Any) -> str:
-    """Where the ledger is: an absolute path, an address, or ``":memory:"``."""
-    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise WrongType("path", path, "must be a path", 'Pass a file name, or ":memory:".')
-    name = os.fspath(path)
-    if name == "" or "\0" in name:
-        raise InvalidParameter("path", path, "must name a file", 'Pass a file name, or ":memory:".')
-    return name if name == ":memory:" or _on_a_server(name) else os.path.abspath(name)
-
-
-def _on_a_server(address: str) -> bool:
-    return address.startswith(("postgresql://", "postgres://"))
-
-
-def _journal(address: str, timeout: float, read_only: bool) -> Journal:
-    if address == ":memory:":
-        return MemoryJournal()
-    kind = PostgresJournal if _on_a_server(address) else FileJournal
-    return kind(address, timeout=timeout, read_only=read_only)
-
-
-_OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()
-_HELD: list[Ledger] = []
-
-
-def _before_fork() -> None:
-    """Let go of every store: a child inherits locks and connections that it would share with its parent."""
-    for ledger in list(_OPEN):
-        ledger._lock.acquire()
-        ledger._journal.suspend()
-        _HELD.append(ledger)
-
-
-def _after_fork() -> None:
-    while _HELD:
-        _HELD.pop()._lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,87 @@
+"""Ledger terms: what a plan file says about its ledger, besides the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.core.errors import PlanFileError
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Approvals
+from discreet.core.ledger.windows import check_window
+from discreet.questions.spending import KINDS
+
+__all__ = ["LedgerTerms"]
+
+_TEXTS = ("path", "dataset", "anchor", "window", "team")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerTerms:
+    """The settings of ``[ledger]``.
+
+    Attributes
+    ----------
+    path, dataset, anchor
+        Where the ledger is, what it calls the data, and the file to which heads are copied.
+    approvals
+        Who must approve the plan.
+    window, teams, team
+        In which windows the budget is spent anew, how it is divided, and on whose part this plan spends.
+    """
+
+    path: str | None = None
+    dataset: str | None = None
+    anchor: str | None = None
+    approvals: Approvals | None = None
+    window: str | None = None
+    teams: Mapping[str, Guarantee] | None = None
+    team: str | None = None
+
+    @staticmethod
+    def read(table: Any) -> LedgerTerms:
+        """Read and check the table; refusals name the setting."""
+        if not isinstance(table, dict):
+            raise PlanFileError("ledger must be a table. Write [ledger] and its settings below.")
+        for key in table:
+            if key not in (*_TEXTS, "approvals", "teams"):
+                raise PlanFileError(
+                    f"{key!r} is not a setting here. Known are {', '.join((*_TEXTS, 'approvals', 'teams'))}."
+                )
+        texts = {key: _text(key, table[key]) for key in _TEXTS if key in table}
+        check_window(texts.get("window"))
+        approvals, teams = table.get("approvals"), table.get("teams")
+        return LedgerTerms(
+            **texts,
+            approvals=None if approvals is None else _approvals(approvals),
+            teams=None if teams is None else {name: _guarantee(name, part) for name, part in _tables(teams).items()},
+        )
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise PlanFileError(f"{key} = {value!r} must be text.")
+    return value
+
+
+def _tables(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise PlanFileError("teams must be tables. Write [ledger.teams.health] and epsilon = 0.5 below, for example.")
+    return value
+
+
+def _approvals(table: Any) -> Approvals:
+    if not isinstance(table, dict) or set(table) != {"need", "keys"}:
+        raise PlanFileError(
+            "approvals needs need = 2, for example, and a key for each name, in [ledger.approvals.keys]."
+        )
+    return Approvals(table["need"], table["keys"])
+
+
+def _guarantee(name: str, table: Any) -> Guarantee:
+    kind = KINDS.get(frozenset(table)) if isinstance(table, dict) else None
+    if kind is None:
+        raise PlanFileError(f"teams.{name}: give epsilon, epsilon and delta, rho, or mu.")
+    part: Guarantee = kind(**table)
+    return part

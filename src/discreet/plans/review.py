@@ -1,0 +1,242 @@
+"""Review: a plan in words, for the person who must say yes or no to it. Reads no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from discreet.core.display import Facts, number
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.ledger.approval import digest_of
+from discreet.core.protection import Neighbours
+from discreet.core.result import Result
+from discreet.core.schema import Bounds, Schema, Unlisted
+from discreet.plans.job import Job
+from discreet.plans.job_results import JobPlan
+from discreet.plans.meaning import differences
+from discreet.plans.plan_file import PlanFile
+from discreet.publish.review_page import review_markdown, review_page
+from discreet.publish.wording import attacker_words
+
+__all__ = ["PublicFact", "Review", "review"]
+
+
+@dataclass(frozen=True)
+class PublicFact:
+    """Something that the plan takes as known to everybody, and where it says that it is known from."""
+
+    name: str
+    fact: str
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review(Result):
+    """What an officer reads before approving.
+
+    Attributes
+    ----------
+    title, digest
+        What the plan is called, and what an approval would sign.
+    protected
+        Who is protected and who is not.
+    public
+        What is taken as public.
+    releases
+        Title, what it tells, how exact it will be, and what it costs, for every release.
+    cost, left
+        What the releases cost together, and what is left now.
+    attacker
+        What an attacker could still learn.
+    changes
+        What differs from the plan that was approved last; None where none was.
+    approvals
+        Who has approved, and who may.
+    checklist
+        Questions after NIST SP 800-226, with an answer from the plan; None where only a person can answer.
+    """
+
+    title: str
+    digest: str
+    protected: tuple[str, ...]
+    public: tuple[PublicFact, ...]
+    releases: tuple[Mapping[str, str], ...]
+    cost: str
+    left: str
+    attacker: tuple[str, ...]
+    changes: tuple[str, ...] | None
+    approvals: str
+    checklist: tuple[tuple[str, str | None], ...]
+
+    @property
+    def unsourced(self) -> tuple[str, ...]:
+        """The public facts without a source."""
+        return tuple(fact.name for fact in self.public if fact.source is None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return asdict(self) | {"unsourced": list(self.unsourced)}
+
+    def to_markdown(self) -> str:
+        """The review as markdown."""
+        return review_markdown(self.to_dict())
+
+    def to_html(self) -> str:
+        """The review as a page of its own."""
+        return review_page(self.to_dict())
+
+    def heading(self) -> str:
+        return f"Review of {self.title}"
+
+    def facts(self) -> Facts:
+        return [("plan", self.digest[:16]), ("cost", self.cost), ("left", self.left), ("approvals", self.approvals)]
+
+    def __str__(self) -> str:
+        return "\n".join(line for text in self.to_markdown().splitlines() for line in (wrap(text, 80) or [""]))
+
+
+def review(plan: PlanFile | str | Path, *, period: str | None = None) -> Review:
+    """Say in words what a plan would do. Reads no data, spends nothing, and leaves no file behind.
+
+    Parameters
+    ----------
+    plan
+        The plan, or the path of its file.
+    period
+        The period to review, instead of the one that the plan names.
+    """
+    job = Job(plan, period=period)
+    planned = job.plan()
+    with job.ledger(write=False) as ledger:
+        said = job.meaning(ledger)
+        earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
+        return Review(
+            title=job.file.title,
+            digest=digest_of(said),
+            protected=tuple(_protected(job.file.schema)),
+            public=tuple(_public(job.file)),
+            releases=tuple(_releases(job.file, planned)),
+            cost=str(planned.cost or "nothing: all of it is released"),
+            left=str(planned.remaining),
+            attacker=tuple(_attacker(job.file, ledger)),
+            changes=tuple(differences(earlier[-1], said)) if earlier else None,
+            approvals=_approvals(ledger, digest_of(said)),
+            checklist=tuple(_checklist(job.file, ledger)),
+        )
+
+
+def _protected(schema: Schema) -> list[str]:
+    unit, name = schema.unit, schema.unit.name
+    who = (
+        "Every row counts as one person or thing. Somebody with several rows is protected row by row, not as a whole."
+        if unit.column is None
+        else f"All rows with the same {unit.column!r} count as one {name} and are protected together."
+    )
+    change = {
+        Neighbours.ADD_REMOVE: f"The releases hardly change whether or not any one {name} is in the data.",
+        Neighbours.REPLACE_ONE: f"The releases hardly change whatever the data of any one {name} is. How many there "
+        "are is not protected.",
+    }[schema.neighbours]
+    return [
+        who,
+        change,
+        "Groups of people are protected less: what is true of one person at ε holds for k people at k·ε.",
+        "What everybody knows about people in general is not protected. If smokers fall ill more often, a release may "
+        "show it, and says something about every smoker, in the data or not.",
+    ]
+
+
+def _public(file: PlanFile) -> list[PublicFact]:
+    schema, unit = file.schema, file.schema.unit
+    facts = [PublicFact(name, _column(column), file.sources.get(name)) for name, column in schema.columns.items()]
+    if unit.contribution is not None:
+        limits = ", ".join(f"{key} {value}" for key, value in unit.contribution.to_dict().items())
+        facts.append(PublicFact("unit", f"at most {limits} of each {unit.name} count", file.sources.get("unit")))
+    if schema.size is not None:
+        facts.append(PublicFact("size", f"there are {schema.size:,} units", file.sources.get("schema")))
+    return facts
+
+
+def _column(column: Any) -> str:
+    if isinstance(column, Bounds):
+        return f"numbers from {number(column.low)} to {number(column.high)}, in steps of {number(column.grid)}"
+    if isinstance(column, Unlisted):
+        return "labels that are not public"
+    return f"{column.cells} labels: {', '.join(map(str, column.labels))}"
+
+
+def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
+    rows = []
+    for question, (_, one) in zip(file.questions, planned.releases, strict=True):
+        error = one.rows()[0]["expected_error"]
+        exact = "depends on the data" if error is None else f"{one.read} within {number(error)} (95 %)"
+        rows.append(
+            {
+                "title": question.title,
+                "tells": question.question.meaning_words(file.variables),
+                "exact": exact,
+                "cost": str(one.guarantee),
+            }
+        )
+    return rows
+
+
+def _attacker(file: PlanFile, ledger: Ledger) -> list[str]:
+    budget, unit = ledger.budget, file.schema.unit.name
+    said = [
+        attacker_words(budget, unit, file.schema.neighbours),
+        f"Whatever somebody believed with even odds about one {unit}, all releases of the whole budget together "
+        f"move to at most {_believed(budget):.0%}.",
+    ]
+    if file.terms.window is not None:
+        said.append(
+            f"The budget is spent anew every {file.terms.window}. Somebody who is in the data in several of them loses "
+            f"the sum: {ledger.spent_in_all()} so far."
+        )
+    return said
+
+
+def _epsilon(guarantee: Guarantee) -> float:
+    """ε; of guarantees that have many, the one at δ = 10⁻⁶."""
+    pure = isinstance(guarantee, PureDP | ApproxDP)
+    return guarantee.parameters()["epsilon"] if pure else guarantee.epsilon_at(1e-6)
+
+
+def _believed(guarantee: Guarantee) -> float:
+    return 1 / (1 + math.exp(-min(_epsilon(guarantee), 700.0)))
+
+
+def _approvals(ledger: Ledger, plan: str) -> str:
+    rule = ledger.approvals
+    if rule is None:
+        return "the ledger asks for none"
+    given = ledger.approving(plan)
+    return f"{rule.need} of {', '.join(sorted(rule.keys))} needed; given by {', '.join(given) or 'nobody yet'}"
+
+
+def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
+    """Questions after NIST SP 800-226, from the guarantee at the top of its pyramid to the collection at its base."""
+    schema, unit = file.schema, file.schema.unit
+    missing = [fact.name for fact in _public(file) if fact.source is None]
+    limits = "every row is a unit" if unit.column is None else f"rows are bounded for each {unit.name}"
+    return [
+        ("How strong is the guarantee, and of which kind?", f"{ledger.budget}: {ledger.budget.sentence()}."),
+        ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),
+        ("Between which data sets does it hold?", schema.neighbours.value.replace("_", " ")),
+        ("Are bounds and labels fixed without looking at the data?",
+         "Each has a source." if not missing else f"No source is given for: {', '.join(missing)}."),
+        ("Do all releases about the same people count in one budget?", f"In the ledger {Path(ledger.path).name}."),
+        ("Is the noise safe from floating-point and timing attacks?",
+         "Noise is exact, on a grid, from the system's generator; `discreet audit` attacks it."),
+        ("Was the plan itself attacked?", "`discreet attack` tries; the report of a run says what it found."),
+        ("Is the unit the right one: can one person have several?", None),
+        ("Is everybody in the data there lawfully, and with what they were told?", None),
+        ("Who else holds data about the same people, and what did they release?", None),
+        ("Who can read the data and the ledger before they are released?", None),
+        ("Is the expected error small enough for the use, also for small groups?", None),
+    ]  # fmt: skip

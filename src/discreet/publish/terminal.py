@@ -1,0 +1,35 @@
+"""Terminal: print text that holds nothing a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, TextIO
+
+__all__ = ["printable", "progress_line", "say"]
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Text without escape sequences, which names of columns and files may hold."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def say(text: object, file: TextIO | None = None) -> None:
+    """Print at once."""
+    print(printable(str(text)), file=file or sys.stdout, flush=True)
+
+
+def progress_line(verb: str) -> Any:
+    """A progress line on a terminal; plain lines elsewhere."""
+    live = sys.stderr.isatty()
+
+    def shown(step: Any) -> None:
+        name = getattr(step, "name", None) or getattr(step, "part", "")
+        known = "" if getattr(step, "fresh", True) else " (from the ledger)"
+        text = f"[{step.done}/{step.total}] {verb} {name}{known}"
+        end = "\n" if not live or step.done == step.total else ""
+        print(f"\r\x1b[K{printable(text)}" if live else printable(text), end=end, file=sys.stderr, flush=True)
+
+    return shown
