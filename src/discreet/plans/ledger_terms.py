@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from discreet.core.errors import PlanFileError
 from discreet.core.guarantee import Guarantee
@@ -38,6 +41,11 @@ class LedgerTerms:
     window: str | None = None
     teams: Mapping[str, Guarantee] | None = None
     team: str | None = None
+
+    def place(self, here: Path, source: Mapping[str, Any]) -> str:
+        """Where the ledger is: as the plan says, seen from its directory, or beside the data."""
+        address = self.path or _named_after(source)
+        return address if "://" in address else str(here / address)
 
     @staticmethod
     def read(table: Any) -> LedgerTerms:
@@ -85,3 +93,16 @@ def _guarantee(name: str, table: Any) -> Guarantee:
         raise PlanFileError(f"teams.{name}: give epsilon, epsilon and delta, rho, or mu.")
     part: Guarantee = kind(**table)
     return part
+
+
+def _named_after(source: Mapping[str, Any]) -> str:
+    """Where the ledger of a source is by default: beside the data, under its name, whatever the plan is called."""
+    address = source.get("address") or source["path"]
+    if "://" in address:  # a connection has no place beside it: the ledger is beside the plan
+        return f"{_plain_name(source.get('table') or urlsplit(address).path) or 'data'}.ledger"
+    return str(Path(address).with_name(f"{_plain_name(address) or 'data'}.ledger"))
+
+
+def _plain_name(place: str) -> str:
+    """The last part of a path, without its endings and what patterns are made of."""
+    return re.sub(r"[*?\[\]{}\s]+", "", Path(place).name.partition(".")[0])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError, spelling
@@ -200,7 +199,7 @@ class _Reader:
             text=self.text,
             title=str(self.data.get("title", self.path.stem)),
             source=source,
-            ledger=_beside(here, terms.path or _named_after(source)),
+            ledger=terms.place(here, source),
             anchor=None if terms.anchor is None else here / terms.anchor,
             dataset=terms.dataset,
             budget=budget,
@@ -411,23 +410,6 @@ def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
         for name, whole in budget.parameters().items()
     }
     return [*parts, type(budget)(**rest)]
-
-
-def _named_after(source: Mapping[str, Any]) -> str:
-    """Where the ledger of a source is by default: beside the data, under its name, whatever the plan is called."""
-    address = source.get("address") or source["path"]
-    if "://" in address:  # a connection has no place beside it: the ledger is beside the plan
-        return f"{_plain_name(source.get('table') or urlsplit(address).path) or 'data'}.ledger"
-    return str(Path(address).with_name(f"{_plain_name(address) or 'data'}.ledger"))
-
-
-def _plain_name(place: str) -> str:
-    """The last part of a path, without its endings and what patterns are made of."""
-    return re.sub(r"[*?\[\]{}\s]+", "", Path(place).name.partition(".")[0])
-
-
-def _beside(here: Path, address: str) -> str:
-    return address if "://" in address else str(here / address)
 
 
 def _line(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
