@@ -6,19 +6,25 @@ from unittest.mock import patch
 import pytest
 
 from discreet.audit.arithmetic import audit_arithmetic
+from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.chosen_words import audit_chosen_words
+from discreet.audit.declared import audit_declared
 from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.reading import audit_reading
 from discreet.audit.tampering import audit_tampering
-from discreet.core import grid, guarantee
+from discreet.core import grid, guarantee, stability
 from discreet.core.ledger import balance, file_journal
 from discreet.core.noise import families, race
 from discreet.core.rows import csv_file
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import laplace
 from tests.planted_faults import everywhere
 
 AUDITS = {
     "arithmetic": audit_arithmetic,
     "guarantees": audit_guarantees,
+    "declared": audit_declared,
+    "calibrations": audit_calibrations,
     "chosen words": lambda: audit_chosen_words(30),
     "reading": lambda: audit_reading(60),
     "tampering": lambda: audit_tampering(20),
@@ -59,6 +65,17 @@ def rounded_down():
     return patch.object(guarantee, "up", lambda value: float(value.mid()) if hasattr(value, "mid") else float(value))
 
 
+def half_declared():
+    return everywhere(stability.in_parts, lambda limits, groups, coordinates, neighbours: Sensitivity(l1=1.0))
+
+
+def twice_the_noise():
+    original = laplace.Laplace.calibrate.__func__
+    return patch.object(
+        laplace.Laplace, "calibrate", classmethod(lambda kind, *facts: kind(2 * original(kind, *facts).scale))
+    )
+
+
 def quotes_ignored():
     return patch.object(csv_file, "_end_of_records", lambda piece: piece.rfind(b"\n") + 1)
 
@@ -77,6 +94,8 @@ FAULTS = {
     "a tie goes to the first": (first_wins, "chosen words"),
     "a grid is twice as coarse": (rounded_to_even, "arithmetic"),
     "a guarantee is rounded down": (rounded_down, "guarantees"),
+    "a sensitivity is too small": (half_declared, "declared"),
+    "noise is wasted": (twice_the_noise, "calibrations"),
     "a record ends inside quotes": (quotes_ignored, "reading"),
     "nobody remembers the last entry": (forgetful_witness, "tampering"),
     "entries are not chained": (no_chain, "tampering"),

@@ -14,8 +14,10 @@ from typing import Any
 from discreet import __version__
 from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.audit_page import audit_markdown, audit_page
+from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.catalogue import cases
 from discreet.audit.chosen_words import audit_chosen_words
+from discreet.audit.declared import audit_declared
 from discreet.audit.deletions import audit_deletions
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.generated_worlds import generated_worlds
@@ -439,6 +441,8 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "randomness": _randomness,
     "arithmetic": partial(_recomputed, audit=lambda _: audit_arithmetic()),
     "guarantees": partial(_recomputed, audit=lambda _: audit_guarantees()),
+    "declared": partial(_recomputed, audit=lambda _: audit_declared()),
+    "calibrations": partial(_recomputed, audit=lambda _: audit_calibrations()),
     "chosen words": partial(_recomputed, audit=lambda deep: audit_chosen_words(5_000 if deep else 150)),
     "reading": partial(_recomputed, audit=lambda deep: audit_reading(3_000 if deep else 240)),
     "tampering": partial(_recomputed, audit=lambda deep: audit_tampering(4_000 if deep else 120)),
