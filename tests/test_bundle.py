@@ -139,6 +139,22 @@ def test_a_plan_runs_only_when_enough_people_approved_exactly_it(tmp_path: Path)
     assert Job(office.plan, period="2026-12").run().drawn == 4  # the same plan in the next month is a new release
 
 
+def test_a_stale_source_is_told(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.approve("officer", "owner")
+    assert Job(office.plan, period="2026-10").run().warnings == ()
+    [same] = Job(office.plan, period=PERIOD).run().warnings
+    assert same == "The source is the one of 2026-10: nothing in it changed since then."
+    first = Job(office.plan, period=PERIOD).run()
+    assert first.warnings == ()
+    before = first.results.read_bytes()
+    (tmp_path / "people.csv").write_text((tmp_path / "people.csv").read_text() + "north,50\n")
+    again = Job(office.plan, period=PERIOD).run()
+    assert again.warnings == ("The source changed after these answers were released; they describe it as it was.",)
+    assert again.results.read_bytes() == before  # dated as it was released, whenever it is printed
+    assert Job(office.plan, period="2026-12").run().warnings == ()
+
+
 def test_a_review_says_what_changed_and_what_has_no_source(office: Office, tmp_path: Path) -> None:
     found = review(office.plan, period=PERIOD)
     assert found.changes == ()
@@ -326,6 +342,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     ),
     "another period": (at("plan", "period", value="2026-12"), "no payment"),
     "another source": (at("plan", "source", "place", value="other.csv"), "approved meaning"),
+    "the report's date": (at(*F, "created", value="2030-01-01T00:00:00+00:00"), "report, created"),
     "a cut ledger": (older, "head"),
     "a spend removed": (without("spend", rehash=False), "entry"),
     "a spend removed, hashes anew": (without("spend", rehash=True), "ledger"),

@@ -275,7 +275,7 @@ class _Case:
             )
         )
         told = dict(self.facts)
-        for name in ("created", "version", "assumptions"):  # when, with which version, and a line about an attack
+        for name in ("version", "assumptions"):  # with which version, and a line about an attack
             again.pop(name, None)
             told.pop(name, None)
         _compare("report", again, told)

@@ -30,6 +30,7 @@ from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.plans.planner import Planner
+from discreet.plans.source_state import SourceState
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
@@ -165,10 +166,13 @@ class Job:
                 raise refusal
             if waiting:
                 self._check_approved(ledger)
+            source = SourceState(self.file, ledger)
             answers, drawn = self._ask(ledger, made, run, progress)
+            noticed = source.warnings(drawn)
+            source.remember(drawn)
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
-            return self._write(directory, ledger, answers, drawn)
+            return self._write(directory, ledger, answers, drawn, noticed)
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse a missing column before anything is spent; stored answers need no data."""
@@ -198,7 +202,12 @@ class Job:
         return answers, drawn
 
     def _write(
-        self, directory: Path, ledger: Ledger, answers: list[tuple[PlannedQuestion, Any]], drawn: int
+        self,
+        directory: Path,
+        ledger: Ledger,
+        answers: list[tuple[PlannedQuestion, Any]],
+        drawn: int,
+        noticed: Sequence[str],
     ) -> JobResult:
         entries = [
             Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
@@ -250,7 +259,7 @@ class Job:
             ledger.remaining(),
             ledger.head,
             kept,
-            _warnings(self.file),
+            (*_warnings(self.file), *noticed),
         )
 
 

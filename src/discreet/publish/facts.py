@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -82,17 +81,16 @@ def report_facts(
     variables
         What readers are told instead of the name of a column: "yearly income in €".
     """
+    released = [_released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)]
     return {
         "discreet": "report",
         "version": discreet.__version__,
         "title": title,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": max(str(one["created"]) for one in released),  # of the newest answer, whenever it is printed
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
         "assumptions": _assumptions(schema),
-        "releases": [
-            _released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)
-        ],
+        "releases": released,
         "variables": dict(variables),
         "plan": plan,
     }
