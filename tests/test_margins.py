@@ -874,6 +874,16 @@ def test_the_guide_quotes_the_stored_intervals():
         assert 0.94 < found["coverage"] < 0.975
 
 
+def test_the_guide_quotes_the_stored_comparison():
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "benchmarks" / "results" / "three_ways.json").read_text(encoding="utf-8"))
+    text = (root / "docs" / "howto" / "tables.md").read_text(encoding="utf-8")
+    for found in stored.values():
+        errors = f"| {found['RMSE of a cell']:.1f} | {found['absolute error of a table, per row']:.3f} |"
+        assert errors in text
+        assert f"| {min(found['seconds']):.0f} |" in text
+
+
 @pytest.mark.parametrize(("districts", "quoted"), [(2, "13.4 %"), (5, "5.8 %"), (10, "3.0 %"), (40, "0.8 %")])
 def test_what_a_hierarchy_costs_is_stated(districts, quoted):
     def error(sizes, tables):

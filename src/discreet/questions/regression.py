@@ -273,7 +273,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         return (self.column, *column_names(self.on, "on"))
 
     def _measured(self) -> Measurement:
-        on = column_names(self.on, "on")
+        on, _ = column_names(self.on, "on"), self.schema.bounds(self.column)
         if not on or self.column in on:
             raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
         numbers = tuple(name for name in on if isinstance(self.schema.column(name), Bounds))
