@@ -41,19 +41,40 @@ def simulated(rng, n, degrees, count=1):
     return rows, rng.integers(0, count, n)
 
 
-@pytest.mark.parametrize(("degrees", "count"), [((4, 2), 1), ((4, 1, 2), 3), ((4, 4, 1), 2)])
+@pytest.mark.parametrize(("degrees", "count"), [((3, 2), 1), ((4, 2), 1), ((3, 1, 2), 3), ((4, 4, 1), 2)])
 def test_moments_are_sums_over_rows(degrees, count):
     rng = np.random.default_rng(1)
     rows, cells = simulated(rng, 40, degrees, count)
     moments = LinearMoments(totals=totals_of(rows, cells, degrees, count), noise=1.0, cells=count, degrees=degrees)
     pulls = [Linear(rng.normal(size=count), np.append(rng.normal(size=len(degrees) - 1), 0.0)) for _ in range(2)]
     lefts = [Linear(rng.normal(size=count), rng.normal(size=len(degrees))) for _ in range(2)]
-    for chosen in ([pulls[0]], lefts, [*pulls, *lefts], [pulls[0], lefts[0]], [pulls[0]] * 4):
+    fourth = [[pulls[0]] * 4, [*pulls, *lefts]] if 4 in degrees else []
+    for chosen in ([pulls[0]], lefts, [*pulls, lefts[0]], [pulls[0], lefts[0]], *fourth):
         values = np.prod([one.constants[cells] + rows @ one.slopes for one in chosen], axis=0)
         assert float(moments.total(moments.weights(*chosen))) == pytest.approx(values.sum(), rel=1e-9)
+    if fourth:
+        assert np.allclose(moments.weights_above(*pulls, *lefts), moments.weights(*pulls, *lefts))
     if degrees[-1] == 2:
         with pytest.raises(DiscreetError, match="too low"):
             moments.weights(lefts[0], lefts[0], lefts[1])
+
+
+@pytest.mark.parametrize(("degrees", "count"), [((3, 2), 1), ((3, 3, 2), 2)])
+def test_squares_are_never_less_than_they_are(degrees, count):
+    rng = np.random.default_rng(11)
+    for spread in (0.3, 3.0):
+        rows, cells = simulated(rng, 60, degrees, count)
+        moments = LinearMoments(totals=totals_of(rows, cells, degrees, count), noise=1.0, cells=count, degrees=degrees)
+        pull = Linear(rng.normal(size=count), np.append(rng.normal(size=len(degrees) - 1), 0.0))
+        left = Linear(rng.normal(size=count), spread * rng.normal(size=len(degrees)))
+        value = [one.constants[cells] + rows @ one.slopes for one in (pull, left)]
+        truth = float((value[0] ** 2 * value[1] ** 2).sum())
+        excess = sum(
+            float((pull.slopes[place] * left.slopes[place]) ** 2 * (u * (1 - u) * (u - u.mean()) ** 2).sum())
+            for place, u in enumerate(rows.T[:-1])
+        )
+        found = float(moments.total(moments.weights_above(pull, pull, left, left)))
+        assert truth <= found == pytest.approx(truth + excess, rel=1e-9)
 
 
 def fitted(rows, cells, degrees, count, *, noise=1e-18, rng=None, scale=0.0, size=None):
@@ -239,6 +260,26 @@ def test_a_session_regresses_in_the_units_of_the_data():
     assert found.wald_test("sex").pvalue < 1e-6
 
 
+def test_more_numbers_leave_fourth_powers_to_a_bound():
+    rng, n = np.random.default_rng(13), 2000
+    x = rng.beta(2.0, 3.0, size=(n, 3))
+    y = np.clip(0.2 + x @ [0.2, -0.1, 0.1] + rng.normal(0, 0.1, n), 0, 1)
+    bounds = d.Bounds(0, 1, grid=0.001)
+    schema = d.Schema(columns=dict.fromkeys(("a", "b", "c", "y"), bounds))
+    rows = pa.table({**{name: x[:, place] for place, name in enumerate("abc")}, "y": y})
+    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0))
+    assert question.measurement.statistic.degrees == (3, 3, 3, 2)
+    found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).ask(question)
+    z = np.column_stack([np.ones(n), x])
+    inverse = np.linalg.inv(z.T @ z)
+    b = inverse @ z.T @ y
+    robust = np.sqrt(np.diag(inverse @ ((z * (y - z @ b)[:, None] ** 2).T @ z) @ inverse * n / (n - 4)))
+    assert np.allclose(list(found.params.values()), b, atol=0.01)  # values count in some hundred steps
+    ratio = np.array(list(found.bse.values())) / robust
+    assert (ratio > 0.97).all()
+    assert (ratio < 1.6).all()
+
+
 def test_a_session_with_noise_prints_a_table():
     asked = session(2.0)
     found = asked.regression("hours", ["age", "sex"], d.PureDP(1.0), request="hours")
@@ -303,13 +344,13 @@ def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours):
         ("hours", [], "other columns"),
         ("hours", ["age", "age"], "must not repeat"),
         ("hours", ["nothing"], "not declared"),
-        ("hours", ["a", "b", "c", "age"], "at most 4,096"),
+        ("hours", ["a", "b", "c", "e", "age"], "at most 4,096"),
         ("hours", ["many"], "at most 4,096"),
         ("hours", ["one"], "only one label"),
     ],
 )
 def test_regressions_that_make_no_sense_are_refused(column, on, match):
-    more = {name: d.Bounds(0, 9, grid=1) for name in "abc"}
+    more = {name: d.Bounds(0, 9, grid=1) for name in "abce"}
     labels = {"many": d.Categories(list(range(2000))), "one": d.Categories(["x"])}
     schema = d.Schema(columns={**SCHEMA.columns, **more, **labels})
     with pytest.raises(DiscreetError, match=match):

@@ -129,16 +129,14 @@ class LeastSquares:
         pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
         moment = self.moments.weights
         noise = [moment(pull, left), moment(pull, pull) / reach]
-        squares = [
-            moment(pull, pull, left, left),
-            moment(pull, pull, pull, left) / reach,
-            moment(*[pull] * 4) / reach**2,
-        ]
+        square = self.moments.weights_above
+        squares = [square(pull, pull, left, left), square(pull, pull, pull, left), square(pull, pull, pull, pull)]
 
         def spread(off: Array) -> tuple[Array, Array]:
             distance = np.asarray(off, dtype=float)[..., None]
             variance, fourth = self.moments.noise_of(noise[0] - distance * noise[1])
-            sampled = self._cautious(squares[0] - 2 * distance * squares[1] + distance**2 * squares[2])
+            further = distance / reach
+            sampled = self._cautious(squares[0] - 2 * further * squares[1] + further**2 * squares[2])
             return variance + self._sampled * sampled, fourth
 
         return spread
@@ -184,7 +182,7 @@ class LeastSquares:
         found = np.zeros((len(pulls), len(pulls)))
         for j, one in enumerate(pulls):
             for k, other in enumerate(pulls[: j + 1]):
-                square = self.moments.weights(one, other, left, left)
+                square = self.moments.weights_above(one, other, left, left)
                 sampled = float(self._cautious(square) if j == k else self.moments.total(square))
                 both, difference = (self.moments.noise_of(used[j] + sign * used[k])[0] for sign in (1, -1))
                 found[j, k] = found[k, j] = float(both - difference) / 4 + self._sampled * sampled

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,25 +71,50 @@ class LinearMoments(NoisyTotals):
 
     def weights(self, *factors: Linear) -> Array:
         """Weights of the totals that add up the product of some linear functions over all rows."""
+        return self._weights(factors, above=False)
+
+    def weights_above(self, *factors: Linear) -> Array:
+        """The same for a product of two squares, where the fourth power of a number of degree 3 is not measured.
+
+        It is replaced by (2t + 1)u³ − (t² + 2t)u² + t²u, which exceeds u⁴ by u(1 − u)(u − t)² ≥ 0; t is the mean. In a
+        product of squares no coefficient of a fourth power is negative, so what is added up is never less than it is.
+        """
+        return self._weights(factors, above=True)
+
+    def _weights(self, factors: Sequence[Linear], *, above: bool) -> Array:
         powers = np.zeros((self.cells, *(degree + 1 for degree in self.degrees)))
         powers.reshape(self.cells, -1)[:, 0] = 1.0
         for factor in factors:
-            powers = self._times(powers, factor)
+            powers = self._times(powers, factor, above)
         for axis, degree in enumerate(self.degrees, start=1):
             powers = np.moveaxis(np.tensordot(_to_parts(degree), powers, axes=(1, axis)), 0, axis)
         return powers.ravel()
 
-    def _times(self, powers: Array, factor: Linear) -> Array:
+    @cached_property
+    def _means(self) -> Array:
+        """Means of the numbers, between 0 and 1."""
+        numbers = [Linear(np.zeros(self.cells), one) for one in np.eye(len(self.degrees))]
+        return np.array([min(max(float(self.total(self.weights(one)) / self.rows), 0.0), 1.0) for one in numbers])
+
+    def _times(self, powers: Array, factor: Linear, above: bool) -> Array:
         """The coefficients of a polynomial, multiplied by a linear function."""
         found = powers * factor.constants.reshape(-1, *(1,) * len(self.degrees))
-        for axis, (degree, slope) in enumerate(zip(self.degrees, factor.slopes.tolist(), strict=True), start=1):
+        for place, (degree, slope) in enumerate(zip(self.degrees, factor.slopes.tolist(), strict=True)):
             if slope == 0:
                 continue
-            last = np.take(powers, [degree], axis=axis)
-            if degree > 1 and np.any(last):
-                raise InvalidParameter("degrees", self.degrees, "are too low for this moment", "Measure higher powers.")
-            raised = np.roll(powers, 1, axis=axis)  # the highest power, which is 0, comes round to the constant
-            if degree == 1:
-                raised = np.concatenate([np.zeros_like(last), powers.sum(axis=axis, keepdims=True)], axis=axis)
+            last = np.take(powers, [degree], axis=place + 1)
+            raised = np.roll(powers, 1, axis=place + 1)
+            if np.any(last):  # the highest power came round to the constant
+                folded = self._folded(place, above).reshape(-1, *(1,) * (len(self.degrees) - place - 1))
+                raised = raised + last * folded
             found = found + slope * raised
         return found
+
+    def _folded(self, place: int, above: bool) -> Array:
+        """Coefficients of what stands for the first power above the degree, less the constant that came round."""
+        degree, t = self.degrees[place], float(self._means[place]) if above else 0.0
+        if degree == 1:
+            return np.array([-1.0, 1.0])
+        if degree == 3 and above:
+            return np.array([-1.0, t**2, -(t**2) - 2 * t, 2 * t + 1])
+        raise InvalidParameter("degrees", self.degrees, "are too low for this moment", "Measure higher powers.")

@@ -39,8 +39,9 @@ from discreet.releases import Release
 __all__ = ["RegressionMoments", "RegressionQuestion", "RegressionRelease"]
 
 Array = NDArray[np.float64]
-_MOST_NUMBERS = 3
-"""Numbers of more than two values on which an outcome is regressed; each multiplies the totals by five."""
+_EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
+"""Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
+of these; beyond, they would bring more noise than the bound that takes their place."""
 _SPREAD = 0.2
 """What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
 
@@ -49,8 +50,8 @@ _SPREAD = 0.2
 class RegressionMoments(TensorParts):
     """Joint moments of an outcome, other numbers and labels, from noisy totals in tensor parts.
 
-    They hold Σ w²e² for every linear function w of the other columns and every residual e, so the errors of a
-    regression may have any law.
+    They hold Σ w²e² for every linear function w of the other columns and every residual e, or an upper bound where
+    there are more than two numbers, so the errors of a regression may have any law.
 
     Guarantee
     ---------
@@ -279,7 +280,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         numbers = tuple(name for name in on if isinstance(self.schema.column(name), Bounds))
         labels = self._labels([name for name in on if name not in numbers])
         bounds = {name: self.schema.bounds(name) for name in (*numbers, self.column)}
-        degrees = tuple(1 if one.cells == 2 else 2 if name == self.column else 4 for name, one in bounds.items())
+        degrees = _degrees(bounds)
         self._check_size(degrees, labels)
         moments = RegressionMoments(
             bounds=tuple((one.low, one.high) for one in bounds.values()),
@@ -363,3 +364,10 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
 
 def _around(function: Linear, middle: float) -> Linear:
     return Linear(function.constants - middle, function.slopes)
+
+
+def _degrees(bounds: Mapping[str, Bounds]) -> tuple[int, ...]:
+    """Powers of the numbers, the outcome last; two values need but the first."""
+    *others, outcome = (one.cells > 2 for one in bounds.values())
+    most = 4 if sum(others) <= _EXACT_NUMBERS else 3
+    return (*(most if many else 1 for many in others), 2 if outcome else 1)
