@@ -457,6 +457,20 @@ def test_the_whole_path_on_the_command_line(tmp_path: Path, monkeypatch: pytest.
     assert run("withdraw", plan, *period, "--as", "owner", "--key", "KEYS/owner.key", password="secret of owner") == 0
     assert run("keys", "new", "clerk", "--out", "KEYS", password="secret of clerk") == 0
     assert run("keys", "new", "clerk", "--out", "KEYS", password="secret of clerk") == 1
+    ledger = str(tmp_path / "people.ledger")
+    capsys.readouterr()
+    assert run("ledger", "explain", ledger, "age") == 0
+    told = capsys.readouterr().out
+    assert "age, 2026-11: entry" in told
+    assert "released under the approved plan" in told
+    assert run("ledger", "explain", ledger, "weight") == 2
+    assert run("ledger", "show", ledger, "--out", str(tmp_path / "ledger.html")) == 0
+    assert "<svg" in (tmp_path / "ledger.html").read_text()
+    wanted = ("--reason", "second survey", "--epsilon", "10")
+    for name in ("officer", "owner"):
+        renewal = ("ledger", "renew", ledger, "--as", name, "--key", f"KEYS/{name}.key", *wanted)
+        assert run(*renewal, password=f"secret of {name}") == 0
+    assert capsys.readouterr().out.endswith("PureDP(ε=10) more. The ledger has PureDP(ε=56) left.\n")
     assert (tmp_path / "home" / "clerk.key").stat().st_mode & 0o077 == 0
 
 

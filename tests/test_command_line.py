@@ -13,7 +13,7 @@ from discreet.cli import _app, main
 ROOT = Path(__file__).parents[1]
 COMMANDS = [
     [], ["describe"], ["plan"], ["run"], ["ledger"], ["ledger", "show"], ["ledger", "verify"],
-    ["ledger", "anchor"], ["advise"], ["attack"], ["audit"], ["reproduce"],
+    ["ledger", "anchor"], ["ledger", "explain"], ["ledger", "renew"], ["advise"], ["attack"], ["audit"], ["reproduce"],
     ["review"], ["approve"], ["withdraw"], ["bundle"], ["verify"], ["keys"], ["keys", "new"],
 ]  # fmt: skip
 

@@ -82,10 +82,14 @@ def _app() -> App:
     )
     for place, command in enumerate(commands):
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
+    from discreet import cli_review  # it needs the same extra
+
     _add_review(app)
     ledger.command(_show, name="show")
+    ledger.command(_explain, name="explain")
     ledger.command(_verify, name="verify")
     ledger.command(_anchor, name="anchor")
+    ledger.command(cli_review.renew, name="renew")
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
 
@@ -274,7 +278,24 @@ def _reproduce(
     say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 
 
-def _show(file: str, /, *, json: bool = False) -> None:
+def _explain(file: str, release: str, /) -> None:
+    """Tell how the charge of a release came about.
+
+    Parameters
+    ----------
+    file
+        The ledger: a file, or postgresql://….
+    release
+        The release's name in its plan, its request, or the first digits of its id.
+    """
+    from discreet.core.ledger import Ledger
+    from discreet.publish.ledger_explained import explained
+
+    with Ledger(file, read_only=True) as opened:
+        say(explained(opened.statement(), release))
+
+
+def _show(file: str, /, *, json: bool = False, out: Path | None = None) -> None:
     """Show what was spent and what is left.
 
     Parameters
@@ -283,12 +304,17 @@ def _show(file: str, /, *, json: bool = False) -> None:
         The ledger: a file, or postgresql://….
     json
         Print JSON.
+    out
+        Write a page (.html) with a chart of the spending.
     """
     from discreet.core.ledger import Ledger
+    from discreet.publish.ledger_explained import spending_page
     from discreet.publish.ledger_statement import statement_text
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
+    if out is not None:
+        write_new(out, spending_page(statement))
     say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement_text(statement))
 
 

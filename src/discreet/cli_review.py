@@ -13,9 +13,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.guarantee import ApproxDP
 from discreet.publish.terminal import say
 
-__all__ = ["approve", "bundle", "new_keys", "review", "verify", "withdraw"]
+__all__ = ["approve", "bundle", "new_keys", "renew", "review", "verify", "withdraw"]
 
 _PASSWORD = "DISCREET_PASSWORD"
 Signer = Annotated[str, Parameter(name="--as")]
@@ -100,6 +101,32 @@ def withdraw(file: Path, /, *, by: Signer, key: Path | None = None, period: str 
         digest = digest_of(job.meaning(ledger))
         ledger.withdraw(digest, by=by, sign=sign)
         _print(f"{by} no longer approves plan {digest}.")
+
+
+def renew(file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | None = None) -> None:
+    """Approve an addition to the budget of a ledger. It counts once enough people approve the same one.
+
+    Parameters
+    ----------
+    file
+        The ledger: a file, or postgresql://….
+    by
+        Your name in the ledger's rule.
+    reason
+        Why; part of what is signed, and different for every renewal.
+    epsilon
+        What is added: ε, or ρ or μ where the ledger counts in these.
+    key
+        Your private key; that of this name in your settings by default.
+    """
+    from discreet.core.ledger import Ledger
+
+    sign = _signer(by, key)
+    with Ledger(file) as ledger:
+        counted: Any = ledger.currency
+        added = counted(epsilon, 0.0) if counted is ApproxDP else counted(epsilon)
+        ledger.approve({"discreet": "renewal", "renew": added.to_dict(), "reason": reason}, by=by, sign=sign)
+        _print(f"{by} approves {added} more. The ledger has {ledger.remaining()} left.")
 
 
 def bundle(

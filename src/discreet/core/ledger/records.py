@@ -86,6 +86,8 @@ class Spend(_Record):
         What the release guarantees; one guarantee per part where the parts differ.
     partition, parts
         The disjoint groups it belongs to; ``parts`` is None for all of them.
+    plan, team
+        The approved plan and the team it was spent for, if any.
     charge, spent
         What it added to the total and the total after it, in the ledger's currency, rounded up.
     answered
@@ -104,6 +106,8 @@ class Spend(_Record):
     guarantee: Guarantee | dict[str, Guarantee]
     partition: str | None
     parts: tuple[str, ...] | None
+    plan: str | None
+    team: str | None
     charge: Guarantee
     spent: Guarantee
     answered: bool
@@ -114,7 +118,7 @@ class Spend(_Record):
         content = entry.content
         parts, one = content["parts"], content["guarantee"]
         rounded_up = balance.accounting.at_least
-        same = ("created", "release_id", "request", "question", "mechanism", "sensitivity", "partition")
+        same = ("created", "release_id", "request", "question", "mechanism", "sensitivity", "partition", "plan", "team")
         return Spend(
             **{name: content[name] for name in same},
             seq=entry.seq,
