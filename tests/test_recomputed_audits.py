@@ -8,6 +8,7 @@ import pytest
 from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.chosen_words import audit_chosen_words
+from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.reading import audit_reading
@@ -23,6 +24,7 @@ from tests.planted_faults import everywhere
 AUDITS = {
     "arithmetic": audit_arithmetic,
     "guarantees": audit_guarantees,
+    "declarations": audit_declarations,
     "declared": audit_declared,
     "calibrations": audit_calibrations,
     "chosen words": lambda: audit_chosen_words(30),

@@ -12,16 +12,11 @@ from functools import partial
 from typing import Any
 
 from discreet import __version__
-from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.audit_page import audit_markdown, audit_page
-from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.catalogue import cases
-from discreet.audit.chosen_words import audit_chosen_words
-from discreet.audit.declared import audit_declared
 from discreet.audit.deletions import audit_deletions
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.generated_worlds import generated_worlds
-from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.hostile import HOSTILE, audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
@@ -29,8 +24,7 @@ from discreet.audit.interrupts import audit_interrupts
 from discreet.audit.ledger_programs import audit_ledger_programs
 from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline, Refusal, audit_pipeline
-from discreet.audit.reading import audit_reading
-from discreet.audit.recomputed import Recomputed
+from discreet.audit.recomputing import RECOMPUTING
 from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay_cases import replay_cases
@@ -39,7 +33,6 @@ from discreet.audit.session_pipelines import session_pipelines
 from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
-from discreet.audit.tampering import audit_tampering
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
 from discreet.core import requirements
@@ -333,8 +326,8 @@ def _hostile(deep: bool) -> Iterator[Line]:
     yield Line("hostile", name, "refused or finite", found, None, audit.passed, audit.to_dict())
 
 
-def _recomputed(deep: bool, audit: Callable[[bool], Recomputed]) -> Iterator[Line]:
-    found = audit(deep)
+def _recomputed(deep: bool, part: str) -> Iterator[Line]:
+    found = RECOMPUTING[part](deep)
     told = found.findings[0] if found.findings else "the same"
     yield Line("recomputed", found.title, f"{found.checks:,} results", told, None, found.passed, found.to_dict())
 
@@ -439,12 +432,6 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "replay": _replayed,
     "timing": _timed,
     "randomness": _randomness,
-    "arithmetic": partial(_recomputed, audit=lambda _: audit_arithmetic()),
-    "guarantees": partial(_recomputed, audit=lambda _: audit_guarantees()),
-    "declared": partial(_recomputed, audit=lambda _: audit_declared()),
-    "calibrations": partial(_recomputed, audit=lambda _: audit_calibrations()),
-    "chosen words": partial(_recomputed, audit=lambda deep: audit_chosen_words(5_000 if deep else 150)),
-    "reading": partial(_recomputed, audit=lambda deep: audit_reading(3_000 if deep else 240)),
-    "tampering": partial(_recomputed, audit=lambda deep: audit_tampering(4_000 if deep else 120)),
+    **{part: partial(_recomputed, part=part) for part in RECOMPUTING},
     "hostile": _hostile,
 }
