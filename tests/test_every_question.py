@@ -39,6 +39,7 @@ def budget(name):
 
 
 ASKED = {
+    "quality": {"columns": ["age", "arm"]},
     "left_out": {"columns": ["age"], "by": ["arm"]},
     "count": {"by": ["arm"]},
     "sum": {"column": "spend", "by": ["arm"]},

@@ -31,6 +31,7 @@ from discreet.publish.tidy import COLUMNS, NUMBERS, Tidy, tidy_rows
 from tests.test_every_question import ASKED, SCHEMA, budget, guarantee, rows
 
 LABELS = {
+    "quality": ["column"],
     "left_out": ["why"],
     "count": ["arm"],
     "sum": ["arm"],

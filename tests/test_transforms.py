@@ -193,9 +193,14 @@ def test_filters_follow_three_valued_logic(engine):
         "l": [row[2] for row in rows],
     })  # fmt: skip
     columns = {"a": Bounds(-2, 2, grid=0.1), "b": Bounds(-2, 2, grid=0.1), "l": Categories(["x", "y", "z"])}
+    conditions = {text: Categories([True, False], value=Formula(text)) for text in FORMULAS}
+    found = encoded(table, Schema(columns={**columns, **conditions}), engine=engine)
+    codes = {True: 0, False: 1, None: None}
     for text, meaning in FORMULAS.items():
-        found = encoded(table, Schema(columns=columns, where=Formula(text)), engine=engine)["id"]
-        assert found == [place for place, row in enumerate(rows) if meaning(*row) is True], text
+        assert found[text] == [codes[meaning(*row)] for row in rows], text
+    text, meaning = next(iter(FORMULAS.items()))
+    kept = encoded(table, Schema(columns=columns, where=Formula(text)), engine=engine)["id"]
+    assert kept == [place for place, row in enumerate(rows) if meaning(*row) is True]
 
 
 DAYS = ["2000-02-29", "1900-02-28", "1900-03-01", "2024-12-31", "1999-12-31", "1970-01-01", "2023-06-15", "1899-12-31"]

@@ -27,6 +27,7 @@ _TRANSFORMED = {
 }
 _WHERE = Formula("x >= 1 and arm != 'B' or y is missing")
 _ASKED: dict[str, Ask] = {
+    "quality": lambda s, g: s.quality(g, columns=["x", "arm", "gap"], request="r"),
     "count": lambda s, g: s.count(g, request="r"),
     "sum": lambda s, g: s.sum("gap", g, request="r"),
     "mean": lambda s, g: s.mean("gap", g, request="r"),
@@ -51,7 +52,7 @@ def transform_pipelines() -> Iterator[Pipeline]:
     }
     for words, (schema, world) in worlds.items():
         for name, ask in _ASKED.items():
-            yield _piped(f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean"))
+            yield _piped(f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean", "quality"))
 
 
 def _piped(name: str, ask: Ask, schema: Schema, world: World, *, quick: bool) -> Pipeline:

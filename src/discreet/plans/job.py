@@ -26,6 +26,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.mechanisms.composition import compose
 from discreet.plans.attacked import attack_words
+from discreet.plans.first_look import refuse_unusable
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
@@ -196,6 +197,8 @@ class Job:
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
             drawn += fresh
+            if question.look:
+                refuse_unusable(answer, question.question.guarantee)
             answers.append((question, answer))
             if progress is not None:
                 progress(Progress(question.name, done, len(self.file.questions), fresh))

@@ -18,12 +18,13 @@ from typing import Any
 
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError, spelling
-from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.rounding import decimal, down
+from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.declarations.plain_data import read_column, schema_from_dict
+from discreet.plans.first_look import first_look
 from discreet.plans.ledger_terms import LedgerTerms
 from discreet.plans.period import period_of
+from discreet.plans.shares import divided
 from discreet.plans.source_identity import source_identity
 from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
@@ -37,6 +38,7 @@ _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LIMITS_OF_A_UNIT = ("groups", "rows", "total")
 _DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands")
+_LOOKS = {"quality": "Usable values", "left_out": "What the limits leave out"}
 _COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 
 
@@ -52,6 +54,8 @@ class PlannedQuestion:
         What is asked, and the settings of the file that say so.
     lines
         Where it begins in the file, under the empty name, and where its settings are.
+    look
+        Whether it belongs to a first look, after which a run may stop.
     """
 
     name: str
@@ -59,6 +63,7 @@ class PlannedQuestion:
     question: Question[Any]
     settings: Mapping[str, Any]
     lines: Mapping[str, int]
+    look: bool = False
 
     def line(self, failure: Exception) -> int:
         """Line of the setting that a refusal is about; else of the release."""
@@ -184,7 +189,7 @@ class _Reader:
 
     def plan(self, period: str | None) -> PlanFile:
         tables = ("source", "ledger", "budget", "schema", "variables", "release", "output")
-        self._known("", self.data, ("title", "period", "times", *tables))
+        self._known("", self.data, ("title", "period", "times", "quality", *tables))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
@@ -205,7 +210,7 @@ class _Reader:
             budget=budget,
             schema=schema,
             variables=variables,
-            questions=tuple(self._questions(budget, schema)),
+            questions=self._all_questions(budget, schema),
             output=here / output.get("directory", f"{self.path.stem}-report"),
             terms=terms,
             sources=sources,
@@ -325,6 +330,26 @@ class _Reader:
             raise self.located(where, failure) from None
         return guarantee
 
+    def _all_questions(self, budget: Guarantee, schema: Schema) -> tuple[PlannedQuestion, ...]:
+        """The questions of the file, and before them those of a first look."""
+        share = self.data.get("quality")
+        if share is None:
+            return tuple(self._questions(budget, schema))
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            raise self.error("quality", f"quality = {share!r} must be a share of the budget, such as 0.05.")
+        look, rest = divided(budget, [float(share), 1.0 - share])
+        questions = tuple(self._questions(rest, schema))
+        looks = first_look(schema, look, [one.question for one in questions])
+        for one in questions:
+            if one.name in looks:
+                raise self.error("quality", f"quality makes a release called {one.name!r}. Give yours another name.")
+        lines = {"": self.lines.get("quality", 1)}
+        first = [
+            PlannedQuestion(name=name, title=_LOOKS[name], question=question, settings={}, lines=lines, look=True)
+            for name, question in looks.items()
+        ]
+        return (*first, *questions)
+
     def _questions(self, budget: Guarantee, schema: Schema) -> Iterator[PlannedQuestion]:
         entries = self.data["release"]
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -397,19 +422,7 @@ class _Reader:
         for position, share in enumerate(shares):
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
                 raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")
-        return _divided(budget, [float(share) for share in shares])
-
-
-def _divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
-    """Parts of the budget; the last one takes what rounding left over, so that a finished plan leaves nothing."""
-    *parts, last = budget.split(shares)
-    if isinstance(budget, GaussianDP):  # its squares add, and are rounded already
-        return [*parts, last]
-    rest = {
-        name: down(decimal(whole) - sum(decimal(part.parameters()[name]) for part in parts))
-        for name, whole in budget.parameters().items()
-    }
-    return [*parts, type(budget)(**rest)]
+        return divided(budget, [float(share) for share in shares])
 
 
 def _line(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:

@@ -17,6 +17,7 @@ from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
 from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
 from discreet.questions.regression import RegressionQuestion
@@ -28,6 +29,7 @@ from discreet.questions.variance import StandardDeviationQuestion, VarianceQuest
 __all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]
 
 QUESTIONS: list[type[Question[Any]]] = [
+    QualityQuestion,
     LeftOutQuestion,
     CountQuestion,
     SumQuestion,

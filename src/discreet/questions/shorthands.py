@@ -16,6 +16,7 @@ from discreet.questions.grouped import GroupedRelease
 from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
 from discreet.questions.named import NamedQuestions, Names
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
+from discreet.questions.quality import QualityQuestion, QualityRelease
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
@@ -67,6 +68,14 @@ SHORTHANDS: dict[str, Shorthand] = {
 
 class Shorthands(NamedQuestions):
     """The obvious names: ``median("age", …)`` is short for ``quantile("age", 0.5, …)``."""
+
+    def quality(
+        self, guarantee: Guarantee | None = None, *, columns: Names = (), request: str | None = None,
+        **spend: Unpack[Spend],
+    ) -> QualityRelease:  # fmt: skip
+        """Which share of each column's values can be used: read, inside the bounds, on the list."""
+        question = QualityQuestion(self.schema, spending(QualityQuestion, guarantee, spend), columns=columns)
+        return self.ask(question, request)
 
     def left_out(
         self, guarantee: Guarantee | None = None, *, columns: Names = (), by: Names = (),

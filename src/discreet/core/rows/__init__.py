@@ -4,6 +4,7 @@ from discreet.core.rows.keep import Selected
 from discreet.core.rows.snapshot import Snapshot, take
 from discreet.core.rows.totals import Totals, coarsening, histograms, matrix, totals, totals_by_partition, unit_counts
 from discreet.core.rows.unkept import left_out
+from discreet.core.rows.usability import usable_totals
 
 __all__ = [
     "Selected",
@@ -17,4 +18,5 @@ __all__ = [
     "totals",
     "totals_by_partition",
     "unit_counts",
+    "usable_totals",
 ]

@@ -19,9 +19,9 @@ _MARK = r"[-./]"
 _YEAR = "([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"  # engines differ about the year 0
 _OTHER = "([0-9]{1,2})"
 _GROUPS = {
-    "ymd": ((_YEAR, _OTHER, _OTHER), r"\1-\2-\3"),
-    "dmy": ((_OTHER, _OTHER, _YEAR), r"\3-\2-\1"),
-    "mdy": ((_OTHER, _OTHER, _YEAR), r"\3-\1-\2"),
+    "ymd": ((_YEAR, _OTHER, _OTHER), (1, 2, 3)),
+    "dmy": ((_OTHER, _OTHER, _YEAR), (3, 2, 1)),
+    "mdy": ((_OTHER, _OTHER, _YEAR), (3, 1, 2)),
 }
 
 
@@ -35,8 +35,8 @@ def date_count(column: Any, dates: Dates, name: str) -> Any:
     parts, order = _GROUPS[dates.order if kind.is_string() else "ymd"]
     pattern = rf"^{_BLANK}{_MARK.join(parts)}{_TIME}{_BLANK}\z"
     text = column.cast("string")
-    text = text.re_search(pattern).ifelse(text.re_replace(pattern, order), None)
-    return _counted(text.try_cast("date"), dates)
+    year, month, day = (text.re_extract(pattern, group) for group in order)
+    return _counted(year.concat("-", month, "-", day).try_cast("date"), dates)
 
 
 def _counted(day: Any, dates: Dates) -> Any:

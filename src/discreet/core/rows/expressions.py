@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from discreet.core.bands import Bands
-from discreet.core.columns import ASCII_LOWER, Bounds, Categories, Label
+from discreet.core.columns import ASCII_LOWER, Bounds, Categories, Column, Label
 from discreet.core.dates import Dates
 from discreet.core.errors import WrongType
 from discreet.core.rows.calendar import date_count
 from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
 
-__all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "stripped"]
+__all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "stripped", "usable"]
 
 _BLANK = r"[ \t]*"
 _TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
@@ -240,15 +240,31 @@ def _without(value: Any, column: Any, bounds: Bounds) -> Any:
     return gone.fill_null(False).ifelse(None, value)
 
 
-def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
-    """Grid step of the clipped value. Clipping first means that no cast can overflow."""
-    import ibis
-
+def _value_of(column: Any, bounds: Bounds, name: str, decimal: str, thousands: str | None) -> Any:
+    """The number, or the count of a date, before it is clipped; null where there is none."""
     if isinstance(bounds, Dates):
         value = date_count(column, bounds, name)
     else:
         value = _number_of(column, name, decimal, thousands)
-    value = _without(value, column, bounds) if bounds.missing else value
+    return _without(value, column, bounds) if bounds.missing else value
+
+
+def usable(column: Any, declared: Column, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+    """1 where a value can be read, lies inside its bounds and is on its list; else 0."""
+    if isinstance(declared, Bounds):
+        found = _value_of(column, declared, name, decimal, thousands).between(declared.low, declared.high)
+    elif isinstance(declared, Categories):
+        found = ~_no_label(column, declared, name) & _code(column, declared, name).notnull()
+    else:
+        found = identifier(column, name).notnull()
+    return found.fill_null(False).cast("int8")
+
+
+def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+    """Grid step of the clipped value. Clipping first means that no cast can overflow."""
+    import ibis
+
+    value = _value_of(column, bounds, name, decimal, thousands)
     return ibis.cases(
         (value.isnull(), ibis.literal(bounds.null_index(), type="int64")),
         (value <= bounds.low, ibis.literal(bounds.lowest, type="int64")),

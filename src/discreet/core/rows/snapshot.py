@@ -18,17 +18,19 @@ from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.row_expression import RowExpression
 from discreet.core.rows.computed import computed
-from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code
+from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code, usable
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["UNIT", "Snapshot", "stored", "take"]
+__all__ = ["MARK", "UNIT", "Snapshot", "stored", "take"]
 
 UNIT = "u"
 """Column of unit ids in a snapshot."""
+MARK = "ok_"
+"""Before the name of a column in a marked snapshot: whether its values can be used."""
 _FORBIDDEN = -1
 """Code of a label that the schema refuses."""
 
@@ -96,16 +98,19 @@ class Snapshot:
         return rows[self.names[name]].cast("int64")
 
 
-def take(dataset: Dataset, schema: Schema, *, salt: str = "") -> Snapshot:
-    """Read and encode the rows once, and check what the schema says of the whole data set."""
+def take(dataset: Dataset, schema: Schema, *, salt: str = "", marked: bool = False) -> Snapshot:
+    """Read and encode the rows once, and check what the schema says of the whole data set.
+
+    Where ``marked``, a column `MARK` + its name in the table says of each value whether it can be used.
+    """
     dataset.require(schema.unit.column, *schema.source_columns(()))
     known = set(dataset.table.columns)
     declared = [name for name in schema.columns if known.issuperset(schema.source_columns([name]))]
     names = {name: f"x{position}" for position, name in enumerate(declared)}
     plain = {name: encoded for name, encoded in names.items() if schema.columns[name].value is None}
-    table = stored(dataset, _encoded(dataset, schema, plain))
+    table = stored(dataset, _encoded(dataset, schema, plain, marked))
     while len(found := {*table.columns}.intersection(names.values())) < len(names):
-        table = stored(dataset, _with_computed(dataset, schema, names, table, found))
+        table = stored(dataset, _with_computed(dataset, schema, names, table, found, marked))
     gaps = _checked(dataset, schema, names, table)
     if schema.where is not None:  # after the checks: the public size is that of the whole data set
         table = table.filter(_computed(schema, names, table, schema.where))
@@ -113,14 +118,15 @@ def take(dataset: Dataset, schema: Schema, *, salt: str = "") -> Snapshot:
 
 
 def _with_computed(
-    dataset: Dataset, schema: Schema, names: Mapping[str, str], table: ir.Table, found: set[str]
+    dataset: Dataset, schema: Schema, names: Mapping[str, str], table: ir.Table, found: set[str], marked: bool
 ) -> ir.Table:
     """The table with the columns whose formulas name only columns that are there."""
-    fields = {}
+    fields: dict[str, Any] = {}
     for name, encoded in names.items():
         formula = schema.columns[name].value
         if encoded not in found and formula and found.issuperset(names[one] for one in formula.names()):
-            fields[encoded] = _value(_computed(schema, names, table, formula), schema.columns[name], name, dataset)
+            value = _computed(schema, names, table, formula)
+            fields |= _fields(encoded, value, schema.columns[name], name, dataset, marked)
     return table.mutate(**fields)
 
 
@@ -129,9 +135,17 @@ def _computed(schema: Schema, names: Mapping[str, str], table: ir.Table, formula
     return computed(formula.term, {name: table[names[name]] for name in formula.names()}, schema.columns)
 
 
-def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str]) -> ir.Table:
+def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Dataset, marked: bool) -> dict[str, Any]:
+    """An encoded column, and whether each value can be used."""
+    mark = {MARK + encoded: usable(column, declared, name, dataset.decimal, dataset.thousands)} if marked else {}
+    return {encoded: _value(column, declared, name, dataset), **mark}
+
+
+def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str], marked: bool) -> ir.Table:
     table = dataset.table
-    fields = {encoded: _value(table[name], schema.columns[name], name, dataset) for name, encoded in names.items()}
+    fields: dict[str, Any] = {}
+    for name, encoded in names.items():
+        fields |= _fields(encoded, table[name], schema.columns[name], name, dataset, marked)
     unit = schema.unit
     if unit.column is not None:
         fields = {UNIT: identifier(table[unit.column], unit.column), **fields}

@@ -1,0 +1,231 @@
+"""A first look: which values can be used, from noisy shares alone, and a run that stops where a column is unusable."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import (
+    Bands,
+    Bounds,
+    Categories,
+    Contribution,
+    Dates,
+    Formula,
+    Ledger,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+    Unlisted,
+)
+from discreet.core.errors import InvalidParameter, PlanFileError, SourceError
+from discreet.core.rows import take, usable_totals
+from discreet.core.rows.read import open_source
+from discreet.core.rows.usability import WHOLE
+from discreet.plans.first_look import Unusable
+from discreet.plans.job import Job
+from discreet.questions.quality import QualityQuestion, Usable
+
+COLUMNS = {
+    "number": Bounds(0, 10, grid=1, nulls=5, missing=[7]),
+    "label": Categories(["a", "b"], nulls="=a", unknown="=b", missing=["N"]),
+    "day": Dates("2020-01-01", "2020-12-31"),
+    "free": Unlisted(),
+    "band": Bands(edges=[0, 5, 8], value=Formula("number")),
+}
+ROWS = [
+    # number, label, day, free, and which of them, and of the band, can be used
+    ("1", "a", "2020-05-05", "x", (1, 1, 1, 1, 1)),
+    ("10", "b", "2020-12-31", "y", (1, 1, 1, 1, 0)),  # no band holds 10
+    ("11", "c", "2021-01-01", "", (0, 0, 0, 0, 0)),
+    ("-1", "", "2019-12-31", None, (0, 0, 0, 0, 1)),  # clipped to 0, which a band holds
+    ("x", None, "2020-02-30", "z", (0, 0, 0, 1, 1)),  # replaced by 5
+    ("7", "N", None, "z", (0, 0, 0, 1, 1)),
+    (None, "A", "05.05.2020", "1", (0, 0, 0, 1, 1)),
+]
+
+
+def table(rows, unit=None):
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(("number", "label", "day", "free"))}
+    return pa.table(
+        {**({} if unit is None else {"who": unit}), **{n: pa.array(v, pa.string()) for n, v in columns.items()}}
+    )
+
+
+def test_usable_values_are_read_inside_bounds_and_on_the_list():
+    for *values, usable in ROWS:
+        snapshot = take(open_source(table([values])), Schema(columns=COLUMNS))
+        assert usable_totals(snapshot, list(COLUMNS)) == (1, [WHOLE * one for one in usable]), values
+
+
+def test_a_unit_counts_once_with_the_share_of_its_rows():
+    schema = Schema(columns=COLUMNS, unit=PrivacyUnit("who", contribution=Contribution(total=2)))
+    rows = table([row[:4] for row in ROWS], unit=[1, 1, 1, 2, 2, None, 3])
+    units, parts = usable_totals(take(open_source(rows), schema), ["number", "free"])
+    assert units == 3
+    assert parts == [int(2 * WHOLE / 3), int(2 * WHOLE / 3) + WHOLE // 2 + WHOLE]
+
+
+def test_filters_come_first():
+    schema = Schema(columns=COLUMNS, where=Formula("label == 'b'"))
+    units, parts = usable_totals(take(open_source(table([row[:4] for row in ROWS])), schema), ["number"])
+    assert (units, parts) == (3, [WHOLE])  # b itself, and the unknown c and A, which count as b
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_no_neighbour_moves_a_number_by_more_than_one(neighbours, unit):
+    """Every pair of neighbouring tables of two units, brute force."""
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    schema = Schema(
+        columns=COLUMNS, unit=PrivacyUnit(unit), neighbours=neighbours, size=2 if replaced else None,
+        where=Formula("number <= 5"),
+    )  # fmt: skip
+    chosen = [[row[:4]] * (1 if unit is None else count) for row, count in zip(ROWS[:5], (1, 3, 2, 1, 2), strict=True)]
+    if unit is not None:
+        chosen += [[ROWS[0][:4], ROWS[2][:4], ROWS[4][:4]]]
+
+    def measured(units):
+        ids = [place for place, rows in enumerate(units) for _ in rows]
+        data = table([row for rows in units for row in rows], None if unit is None else ids)
+        found, parts = usable_totals(take(open_source(data), schema), ["number", "label", "free"])
+        return np.array([Fraction(found), *(Fraction(part, WHOLE) for part in parts)])
+
+    base = [chosen[0]]
+    values = [measured([*base, one]) for one in chosen]
+    pairs = [(p, q) for p in values for q in values] if replaced else [(measured(base), value) for value in values]
+    moved = np.max([np.abs(p - q) for p, q in pairs], axis=0)
+    limit = Usable(columns=["number", "label", "free"], unit="row").sensitivity(neighbours=neighbours)
+    assert (moved <= 1).all()
+    assert moved[0] == 1
+    assert len(limit.moves) == 4
+
+
+def test_shares_and_intervals():
+    rows = table([ROWS[0][:4]] * 900 + [ROWS[2][:4]] * 100)
+    session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(100.0))
+    found = session.quality(PureDP(50.0), columns=["number", "label"])
+    assert found.share("number") == pytest.approx(0.9, abs=0.01)
+    assert found.share_interval("number").low <= 0.9 <= found.share_interval("number").high
+    assert found.unusable() == ()
+    assert "usable, number" in str(found)
+    assert [reading.label for reading in found.readings()] == ["number", "label"]
+    with pytest.raises(InvalidParameter, match="column"):
+        session.quality(PureDP(1.0), columns=["nmber"])
+
+
+def test_few_rows_stop_nothing():
+    """Where noise hides the number of rows, nobody knows that a column is unusable."""
+    rows = table([ROWS[2][:4]] * 3)
+    session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(1.0))
+    assert session.quality(PureDP(0.1)).unusable() == ()
+
+
+def test_all_declared_columns_are_looked_at():
+    asked = QualityQuestion(Schema(columns=COLUMNS), PureDP(1.0))
+    assert asked.columns_read() == tuple(COLUMNS)
+    with pytest.raises(InvalidParameter, match="columns"):
+        QualityQuestion(Schema(columns={}), PureDP(1.0))
+
+
+PLAN = """\
+title = "Incomes"
+quality = 0.05
+
+[source]
+path = "rows.csv"
+delimiter = ";"
+
+[budget]
+epsilon = 20.0
+
+[schema.columns.income]
+low = 0
+high = 100
+grid = 0.01
+
+[schema.columns.age]
+low = 0
+high = 120
+grid = 1
+
+[schema.columns.unread]
+categories = ["x"]
+
+[[release]]
+name = "income"
+ask = "mean"
+column = "income"
+
+[[release]]
+name = "age"
+ask = "mean"
+column = "age"
+"""
+
+
+def written(folder, plan=PLAN, count=200):
+    (folder / "rows.csv").write_text(
+        "who;income;age;unread\n" + "".join(f"{n // 4};39,20;40;y\n" for n in range(count))
+    )
+    (folder / "plan.toml").write_text(plan)
+    return Job(folder / "plan.toml")
+
+
+def test_a_run_stops_after_the_look(tmp_path):
+    job = written(tmp_path)
+    assert [name for name, _ in job.plan().releases] == ["quality", "income", "age"]
+    with pytest.raises(
+        Unusable, match=r"'income' \(0% usable\), so the run stops.*Only this look was paid for"
+    ) as stopped:
+        job.run()
+    assert "age" not in str(stopped.value)
+    with Ledger(tmp_path / "rows.ledger", read_only=True) as ledger:
+        assert ledger.spent().epsilon == pytest.approx(1.0)
+    with pytest.raises(Unusable):
+        Job(tmp_path / "plan.toml").run()
+    with Ledger(tmp_path / "rows.ledger", read_only=True) as ledger:
+        assert ledger.spent().epsilon == pytest.approx(1.0)
+
+
+def test_a_usable_file_goes_on(tmp_path):
+    result = written(tmp_path, PLAN.replace('delimiter = ";"', 'delimiter = ";"\ndecimal = ","')).run()
+    released = json.loads(result.results.read_text())["releases"]
+    assert list(released) == ["quality", "income", "age"]
+    assert result.spent.epsilon == pytest.approx(20.0)
+    assert "Usable values" in result.markdown.read_text()
+
+
+def test_units_with_limits_are_looked_at_too(tmp_path):
+    plan = (
+        PLAN.replace('delimiter = ";"', 'delimiter = ";"\ndecimal = ","') + '[schema.unit]\ncolumn = "who"\ntotal = 2\n'
+    )
+    result = written(tmp_path, plan).run()
+    released = json.loads(result.results.read_text())["releases"]
+    assert list(released) == ["quality", "left_out", "income", "age"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("quality = 0.05", "quality = 5", "plan.toml:2: quality = 5 must be a share"),
+        ("quality = 0.05", "quality = true", "plan.toml:2: quality = True must be a share"),
+        ('name = "income"', 'name = "quality"', "Give yours another name"),
+    ],
+)
+def test_mistakes_are_told(tmp_path, before, after, words):
+    with pytest.raises(PlanFileError) as refused:
+        written(tmp_path, PLAN.replace(before, after))
+    assert words in str(refused.value)
+
+
+def test_a_column_that_is_not_there_is_refused_before_spending(tmp_path):
+    job = written(tmp_path, PLAN.replace("columns.age]", "columns.agee]").replace('column = "age"', 'column = "agee"'))
+    with pytest.raises((PlanFileError, SourceError), match="has no column"):
+        job.run()
+    with Ledger(tmp_path / "rows.ledger", read_only=True) as ledger:
+        assert ledger.spent().epsilon == 0
