@@ -14,7 +14,7 @@ import pytest
 from discreet import Categories, Laplace, Ledger, Neighbours, PureDP, Release, Schema, Sensitivity, Session, questions
 from discreet import release as publish
 from discreet.answers import Answer
-from discreet.audit.session_pipelines import session_pipelines
+from discreet.audit.audited_names import pipelines
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows.read import open_source
 from discreet.plans.job import Job
@@ -153,7 +153,7 @@ def test_a_question_is_one_class_and_one_line_of_a_list(tmp_path, monkeypatch):
 
 def test_every_question_has_its_places():
     reference = " ".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
-    audited = {name for pipeline in session_pipelines() for name in pipeline.covers}
+    audited = {name for pipeline in pipelines() for name in pipeline.covers}
     for kind in questions.QUESTIONS:
         name = kind.__name__
         assert kind.__module__.startswith("discreet.questions."), name

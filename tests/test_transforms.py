@@ -152,11 +152,17 @@ def test_schemas_check_their_formulas(columns, where, words):
 # ---- values: a plain Python reference -------------------------------------------------------------------------------
 
 FORMULAS = {
-    "a >= 1 and l != 'x'": lambda a, b, c: both(ge(a, 1), ne(c, "x")),
+    "a >= 1 and c != 'x'": lambda a, b, c: both(ge(a, 1), ne(c, "x")),
     "a >= 1 or b is missing": lambda a, b, c: either(ge(a, 1), b is None),
     "not (a < b)": lambda a, b, c: None if a is None or b is None else not a < b,
+    "(a < b) is missing": lambda a, b, c: a is None or b is None,
+    "(not a < b) is missing or (a - b) is missing": lambda a, b, c: a is None or b is None,
+    "(a >= 1 or c == 'x') is not missing": lambda a, b, c: either(ge(a, 1), eq(c, "x")) is not None,
+    "not (not (a - -b >= 1)) and -a <= -1": lambda a, b, c: both(
+        None if a is None or b is None else a + b >= 1, ge(a, 1)
+    ),
     "a between -1 and 0.3": lambda a, b, c: None if a is None else -1 <= a <= 0.3,
-    "l in ('x', 'y') and not l == 'y'": lambda a, b, c: None if c is None else c == "x",
+    "c in ('x', 'y') and not c == 'y'": lambda a, b, c: None if c is None else c == "x",
     "a == 0.3": lambda a, b, c: None if a is None else a == 0.3,
     "a / b > 1": lambda a, b, c: None if a is None or not b else a / b > 1,
     "log1p(a) > 0 or sqrt(a) < 1": lambda a, b, c: either(
@@ -177,6 +183,10 @@ def ge(a, b):
     return None if a is None else a >= b
 
 
+def eq(a, b):
+    return None if a is None else a == b
+
+
 def ne(a, b):
     return None if a is None else a != b
 
@@ -190,9 +200,9 @@ def test_filters_follow_three_valued_logic(engine):
         "id": range(len(rows)),
         "a": [row[0] for row in rows],
         "b": [row[1] for row in rows],
-        "l": [row[2] for row in rows],
+        "c": [row[2] for row in rows],
     })  # fmt: skip
-    columns = {"a": Bounds(-2, 2, grid=0.1), "b": Bounds(-2, 2, grid=0.1), "l": Categories(["x", "y", "z"])}
+    columns = {"a": Bounds(-2, 2, grid=0.1), "b": Bounds(-2, 2, grid=0.1), "c": Categories(["x", "y", "z"])}
     conditions = {text: Categories([True, False], value=Formula(text)) for text in FORMULAS}
     found = encoded(table, Schema(columns={**columns, **conditions}), engine=engine)
     codes = {True: 0, False: 1, None: None}

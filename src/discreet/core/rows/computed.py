@@ -52,7 +52,7 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
     if term.op == "or":
         return value(parts[0]) | value(parts[1])
     if term.op == "not":
-        return ~value(parts[0])
+        return value(parts[0]).cast("int8") == 0  # NOT would lose its brackets before IS NULL
     if term.op == "missing":
         labels = parts[0].op == "column"
         return (encoded[parts[0].parts[0]] if labels else value(parts[0])).isnull()
