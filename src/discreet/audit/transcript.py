@@ -261,9 +261,14 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
 
     def rough_pair(part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any) -> tuple[int, int]:
         classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
-        first, second = (np.repeat(classes.distances(target, common), classes.widths) for target in targets)
-        logs = -float(factor / common) * np.maximum.outer(first, second).astype(float)
-        ends = divmod(script.choice(Choice.of(logs.ravel(), exponential=True)), second.size)
+        first, second = (classes.distances(target, common) for target in targets)
+        rows, points = np.repeat(first, classes.widths), int(classes.widths.sum())
+        # Pairs with the same first point are runs of classes: points × points of them would not fit into memory.
+        starts = points * np.arange(points)[:, None] + (classes.starts - classes.starts[0])
+        widths = np.broadcast_to(classes.widths, starts.shape)
+        logs = -float(factor / common) * np.maximum.outer(rows, second).astype(float)
+        pairs = Choice.among(starts.ravel(), widths.ravel(), logs.ravel(), exponential=True)
+        ends = divmod(script.choice(pairs), points)
         lowest = int(classes.starts[0])
         return lowest + min(ends), lowest + max(ends)
 

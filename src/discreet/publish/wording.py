@@ -23,8 +23,8 @@ _OF = {
     "variance": "variance of {}",
     "standard deviation": "standard deviation of {}",
     "difference of means": "difference of mean {}",
-    "proportion": "share of rows with {}",
-    "count": "number of rows",
+    "proportion": "share of {noun} with {}",
+    "count": "number of {noun}",
 }
 """What a number measures, by the measure of its reading and the column that it is about."""
 _SHARES = ("proportion", "share")
@@ -97,7 +97,7 @@ def measure_words(release: Mapping[str, Any], measure: str) -> str:
     subject, words = release.get("subject"), _OF.get(measure)
     if words is None or (subject is None and "{}" in words):
         return measure
-    return words.format(subject)
+    return words.format(subject, noun=release.get("noun", "rows"))
 
 
 def mechanism_words(release: Mapping[str, Any]) -> str:

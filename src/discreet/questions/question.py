@@ -116,6 +116,13 @@ class Question(ABC, Generic[A]):
         named = words.get(column, column)
         return named if label is None else f"{named} = {label}"
 
+    def noun_words(self, words: Mapping[str, str]) -> str:
+        """What a count counts: rows, or units where each of them counts once."""
+        unit = self.schema.unit
+        limits = getattr(self, "contribution", None) or unit.contribution
+        once = unit.column is not None and limits is not None and limits.total == 1
+        return f"{words.get(unit.name, unit.name)}s" if once else "rows"
+
     def counted_words(self) -> str | None:
         """What one unit can count for, where units are not rows."""
         unit, unit_sum = self.schema.unit, getattr(self, "unit_sum", None)
@@ -311,13 +318,27 @@ class MeasuredQuestion(Question[A]):
             smallest_effect=None if standard is None else DETECTED * standard,
             remaining=remaining,
             remaining_after=after,
-            notes=() if error is not None else (EXPECTED_ROWS,),
+            notes=self._notes(found, error),
             details={
                 "statistic": found.statistic.to_dict(),
                 "mechanism": found.mechanism.to_dict(),
                 "sensitivity": found.sensitivity.to_dict(),
             },
         )
+
+    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
+        """What a reader of the plan must know to read its error."""
+        if error is None:
+            return (EXPECTED_ROWS,)
+        if found.read.startswith("ranks"):
+            return (f"ranks count rows in order; {error:.0f} ranks are {error / 100:.2g} % of 10,000 rows",)
+        rows, groups = (
+            getattr(self, "expected_rows", None),
+            math.prod(len(some) for some in self._labels(found.by).values()),
+        )
+        if rows is None or groups == 1:
+            return ()
+        return (f"the error is for groups of {rows / groups:,.0f} rows each; half as many rows, twice the error",)
 
     # ---- public facts that several questions need -------------------------------------------------------------------
 

@@ -73,8 +73,8 @@ class ArmComparisons(Readable):
             way = "above" if one.estimate >= 0 else "below"
             found = "The difference is significant" if one.pvalue <= 0.05 else "No difference was found"
             said.append(
-                f"The mean of {one.treatment} is {number(abs(one.estimate))} {way} that of {one.against} "
-                f"(difference {number(low)} to {number(high)}, p = {number(one.pvalue)}). {found} at the 5 % level."
+                f"The mean of {one.treatment} is {abs(one.estimate):.3g} {way} that of {one.against} (difference "
+                f"{low:.3g} to {high:.3g}, p = {one.pvalue:.3g}). {found} at the 5 % level."
             )
         return [*said, self.correction()]
 
