@@ -18,6 +18,7 @@ from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
 from discreet.core.ledger import Ledger
+from discreet.core.ledger.balance import FORMAT
 from discreet.core.ledger.journal import ROOT, canonical, chained
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.testing.ledgers import check_ledger
@@ -186,7 +187,7 @@ def _refused_content(path: Path, change: Callable[[bytes], bytes]) -> bool:
 
 _ROW = {"unit": {"kind": "row"}, "neighbours": "add_remove", "public": []}
 _FORGED: tuple[tuple[int, str, dict[str, Any]], ...] = (
-    (7, "refund", {}), (7, "open", {}), (1, "spend", {}), (1, "open", {"format": 3}), (1, "open", {"allowance": ["2"]}),
+    (7, "refund", {}), (7, "open", {}), (1, "spend", {}), (1, "open", {"format": FORMAT + 1}), (1, "open", {"allowance": ["2"]}),
     (7, "spend", {"total": ["1/10"]}), (7, "spend", {"charge": ["0"]}),
     (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 0.05}}),
     (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 5.0}, "charge": ["5"], "total": ["26/5"]}),
