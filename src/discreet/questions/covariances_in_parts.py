@@ -124,7 +124,7 @@ class CovariancesInPartsRelease(Answer):
 
     @property
     def count(self) -> float:
-        """The number of rows: the public one, or the noisy one."""
+        """The number of rows, which is public or noisy."""
         return float(self.column(0).parts.sum())
 
     @property

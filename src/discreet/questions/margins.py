@@ -260,7 +260,7 @@ class MarginsRelease(Answer):
 
     @property
     def total(self) -> float:
-        """The number of rows: exact where it is public, otherwise with noise."""
+        """The number of rows, exact where it is public, otherwise with noise."""
         return self.measured_counts.at({})
 
     @property

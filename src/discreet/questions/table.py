@@ -242,7 +242,7 @@ class TableRelease(Answer):
 
     @property
     def total(self) -> float:
-        """The number of rows: exact where it is public, otherwise the noisy total."""
+        """The number of rows, exact where it is public, otherwise the noisy total."""
         measured = measured_table(self)
         return float(measured.n) if measured.n is not None else float(measured.cells.sum())
 
