@@ -218,7 +218,7 @@ class LinearFit(ABC):
 
     @property
     def nobs(self) -> float:
-        """Number of rows: the public one, or the noisy one."""
+        """Number of rows, which is public or noisy."""
         return self.design.sampled.rows
 
     def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
