@@ -62,6 +62,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.omission import PoissonSample as PoissonSample
     from discreet.plans.plan import Plan as Plan
     from discreet.plans.plan import plan as plan
+    from discreet.plans.scenario import ExpectedLabels as ExpectedLabels
+    from discreet.plans.scenario import ExpectedNumbers as ExpectedNumbers
+    from discreet.plans.scenario import Scenario as Scenario
     from discreet.publish.compare_laws import compare_laws as compare_laws
     from discreet.questions.comparison.compare import compare_means as compare_means
     from discreet.questions.comparison.comparison_plan import plan_comparison as plan_comparison
@@ -156,6 +159,9 @@ _PUBLIC = {
     "release": "releases",
     "Plan": "plans.plan",
     "plan": "plans.plan",
+    "Scenario": "plans.scenario",
+    "ExpectedNumbers": "plans.scenario",
+    "ExpectedLabels": "plans.scenario",
     "Ledger": "core.ledger",
     # comparing
     "compare_means": "questions.comparison.compare",

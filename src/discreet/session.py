@@ -21,6 +21,8 @@ from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
 from discreet.plans.plan import affordable
 from discreet.plans.planner import Planner
+from discreet.plans.rehearsal import Rehearsing
+from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.shorthands import Shorthands
@@ -123,6 +125,24 @@ class Session(Shorthands):
     def plan(self) -> Planner:
         """What questions would give and cost: ``plan.mean(…)``, or ``plan(question)``."""
         return Planner(self.schema, self.ledger, self._step)
+
+    def rehearsing(self, scenario: Scenario, *, repeats: int = 200, seed: int = 1) -> Rehearsing:
+        """What questions would give on rows like these: ``rehearsing(scenario).mean(…)``. Reads and spends nothing.
+
+        Every question is answered ``repeats`` times, with the estimator, intervals and test that a release would have.
+
+        Examples
+        --------
+        >>> from discreet import Bounds, PureDP, Schema, Session
+        >>> from discreet.plans.scenario import ExpectedNumbers, Scenario
+        >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
+        >>> session = Session("no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
+        >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, spread=12.0)})
+        >>> rehearsed = session.rehearsing(people, repeats=100).mean("age", PureDP(0.5))
+        >>> 0.1 < rehearsed.error < 0.5
+        True
+        """
+        return Rehearsing(self.schema, scenario, Session, repeats=repeats, seed=seed)
 
     def exact(self, question: MeasuredQuestion[Any]) -> Exact:
         """The true, still private value of a question, with its sensitivity."""

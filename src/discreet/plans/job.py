@@ -31,6 +31,7 @@ from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.plans.planner import Planner
+from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
 from discreet.plans.source_state import SourceState
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
@@ -110,8 +111,11 @@ class Job:
         found = (ledger.requested(self.file.request(question, made.run())) for question in self.file.questions)
         return frozenset(one.seq for one in found if one is not None)
 
-    def plan(self) -> JobPlan:
-        """What the releases would give and cost; reads no data, spends nothing."""
+    def plan(self, *, rehearse: bool = True) -> JobPlan:
+        """What the releases would give and cost; reads no data, spends nothing.
+
+        Where the plan has a scenario, its releases are rehearsed on rows drawn from it, unless ``rehearse`` is False.
+        """
         with self.ledger(write=False) as ledger:
             planner = Planner(self.file.schema)
             planned = []
@@ -131,7 +135,16 @@ class Job:
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
                 _warnings(self.file),
+                self._rehearsed() if rehearse else (),
             )
+
+    def _rehearsed(self) -> tuple[tuple[str, Rehearsal], ...]:
+        """What the releases would give on rows like the plan's scenario; nothing where it has none."""
+        if self.file.scenario is None:
+            return ()
+        rehearsing = Rehearsing(self.file.schema, self.file.scenario, Session)
+        asked = [one for one in self.file.questions if one.question.ask not in NOT_REHEARSED]
+        return tuple((one.name, rehearsing(one.question)) for one in asked)
 
     def finished(self) -> bool:
         """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
@@ -157,7 +170,7 @@ class Job:
         """
         directory = output or self.file.output / (self.file.period or "")
         _check_writable(directory)
-        self.plan()  # every question is checked before the first one spends
+        self.plan(rehearse=False)  # every question is checked before the first one spends
         with _alone_in(directory), self.ledger(write=True) as ledger:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()

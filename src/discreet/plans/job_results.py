@@ -10,6 +10,7 @@ from typing import Any
 from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
 from discreet.plans.plan import Plan
+from discreet.plans.rehearsal import Rehearsal
 from discreet.publish.charts import plot_readings
 from discreet.publish.export import all_rows, read_facts
 from discreet.publish.tidy import Row, Tidy
@@ -50,6 +51,8 @@ class JobPlan(Tidy):
         Why a run would be refused; None where the budget is enough.
     warnings
         Other ledgers that count releases of the same data.
+    rehearsals
+        Name and rehearsal of every release that can be rehearsed, where the plan has a scenario.
     """
 
     title: str
@@ -58,6 +61,7 @@ class JobPlan(Tidy):
     remaining: Guarantee
     refusal: str | None
     warnings: tuple[str, ...] = ()
+    rehearsals: tuple[tuple[str, Rehearsal], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
@@ -68,6 +72,7 @@ class JobPlan(Tidy):
             "remaining": self.remaining.to_dict(),
             "refusal": self.refusal,
             "warnings": list(self.warnings),
+            "rehearsals": [{"name": name, **one.to_dict()} for name, one in self.rehearsals],
         }
 
     def rows(self) -> list[Row]:
@@ -87,6 +92,22 @@ class JobPlan(Tidy):
         warned = [("warning", warning) for warning in self.warnings]
         return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused, *warned]
 
+    def _rehearsed(self) -> list[str]:
+        """Lines about the rehearsals: what happened on rows from the scenario."""
+        if not self.rehearsals:
+            return []
+        lines = ["", f"{'rehearsed':<18} {'of':<20} {'error 95 %':>10} {'width':>9} {'population':>10} {'power':>7}"]
+        for name, one in self.rehearsals:
+            for measured in one.measures:
+                widths = (measured.error, measured.noise_width, measured.population_width)
+                error, noise, both = ("–" if number is None else f"{number:.4g}" for number in widths)
+                power = "–" if one.power is None else f"{100 * one.power:.0f} %"
+                lines.append(
+                    f"{_cut(name, 18)} {_cut(measured.measure, 20)} {error:>10} {noise:>9} {both:>10} {power:>7}"
+                )
+        repeats = self.rehearsals[0][1].repeats
+        return [*lines, f"Rehearsed {repeats} times on rows from the scenario. Widths are those of 95 % intervals."]
+
     def __str__(self) -> str:
         header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
         lines = [self.title, "", header]
@@ -101,6 +122,7 @@ class JobPlan(Tidy):
             )
         notes = [(name, note) for name, planned in self.releases for note in planned.notes]
         lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
+        lines += self._rehearsed()
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
         if self.refusal is not None:
             lines += wrap(f"A run would be refused: {self.refusal}", 80)

@@ -24,6 +24,7 @@ from discreet.declarations.plain_data import read_column, schema_from_dict
 from discreet.plans.first_look import first_look
 from discreet.plans.ledger_terms import LedgerTerms
 from discreet.plans.period import period_of
+from discreet.plans.scenario import Scenario
 from discreet.plans.shares import divided
 from discreet.plans.source_identity import source_identity
 from discreet.plans.toml_lines import lines_of
@@ -93,6 +94,7 @@ class PlanFile:
     period_pattern: str | None
     times: int
     """In how many periods the plan may run under one approval."""
+    scenario: Scenario | None = None
 
     @classmethod
     def read(cls, path: str | Path, *, period: str | None = None) -> PlanFile:
@@ -188,7 +190,7 @@ class _Reader:
         return self.error(name if name in self.lines else own, str(failure))
 
     def plan(self, period: str | None) -> PlanFile:
-        tables = ("source", "ledger", "budget", "schema", "variables", "release", "output")
+        tables = ("source", "ledger", "budget", "schema", "variables", "scenario", "release", "output")
         self._known("", self.data, ("title", "period", "times", "quality", *tables))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
@@ -311,6 +313,14 @@ class _Reader:
             except (DiscreetError, TypeError) as failure:
                 raise self._failed(where, failure) from None
         return schema
+
+    def _scenario(self, schema: Schema) -> Scenario:
+        try:
+            scenario = Scenario.from_dict(self._table("scenario"))
+            scenario.check(schema)
+        except (DiscreetError, TypeError) as failure:
+            raise self._failed("scenario", failure) from None
+        return scenario
 
     def _failed(self, where: str, failure: Exception) -> PlanFileError:
         if isinstance(failure, DiscreetError):

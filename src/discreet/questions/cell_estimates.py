@@ -121,7 +121,8 @@ class CellEstimates(Tidy):
         # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
         count = min(self._merged, _MANY)
         if coarse(law):
-            return sum_quantile(law, count, 1 - tail) / math.sqrt(count * self._table.variance)
+            variance = max(count * self._table.variance, 1e-300)  # next to no noise is still some
+            return sum_quantile(law, count, 1 - tail) / math.sqrt(variance)
         if self._merged == 1 and self._table.n is None:
             return float(np.max(law.quantile(1 - tail))) / math.sqrt(self._table.variance)
         noise = NoiseSum.of(law, np.ones(count))

@@ -19,8 +19,9 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import check_unit_sum
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
 from discreet.questions.comparison.compare import Terms, method_named, public_facts
+from discreet.questions.comparison.comparison_plan import plan_methods
 from discreet.questions.comparison.many_arms import ArmComparisons, compare_arm_totals
-from discreet.questions.comparison.methods import Method, Setting, expected_error
+from discreet.questions.comparison.methods import Method, Setting
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.partitioning import arms_on_engine
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
@@ -158,9 +159,8 @@ class ArmsQuestion(Question[ArmComparisons]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.claim(ledger).guarantee)
-        error = self._expected_error()
+        error, effect = self._expected()
         pairs = self.statistic.arms - 1
-        reach = NormalDist().inv_cdf(1 - 0.025 / pairs)
         notes = [EXPECTED_ROWS] if error is None else [f"corrected for {pairs} comparisons with the control"]
         if error is not None and self.spread is None:
             notes.append("spread is taken as a hundredth of the bounds' width")
@@ -171,19 +171,21 @@ class ArmsQuestion(Question[ArmComparisons]):
             read="a difference",
             expected_error=None if error is None else NormalDist().inv_cdf(0.975) * error,
             standard_error=error,
-            smallest_effect=None if error is None else (reach + NormalDist().inv_cdf(0.8)) * error,
+            smallest_effect=effect,
             remaining=remaining,
             remaining_after=after,
             notes=tuple(notes),
             details={"statistic": self.statistic.to_dict()},
         )
 
-    def _expected_error(self) -> float | None:
-        """Of one difference, with arms of equal sizes; None where nothing says how many units there are."""
+    def _expected(self) -> tuple[float | None, float | None]:
+        """Standard error and smallest effect of one difference, with arms of equal sizes, after the correction."""
         if self.expected_rows is None:
-            return None
+            return None, None
         size = self.expected_rows // self.statistic.arms
         public = size_is_public(self.schema.neighbours, self.statistic.arm)
         setting = Setting(self.statistic, self.schema.neighbours, (size, size) if public else None)
         guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
-        return expected_error(self._method, Spending(self.guarantee), setting, (size, size), guess)
+        level = 1 - 0.05 / (self.statistic.arms - 1)
+        planned = plan_methods([self._method], Spending(self.guarantee), setting, (size, size), guess, level=level)
+        return planned.standard_error[planned.method], planned.smallest_effect

@@ -15,9 +15,10 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.questions.comparison.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
+from discreet.questions.comparison.detection import direct_detection
 from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, expected_error
 from discreet.questions.comparison.noise_shares import Spending
-from discreet.questions.mean_difference import MeanDifference
+from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 __all__ = ["ComparisonPlan", "plan_comparison", "plan_methods", "suggested_partitions"]
 
@@ -126,7 +127,8 @@ def plan_comparison(
     guess = requirements.positive("spread", spread)
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
-    setting, spending = Setting(statistic, neighbours, sizes), Spending(guarantee)
+    public = size_is_public(neighbours, arm)
+    setting, spending = Setting(statistic, neighbours, sizes if public else None), Spending(guarantee)
     low, high = statistic.bounds
     if guess > high - low:
         raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
@@ -148,13 +150,17 @@ def plan_methods(
     errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     tail = 1 - (1 - requirements.level(level)) / 2
-    reach = float(scipy.special.ndtri(tail) + scipy.special.ndtri(requirements.probability("power", power)))
+    wanted = requirements.probability("power", power)
     sampling = spread**2 * sum(1 / size for size in sizes)
     count = setting.statistic.partitions
+    if best == Direct.name:
+        effect = direct_detection(spending, setting, sizes, spread, power=wanted, level=level)
+    else:  # its posterior knows the variance up to P partition values
+        effect = errors[best] * float(scipy.special.stdtrit(setting.partitions - 1, tail) + scipy.special.ndtri(wanted))
     return ComparisonPlan(
         method=best,
         standard_error=errors,
-        smallest_effect=reach * errors[best],
+        smallest_effect=effect,
         partitions=count,
         privacy_share=max(0.0, 1 - sampling / errors[best] ** 2),
         power=power,

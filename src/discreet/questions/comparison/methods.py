@@ -113,7 +113,7 @@ class Direct(Method):
 
     def means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[ArmMean], Measured]:
         """Every arm's mean, and the noisy moments behind them."""
-        statistic = _normed(setting.statistic, spending, len(arms.labels))
+        statistic = normed(setting.statistic, spending, len(arms.labels))
         moments = [
             statistic.value(arms.size(i), arms.total(i), arms.squares[i], arms.largest, setting.neighbours)
             for i in range(len(arms.labels))
@@ -358,12 +358,12 @@ def expected_error(method: Method, spending: Spending, setting: Setting, sizes: 
 
 def _unit_variance(spending: Spending, setting: Setting) -> float:
     """Variance of the noise on one moment."""
-    statistic = _normed(setting.statistic, spending, setting.statistic.arms)
+    statistic = normed(setting.statistic, spending, setting.statistic.arms)
     scale = spending.mechanism.calibrate(spending.guarantee, statistic.sensitivity(neighbours=setting.neighbours)).scale
     return scale**2 * (2 if spending.norm == "l1" else 1)
 
 
-def _normed(statistic: MeanDifference, spending: Spending, arms: int) -> MeanDifference:
+def normed(statistic: MeanDifference, spending: Spending, arms: int) -> MeanDifference:
     return replace(statistic, norm=spending.norm, arms=arms)
 
 

@@ -1,0 +1,186 @@
+"""Rehearsals: every question answered on rows from a scenario, with the errors, widths and power that runs have."""
+
+import numpy as np
+import pytest
+
+from discreet import (
+    Bounds,
+    Categories,
+    Contribution,
+    ExpectedLabels,
+    ExpectedNumbers,
+    PrivacyUnit,
+    PureDP,
+    Scenario,
+    Schema,
+    Session,
+    compare_means,
+)  # fmt: skip
+from discreet.core.errors import InvalidParameter, PlanFileError
+from discreet.core.protection import Neighbours
+from discreet.plans.job import Job
+from discreet.questions import asked
+
+from .test_every_question import ASKED, SCHEMA, guarantee
+
+ROWS = 4000
+EXPECTED = Scenario(
+    rows=ROWS,
+    columns={
+        "spend": ExpectedNumbers(mean=8.0, spread=8.0),
+        "age": ExpectedNumbers(mean=40.0, spread=14.0),
+        "band": ExpectedLabels(shares=[0.7, 0.3]),
+    },
+)
+TESTS = ("goodness_of_fit", "homogeneity", "independence", "compare_means", "compare_arms")
+REHEARSED = [name for name in ASKED if name not in ("groups", "clusters")]
+SETTINGS = {
+    name: given | ({"expected_rows": ROWS} if "expected_rows" in given else {}) for name, given in ASKED.items()
+}
+
+
+def planning(schema=SCHEMA, scenario=EXPECTED, **options):
+    return Session("none.csv", schema, ledger=":memory:", budget=PureDP(1.0)).rehearsing(scenario, **options)
+
+
+def question(name, schema=SCHEMA):
+    return asked()[name](schema=schema, guarantee=guarantee(name), **SETTINGS[name])
+
+
+@pytest.mark.parametrize("name", REHEARSED)
+def test_errors_and_widths_are_those_of_runs(name):
+    """A rehearsal against releases through the session's own door, on other rows of the same kind."""
+    few = name in TESTS or name in ("covariance_matrix", "tables")
+    repeats = 8 if few else 60
+    rehearsed = getattr(planning(repeats=repeats), name)(guarantee=guarantee(name), **SETTINGS[name])
+    rows = EXPECTED.table(SCHEMA, np.random.default_rng(77))
+    session = Session(rows, SCHEMA, ledger=":memory:", budget=PureDP(900.0))
+    runs = [session.ask(question(name)).readings() for _ in range(4 if few else 12)]
+    for measure in rehearsed.measures:
+        own = [one for run in runs for one in run if one.measure == measure.measure]
+        for kind, planned in (("noise", measure.noise_width), ("population", measure.population_width)):
+            widths = [getattr(one, kind).width for one in own if getattr(one, kind) is not None]
+            assert (planned is None) == (not widths)
+            if widths:
+                assert np.mean(widths) == pytest.approx(planned, rel=0.1), (measure.measure, kind)
+    assert (rehearsed.power is not None) == (name in TESTS)
+    assert rehearsed.ask in str(rehearsed)
+
+
+def test_rehearsed_errors_are_those_of_an_independent_calculation():
+    """Laplace noise on Σ(1 − u) and Σu of 4,000 rows, in numpy: mean, median and 95 % of the errors."""
+    rng = np.random.default_rng(5)
+    rehearsed = planning(repeats=500).mean("spend", guarantee=PureDP(1.0))
+    n, mean = ROWS, 8.0 / 50
+    totals = np.array([n * (1 - mean), n * mean]) + rng.laplace(size=(100_000, 2))
+    errors = 50 * np.abs(totals[:, 1] / totals.sum(axis=1) - mean)
+    assert rehearsed.measures[0].median_error == pytest.approx(np.quantile(errors, 0.5), rel=0.1)
+    assert rehearsed.error == pytest.approx(np.quantile(errors, 0.95), rel=0.1)
+
+
+def test_the_power_of_a_comparison_is_that_of_independent_runs():
+    """Sparse spending: nine in ten spend nothing, and the plan's formula cannot know."""
+    schema = Schema(columns={"arm": Categories(["old", "new"]), "spend": Bounds(0, 200, grid=0.01)})
+    told = ExpectedNumbers(by="arm", means=[2.0, 2.8], spread=12.0, at_low=0.9)
+    rehearsing = planning(schema, Scenario(rows=6000, columns={"spend": told}), repeats=24)
+    power = rehearsing.compare_means("spend", by="arm", guarantee=PureDP(1.0)).power
+    rng, found = np.random.default_rng(6), 0
+    for _ in range(200):
+        old, new = (told.draw(3000, (0, 200), rng, mean) for mean in told.means)
+        found += compare_means(
+            new, old, bounds=(0, 200), guarantee=PureDP(1.0), neighbours=Neighbours.ADD_REMOVE, rng=rng
+        ).pvalue <= 0.05  # fmt: skip
+    assert power == pytest.approx(found / 200, abs=0.33)  # three standard errors
+
+
+@pytest.mark.parametrize("mean", [1.0, 20.0, 49.0])
+def test_numbers_have_the_mean_and_the_spread(mean):
+    drawn = ExpectedNumbers(mean=mean, spread=0.9, at_low=0.0).draw(200_000, (0, 50), np.random.default_rng(1))
+    assert drawn.mean() == pytest.approx(mean, abs=0.02)
+    assert drawn.std() == pytest.approx(0.9, rel=0.02)
+
+
+def test_rows_are_as_declared():
+    unit = PrivacyUnit("person", contribution=Contribution(rows=2))
+    columns = {"arm": Categories(["a", "b"]), "y": Bounds(0, 10, grid=1), "z": Categories(["u", "v"])}
+    scenario = Scenario(
+        rows=20_000,
+        rows_per_unit=3.0,
+        columns={
+            "arm": ExpectedLabels(by="z", shares=[[0.9, 0.1], [0.2, 0.8]]),
+            "y": ExpectedNumbers(by="arm", means=[2.0, 5.0], spread=1.0),
+        },
+    )
+    frame = scenario.table(Schema(columns=columns, unit=unit), np.random.default_rng(2)).to_pandas()
+    assert len(frame) == 20_000
+    assert frame.groupby("person").size().mean() == pytest.approx(3.0, rel=0.1)
+    assert (frame[frame.z == "u"].arm == "a").mean() == pytest.approx(0.9, abs=0.02)
+    assert frame.groupby("arm").y.mean().to_dict() == pytest.approx({"a": 2.0, "b": 5.0}, abs=0.05)
+
+
+PLAN = """
+[source]
+path = "later.csv"
+[budget]
+epsilon = 1.0
+[schema.columns.age]
+low = 0
+high = 100
+grid = 1
+[[release]]
+name = "age"
+ask = "mean"
+column = "age"
+[scenario]
+rows = 500
+[scenario.columns.age]
+mean = 40
+spread = 12
+"""
+
+
+def test_a_plan_file_is_rehearsed_and_needs_no_data(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN)
+    planned = Job(file).plan()
+    [(name, rehearsed)] = planned.rehearsals
+    assert name == "age"
+    assert 0.2 < rehearsed.error < 2.0
+    assert "Rehearsed 200 times" in str(planned)
+    assert planned.to_dict()["rehearsals"][0]["measures"][0]["measure"] == "mean"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("spread = 12", "spread = 90", "no numbers in"),
+        ("spread = 12", "sprad = 12", "sprad"),
+        ("rows = 500", "rows = 0", "rows"),
+        ("[scenario.columns.age]", "[scenario.columns.height]", "height"),
+        ("mean = 40\n", "", "mean"),
+    ],
+)
+def test_mistakes_in_a_scenario_are_refused(tmp_path, old, new, says):
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN.replace(old, new))
+    with pytest.raises((PlanFileError, InvalidParameter), match=says):
+        Job(file).plan()
+
+
+def test_groups_and_clusters_have_exact_plans_instead():
+    with pytest.raises(InvalidParameter, match="its plan is exact"):
+        planning().clusters(["spend", "age"], 2, PureDP(1.0))
+
+
+def test_earlier_releases_make_a_scenario():
+    rows = EXPECTED.table(SCHEMA, np.random.default_rng(3))
+    session = Session(rows, SCHEMA, ledger=":memory:", budget=PureDP(20.0))
+    made = Scenario.like(
+        9000,
+        spend=session.mean("spend", PureDP(9.0), spread=True),
+        band=session.table("band", PureDP(9.0)),
+    )
+    assert made.columns["spend"].mean == pytest.approx(8.0, abs=0.6)
+    assert made.columns["band"].shares[0] == pytest.approx(0.7, abs=0.03)
+    with pytest.raises(InvalidParameter, match="mean with its spread"):
+        Scenario.like(9000, spend=session.sum("spend", PureDP(1.0)))
