@@ -16,8 +16,11 @@ from discreet import (
     Session,
     compare_means,
 )  # fmt: skip
+from discreet.core.bands import Bands
+from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
+from discreet.declarations.language import Formula
 from discreet.plans.job import Job
 from discreet.questions import asked
 
@@ -116,6 +119,24 @@ def test_rows_are_as_declared():
     assert frame.groupby("person").size().mean() == pytest.approx(3.0, rel=0.1)
     assert (frame[frame.z == "u"].arm == "a").mean() == pytest.approx(0.9, abs=0.02)
     assert frame.groupby("arm").y.mean().to_dict() == pytest.approx({"a": 2.0, "b": 5.0}, abs=0.05)
+
+
+def test_dates_bands_and_computed_columns_are_drawn_too():
+    columns = {
+        "born": Dates("1950-01-01", "2010-12-31"),
+        "age": Bands(edges=[0, 18, 65, 100]),
+        "y": Bounds(0, 10, grid=1),
+        "high": Categories([True, False], value=Formula("y > 5")),
+    }
+    schema = Schema(columns=columns)
+    rows = Scenario(rows=900).table(schema, np.random.default_rng(1))
+    assert "high" not in rows.column_names
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
+    counts = session.count(PureDP(50.0), by="age").value
+    assert np.asarray(counts).tolist() == [300, 300, 300]
+    assert 0.2 < session.share("high", True, PureDP(50.0)).mean < 0.5
+    with pytest.raises(InvalidParameter, match="computed from other columns"):
+        Scenario(rows=9, columns={"high": ExpectedLabels(shares=[0.5, 0.5])}).check(schema)
 
 
 PLAN = """

@@ -219,6 +219,7 @@ class _Reader:
             period=None if wanted is None else self._period(wanted),
             period_pattern=self.data.get("period"),
             times=self._times(),
+            scenario=self._scenario(schema) if "scenario" in self.data else None,
         )
 
     def _period(self, wanted: Any) -> str:

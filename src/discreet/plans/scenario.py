@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.bands import Bands
+from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.schema import Bounds, Categories, Schema
 
@@ -167,6 +169,10 @@ class Scenario:
             requirements.instance(f"scenario.columns.{name}", told, kind, f"{kind.__name__}(…)")
             if told.by is not None:
                 schema.categories(told.by)
+            if schema.column(name).value is not None:
+                raise InvalidParameter(
+                    f"scenario.columns.{name}", name, "is computed from other columns", "Describe those instead."
+                )
 
     def table(self, schema: Schema, rng: np.random.Generator) -> pa.Table:
         """Rows drawn from the scenario, with the columns of the schema."""
@@ -179,10 +185,14 @@ class Scenario:
                 codes[name] = self._codes(schema, name, codes, rng)
         found: dict[str, Any] = {}
         for name, declared in schema.columns.items():
+            if declared.value is not None:
+                continue  # the session computes it
             if isinstance(declared, Categories):
-                found[name] = pa.array([declared.labels[code] for code in codes[name]])
+                values = declared.edges if isinstance(declared, Bands) else declared.labels
+                found[name] = pa.array([values[code] for code in codes[name]])
             elif isinstance(declared, Bounds):
-                found[name] = self._numbers(name, declared, codes, rng)
+                numbers = self._numbers(name, declared, codes, rng)
+                found[name] = [declared.day(one) for one in numbers] if isinstance(declared, Dates) else numbers
             else:
                 found[name] = pa.array([f"label {code}" for code in np.minimum(rng.zipf(2.0, self.rows), 1000)])
         if schema.unit.column is not None:
