@@ -23,9 +23,15 @@ class HeatMap(Figure):
     middle
         Where the colours change from orange (below, also marked −) to blue (above, also marked +), both darker the
         further they are; a plain scale where it is None.
+    label
+        Column of short texts to write into the cells, instead of + and −.
+    outlined
+        Column of booleans: cells in which it is true get a blue frame.
     """
 
     middle: float | None = None
+    label: str | None = None
+    outlined: str | None = None
 
     def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that are drawn."""
@@ -48,9 +54,15 @@ class HeatMap(Figure):
             drawn = base.mark_rect().encode(color=colour.scale(scheme="blueorange", reverse=True, domain=ends))
             above = f"datum[{name!r}] - {self.middle}"
             dark = alt.condition(f"abs({above}) > {0.6 * reach}", alt.value("white"), alt.value("black"))
-            for sign, test in (("+", ">"), ("−", "<")):  # both ends of the scale are dark in grey
-                there = base.transform_filter(f"{above} {test} 0")
-                drawn = drawn + there.mark_text(text=sign, fontSize=12, fontWeight="bold").encode(color=dark)
+            if self.label is not None:
+                drawn = drawn + base.mark_text(fontSize=6).encode(text=f"{self.label}:N", color=dark)
+            else:
+                for sign, test in (("+", ">"), ("−", "<")):  # both ends of the scale are dark in grey
+                    there = base.transform_filter(f"{above} {test} 0")
+                    drawn = drawn + there.mark_text(text=sign, fontSize=12, fontWeight="bold").encode(color=dark)
+        if self.outlined is not None:
+            inside = base.transform_filter(f"datum[{self.outlined!r}]")
+            drawn = drawn + inside.mark_rect(filled=False, stroke="#0b5cad", strokeWidth=1.5)
         return panels(drawn, selected, self.column, self.row)
 
     def caption(self) -> str:
@@ -58,4 +70,5 @@ class HeatMap(Figure):
         facets = [name for name in (self.row, self.column) if name is not None]
         told = f"{self.title}: {self.measure or self.colour} by {self.x} and {self.y}"
         told += f", one panel for each {' and '.join(facets)}" if facets else ""
-        return told + (f"; + above {self.middle:g}, − below." if self.middle is not None else ".")
+        signs = f"; + above {self.middle:g}, − below" if self.middle is not None and self.label is None else ""
+        return told + signs + (f"; cells with a blue frame: {self.outlined}." if self.outlined else ".")

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.omission.amplification import outlier_epsilon
+from discreet.papers.claims.miranda2026_claims import CLAIMS
 from discreet.papers.figure import Figure
 from discreet.papers.heat_map import HeatMap
-from discreet.papers.miranda2026_clustering import clustering_cells, clustering_rows
+from discreet.papers.miranda2026_clustering import CLUSTERINGS, clustering_cells, clustering_rows
 from discreet.papers.miranda2026_data import COLUMNS, column
+from discreet.papers.miranda2026_kmedian import KMEDIAN
 from discreet.papers.miranda2026_settings import CLUSTERING_RATES, EPSILONS, omissions, utility_row
 from discreet.papers.miranda2026_utility import (
     Estimate,
@@ -61,6 +63,42 @@ def bound_finding(rows: list[Row]) -> str:
         share = sum(row["amplifies"] for row in panel) / len(panel)
         lines.append(f"- ε = {epsilon:g}: suppression amplifies on {100 * share:.0f} % of the triangle m ≤ M.")
     return "\n".join(lines)
+
+
+def _with_regions(rows: list[Row]) -> list[Row]:
+    """Where suppression amplifies, and which term of Theorem 5.4 is the largest (Figure 75)."""
+    steps = max(len({row["m"] for row in rows}) + 1, 2)
+    return [
+        {
+            **row,
+            AMPLIFIES: bool(row["amplifies"]),
+            "maximum": largest_term(row["epsilon"], row["m"], row["M"]),
+            "drawn": all(round(row[name] * steps) % 2 == 0 for name in ("m", "M")),
+        }
+        for row in rows
+    ]
+
+
+def largest_term(epsilon: float, m: float, M: float) -> str:
+    """Which term of Theorem 5.4 is the maximum: l₁ or l₂ at an end of p, inside, or l₃.
+
+    Examples
+    --------
+    >>> largest_term(1.0, 0.4, 0.4), largest_term(1.0, 0.2, 0.6), largest_term(0.5, 0.1, 0.9)
+    ('p = 0', 'p = 1', 'between')
+    """
+    p, e = np.linspace(0.0, 1.0, 201), np.exp(epsilon)
+    mixed, other = p * M + (1 - p) * m, ((M + m) - p * M) / (2 - p)
+    first = np.log(e - (e - 1) * mixed) + p * M / m + (1 - p) * (1 - m) / (1 - mixed) - 1
+    second = np.log(e - (e - 1) * (p * M + (1 - p) * other)) + p * M / m + (1 - p) * (1 - other) / (1 - M) - 1
+    third = -np.log(1 / e + (1 - 1 / e) * M) + 1 - (1 - M) / (1 - m)
+    both = np.maximum(first, second)
+    if third >= both.max() - 1e-12:
+        return "l₃"
+    for end, name in ((0, "p = 0"), (-1, "p = 1")):
+        if both[end] >= both.max() - 1e-12:
+            return name
+    return "between"
 
 
 def _few_bounds(rows: list[Row]) -> list[Row]:
@@ -119,7 +157,15 @@ def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable
 
 
 def omission_finding(rows: list[Row]) -> str:
-    """How often omission helps, and whether that is more than chance."""
+    """How often omission helps, and whether that is more than chance; clustering algorithms apart from each other."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    if not set(methods) <= set(CLUSTERINGS):
+        return _omission_finding(rows)
+    told = [f"**{name}.** {_omission_finding([row for row in rows if row['method'] == name])}" for name in methods]
+    return "\n\n".join(told)
+
+
+def _omission_finding(rows: list[Row]) -> str:
     tried = [row for row in rows if row["z"] is not None and row["noise reduction"]]
     if not tried:
         return "No setting has a budget."
@@ -153,9 +199,13 @@ def omission_finding(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+AMPLIFIES = "ε^S ≤ ε"
+"""The column that says where suppression amplifies: between the diagonal and the paper's blue line."""
+
+
 def _summary(rows: list[Row]) -> list[Row]:
     """Settings with a budget; for sampling also the mechanism without it, as rate 1."""
-    shown = [row for row in rows if row["with"] is not None]
+    shown = [{**row, AMPLIFIES: _amplifies(row)} for row in rows if row["with"] is not None]
     whole: dict[tuple[Any, ...], Row] = {}
     for row in shown:
         if row["rate"] is not None:
@@ -163,6 +213,12 @@ def _summary(rows: list[Row]) -> list[Row]:
             base = {**row, "rate": 1.0, "with": value, "low": value, "high": value, "difference": 0.0, "z": 0.0}
             whole.setdefault((row["subject"], row["method"], row["epsilon"]), base)
     return shown + list(whole.values())
+
+
+def _amplifies(row: Row) -> bool:
+    if row["m"] is None:
+        return True
+    return bool(float(outlier_epsilon(row["epsilon"], row["m"], row["M"])) <= row["epsilon"])
 
 
 def _shown(rows: list[Row]) -> list[Row]:
@@ -176,30 +232,54 @@ def _file_name(*words: str) -> str:
     return "-".join(word.lower().replace(" ", "-") for word in words)
 
 
+def _numbers(kind: str, omission: str, subject: str, *, reduced: bool = True) -> str:
+    """The numbers of the paper's figures that one of ours stands for: a row of panels each."""
+    first, each = {"mean": (15, 2), "mode": (27, 4), "clustering": (43, 1)}[kind]
+    subjects = _subjects(kind)
+    place = subjects.index(subject)
+    if omission == "sampling":
+        return f"Figure {({'mean': 4, 'mode': 10, 'clustering': 14}[kind]) + (place if kind != 'clustering' else 0)}"
+    start = first + (0 if reduced else 30) + each * place
+    return f"Figure {start}" if each == 1 else f"Figures {start}–{start + each - 1}"
+
+
+def _subjects(kind: str) -> tuple[str, ...]:
+    """In the order of the paper's figures."""
+    return {"mean": COLUMNS, "mode": MODE_COLUMNS, "clustering": ("four groups", "adult")}[kind]
+
+
 def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
-    """One chart a subject, as in the paper's gallery (appendix A)."""
-    subjects = {"mean": COLUMNS, "mode": MODE_COLUMNS, "clustering": ("adult", "four groups")}[kind]
+    """One chart per subject, as in the paper's gallery (appendix A)."""
     if omission == "sampling":
         return tuple(
             Figure(
-                name=_file_name(omission, kind, subject), title=f"{title}: {subject}", x="rate", y="with", low="low",
+                name=_file_name(omission, kind, subject),
+                title=f"{_numbers(kind, omission, subject)}. {title}: {subject}", x="rate", y="with", low="low",
                 high="high", colour="epsilon", column="method", where=(("subject", subject),),
-                measure="error with sampling",
+                measure=_UTILITIES[kind],
             )
-            for subject in subjects
+            for subject in _subjects(kind)
         )  # fmt: skip
     return tuple(
         HeatMap(
-            name=_file_name(omission, kind, subject, suffix), title=f"{title}: {subject}, {words}",
+            name=_file_name(omission, kind, subject, suffix),
+            title=f"{_numbers(kind, omission, subject, reduced=reduced)}. {title}: {subject}, {words}",
             x="m", y="M", colour="difference", column="epsilon", row="method", middle=0.0,
-            measure="u(M) − u(M∘S)",
+            label="label", outlined=AMPLIFIES, measure="u(M) − u(M∘S)",
             where=(("noise reduction", reduced), ("subject", subject)),
         )
-        for subject in subjects
+        for subject in _subjects(kind)
         for suffix, words, reduced in (
             ("equal-privacy", "at equal privacy", True), ("same-noise", "at equal noise", False),
         )
     )  # fmt: skip
+
+
+_UTILITIES = {
+    "mean": "mean percent error",
+    "mode": "probability of a wrong mode",
+    "clustering": "NICV, or average distance to the nearest centre",
+}
 
 
 class _Experiment:
@@ -222,30 +302,6 @@ class _Experiment:
         return rows(parameters, seed, self.folder)
 
 
-_REPORTED = {
-    ("mean", "sampling"): "Figures 1, 4–9: the error grows with less sampling at every ε; below 0.25 % for rates above "
-    "0.4 and below 2 % near 0 on Adult age (NoisyAverage, Laplace).",
-    (
-        "mode",
-        "sampling",
-    ): "Figures 1, 10–13: on Adult age the failure probability of noisy max (Laplace) rises from under "
-    "18 % to over 60 % for most rates; on hours-per-week it is 0 throughout.",
-    (
-        "clustering",
-        "sampling",
-    ): "Figures 1, 14: NICV stays close to that without sampling until about rate 0.1 (DPLloyd); "
-    "k-median degrades likewise.",
-    (
-        "mean",
-        "suppression",
-    ): "Figures 3, 15–26 and A.7: differences of less than 0.6 percentage points, rarely positive.",
-    ("mode", "suppression"): "Figures 3, 27–42 and A.8: up to 87.9 percentage points worse on Adult age (noisy max, "
-    "Laplace); the diagonal m = M loses least.",
-    ("clustering", "suppression"): "Figures 3, 43–44 and A.9: small losses; tiny gains of DPLloyd at m = M = 0.1 for "
-    "ε ≤ 0.5, which the paper ascribes to rounding.",
-}
-
-
 def _part(kind: str, omission: str, folder: str) -> Part:
     words = {"mean": "Mean", "mode": "Mode", "clustering": "Clustering"}[kind]
     title = f"{words} with {'Poisson sampling' if omission == 'sampling' else 'outlier-score suppression'}"
@@ -256,7 +312,7 @@ def _part(kind: str, omission: str, folder: str) -> Part:
         title=title,
         cells=experiment.cells,
         compute=experiment.compute,
-        reported=_REPORTED[kind, omission],
+        reported="",
         summary=_summary,
         finding=omission_finding,
         figures=_figures(kind, omission, title),
@@ -264,25 +320,48 @@ def _part(kind: str, omission: str, folder: str) -> Part:
     )
 
 
+_STAND_INS = (
+    "generated stand-ins with the size and shape of the originals, because no folder was given. With "
+    "`--data FOLDER` the study reads Adult (`adult.data` of the UCI repository), Census (`CASCrefmicrodata`, the CASC "
+    "reference microdata) and the Irish census sample (`irish_census.csv`); each may be a CSV file with these columns"
+)
+
+
 def with_data(folder: str | Path | None) -> Study:
     """The study on the files in ``folder``; on generated stand-ins where it is None."""
     if folder is not None and not Path(folder).is_dir():
         raise InvalidParameter("data", str(folder), "is not a folder", "Pass the folder with the data files.")
     place = "" if folder is None else str(folder)
-    source = (
-        "the files of the given folder" if place else "generated stand-ins with the size and shape of the originals"
-    )
+    source = "the files of the given folder" if place else _STAND_INS
     figure_two = Part(
         name="figure-2",
         title="ε of outlier-score suppression",
         cells=bound_cells,
         compute=bound_rows,
-        reported="Figure 2: values grow with M − m; amplification only near the diagonal.",
+        reported="",
+        summary=_with_regions,
         finding=bound_finding,
         shown=_few_bounds,
         figures=(
             HeatMap(
-                name="figure-2", title="At most 10 shown", x="m", y="M", colour="shown", column="epsilon", measure="ε^S"
+                name="figure-2",
+                title="Figure 2, at most 10 shown",
+                x="m",
+                y="M",
+                colour="shown",
+                column="epsilon",
+                measure="ε^S",
+                outlined=AMPLIFIES,
+            ),
+            Figure(
+                name="figure-75",
+                title="Figure 75: where the maximum over p is reached, every second point",
+                x="m",
+                y="M",
+                colour="maximum",
+                column="epsilon",
+                mark="point",
+                where=(("drawn", True),),
             ),
         ),
     )
@@ -295,13 +374,17 @@ def with_data(folder: str | Path | None) -> Study:
             "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
             "first and spends what the amplification theorems then allow, so that both sides have the same guarantee. "
             "Mechanisms, budgets and noise are as published; the difference u(M) − u(M∘S) is positive where omission "
-            f"helps. Data: {source}. The full grid repeats as often as the paper (500 times, modes 2,000, "
-            f"k-median 20, and 5 at equal noise); clustering uses {len(CLUSTERING_RATES)} of the 99 rates."
+            "helps; a blue frame marks ε^S ≤ ε, the region up to the paper's blue line. "
+            f"Data: {source}. The full grid repeats as often as the paper (500 times, modes 2,000, "
+            f"k-median 20, and 5 at equal noise) and takes all 99 rates for means and modes, "
+            f"{len(CLUSTERING_RATES)} of them for clustering. DPLloyd and k-median are judged apart."
         ),
         parts=(
             figure_two,
             *(_part(kind, omission, place) for omission in ("sampling", "suppression") for kind in kinds),
+            KMEDIAN,
         ),
+        claims=CLAIMS,
     )
 
 

@@ -28,7 +28,7 @@ from discreet.papers.study import Parameters, Row
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.clusters.box import Box, labels_of
 
-__all__ = ["clustering_cells", "clustering_rows"]
+__all__ = ["CLUSTERINGS", "clustering_cells", "clustering_rows"]
 
 CLUSTERINGS = ("DPLloyd", "k-median")
 
