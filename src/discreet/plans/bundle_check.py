@@ -24,7 +24,8 @@ from discreet.core.result import Result
 from discreet.plans.bundle import FORMAT, signed_content
 from discreet.plans.bundled_ledger import BundledLedger
 from discreet.plans.meaning import meaning
-from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.planned_question import PlannedQuestion
 from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.methods_note import methods_markdown, methods_page
 

@@ -29,7 +29,8 @@ from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
-from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.planned_question import PlannedQuestion
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
 from discreet.plans.source_state import SourceState

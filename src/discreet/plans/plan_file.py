@@ -24,6 +24,7 @@ from discreet.declarations.plain_data import read_column, schema_from_dict
 from discreet.plans.first_look import first_look
 from discreet.plans.ledger_terms import LedgerTerms
 from discreet.plans.period import period_of
+from discreet.plans.planned_question import LIMITS_OF_A_UNIT, PlannedQuestion, line_of
 from discreet.plans.scenario import Scenario
 from discreet.plans.shares import divided
 from discreet.plans.source_identity import source_identity
@@ -33,42 +34,13 @@ from discreet.questions.forms import TEXT
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import KINDS
 
-__all__ = ["PlanFile", "PlannedQuestion"]
+__all__ = ["PlanFile"]
 
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
-_LIMITS_OF_A_UNIT = ("groups", "rows", "total")
 _DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands")
 _LOOKS = {"quality": "Usable values", "left_out": "What the limits leave out"}
-_COMMON = ("name", "title", "ask", *_LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedQuestion:
-    """One release of a plan.
-
-    Attributes
-    ----------
-    name, title
-        Its key in the results, and what a reader is shown.
-    question, settings
-        What is asked, and the settings of the file that say so.
-    lines
-        Where it begins in the file, under the empty name, and where its settings are.
-    look
-        Whether it belongs to a first look, after which a run may stop.
-    """
-
-    name: str
-    title: str
-    question: Question[Any]
-    settings: Mapping[str, Any]
-    lines: Mapping[str, int]
-    look: bool = False
-
-    def line(self, failure: Exception) -> int:
-        """Line of the setting that a refusal is about; else of the release."""
-        return _line(self.settings, self.lines, failure)
+_COMMON = ("name", "title", "ask", *LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,7 +352,7 @@ class _Reader:
             for key, value in entry.items():
                 if key in forms and (wrong := forms[key].complaint(key, value)) is not None:
                     raise self.error(f"{where}.{key}", wrong)
-            limit = next((key for key in _LIMITS_OF_A_UNIT if key in entry), None)
+            limit = next((key for key in LIMITS_OF_A_UNIT if key in entry), None)
             if limit is not None and "contribution" not in questions[ask].fields():
                 raise self.error(
                     f"{where}.{limit}",
@@ -397,7 +369,7 @@ class _Reader:
             try:
                 question = make(schema, guarantee=guarantee, **settings)
             except (DiscreetError, TypeError) as failure:
-                line = _line(settings, lines, failure)
+                line = line_of(settings, lines, failure)
                 raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure
             yield PlannedQuestion(
                 name=name, title=str(entry.get("title", name)), question=question, settings=settings, lines=lines
@@ -408,7 +380,7 @@ class _Reader:
         try:
             if "unit_sum" in arguments:
                 arguments["unit_sum"] = Bounds(**arguments["unit_sum"])
-            limits = {key: entry[key] for key in _LIMITS_OF_A_UNIT if key in entry}
+            limits = {key: entry[key] for key in LIMITS_OF_A_UNIT if key in entry}
             if limits:
                 arguments["contribution"] = Contribution(**limits)
         except (DiscreetError, TypeError) as failure:
@@ -434,20 +406,6 @@ class _Reader:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
                 raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")
         return divided(budget, [float(share) for share in shares])
-
-
-def _line(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
-    """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
-    named, value = str(getattr(failure, "name", "")).split("[")[0], getattr(failure, "value", None)
-    holding = [key for key, given in settings.items() if value is not None and _holds(given, value)]
-    keys = [named] if named in holding or not holding else holding
-    found = [one for key in keys for one in (_LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
-    return min((lines[one] for one in found if one in lines), default=lines[""])
-
-
-def _holds(given: Any, value: Any) -> bool:
-    """Whether a setting is the value, or a list with it."""
-    return bool(given == value) or (isinstance(given, list) and value in given)
 
 
 def _not_a_plan(file: Path) -> str:
