@@ -23,6 +23,7 @@ __all__ = ["BetaMean", "Binomial", "GammaVariance", "NormalCovariance", "Samplin
 Array = NDArray[np.float64]
 
 _REACH, _NODES, _CELLS = 6.0, 384, 480
+_FEW = 5.0
 _EXACT_BINOMIAL = 20_000
 
 
@@ -212,15 +213,18 @@ class GammaVariance(SamplingModel):
         return 0.0, self.width**2 / 4
 
     def variance(self, parameter: float) -> float:
-        """(μ₄ − σ⁴(n − 3)/(n − 1))/n."""
+        """(μ₄ − σ⁴(n − 3)/(n − 1))/n; where μ₄ is assumed, its last term, 2σ⁴/n², counts twice.
+
+        Near the largest variance only that term is left, and the law is that of a square, whose tail is longer.
+        """
         known = None if self.kurtosis is None else self.kurtosis * parameter**2
         fourth = largest_fourth(parameter, self.width) if known is None else known
         # Noise may ask for variances whose worst case no gamma law reaches; a little is always left.
-        left = parameter**2 * 1e-12
-        return max((fourth - parameter**2 * (self.n - 3) / (self.n - 1)) / self.n, left)
+        left = parameter**2 * (1e-12 if known is not None else 2 / (self.n * (self.n - 1)))
+        return left + max((fourth - parameter**2 * (self.n - 3) / (self.n - 1)) / self.n, 0.0)
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
-        """Cells of the gamma law, inside the domain."""
+        """Cells of the gamma law, inside the domain; of few yeses among noes, half of it is a scaled Poisson law."""
         if parameter <= 0:
             return np.array([0.0]), np.array([1.0])
         spread = math.sqrt(self.variance(parameter))
@@ -228,6 +232,11 @@ class GammaVariance(SamplingModel):
         edges = _edges(parameter, spread, _CELLS, 0.0, parameter + 40 * spread)
         below = np.asarray(scipy.special.gammainc(shape, edges * (shape / parameter)), dtype=float)
         values, weights = _middles(edges, below)
+        if self.kurtosis is None and shape < _FEW:  # rows at a distance that occur `shape` times on average
+            counts = np.arange(60)
+            poisson = np.exp(scipy.special.xlogy(counts, shape) - shape - scipy.special.gammaln(counts + 1))
+            values = np.append(values, counts * spread**2 / parameter)
+            weights = np.append(weights, poisson / poisson.sum()) / 2
         return np.minimum(values, self.largest), weights
 
 

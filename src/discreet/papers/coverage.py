@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.guarantee import GaussianDP, PureDP
+from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import moment_weights
@@ -20,9 +19,11 @@ from discreet.inference.sampling import Binomial, GammaVariance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.papers.figure import Figure
+from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.coverage_joint import JOINT_PARTS
+from discreet.papers.coverage_units import UNIT_PARTS
 from discreet.papers.populations import POPULATIONS, Population
-from discreet.papers.study import Part, Row, Study
+from discreet.papers.study import Row, Study
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts
 from discreet.questions.proportion import Proportion
 from discreet.questions.variance import Variance
@@ -30,39 +31,9 @@ from discreet.questions.variance import Variance
 __all__ = ["STUDY"]
 
 Array = NDArray[np.float64]
-Parameters = Mapping[str, Any]
 
-LEVEL = 0.95
-LEAST = 0.935
 SHOWN_WIDTHS = 40
 MECHANISMS: dict[str, Any] = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
-GUARANTEES: dict[str, Any] = {"ε-DP": PureDP, "μ-GDP": GaussianDP}
-SIZES, BUDGETS = (30, 100, 1000, 10_000), (0.1, 0.3, 1.0, 3.0, 10.0)
-
-
-def _settings(repeats: int, **axes: Any) -> Callable[[bool], list[dict[str, Any]]]:
-    """All combinations of the axes with every population, size and budget."""
-
-    def cells(quick: bool) -> list[dict[str, Any]]:
-        sizes, budgets = (SIZES, BUDGETS) if not quick else ((100, 1000), (0.3, 3.0))
-        every = {"population": POPULATIONS, **axes, "n": sizes, "budget": budgets}
-        count = repeats // 10 if quick else repeats
-        return [dict(zip(every, cell, strict=True)) | {"repeats": count} for cell in product(*every.values())]
-
-    return cells
-
-
-def _row(parameters: Parameters, covered: NDArray[np.bool_], widths: Array, ideal: float) -> Row:
-    """Coverage with its Monte-Carlo error, and the median width over 2·1.96 true standard errors."""
-    shown = {name: value for name, value in parameters.items() if name != "repeats"}
-    return {
-        **shown,
-        "repeats": covered.size,
-        "coverage": float(np.mean(covered)),
-        "standard_error": math.sqrt(LEVEL * (1 - LEVEL) / covered.size),
-        "width": float(np.median(widths)),
-        "width_ratio": float(np.median(widths)) / (2 * 1.959964 * ideal) if ideal > 0 else None,
-    }
 
 
 def _moments(
@@ -108,7 +79,7 @@ def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
     _agreeing((low <= population.mean) & (population.mean <= high), covered)
     weights = moment_weights(found.degree, 1, population.mean)
     ideal = math.sqrt(population.variance / parameters["n"] + noise(weights))
-    yield _row(parameters, covered, np.asarray(high) - np.asarray(low), ideal)
+    yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), ideal)
 
 
 def variance(parameters: Parameters, seed: int) -> Iterator[Row]:
@@ -120,7 +91,7 @@ def variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     _agreeing((low <= population.variance) & (population.variance <= high), covered)
     weights = moment_weights(4, 2, population.mean) - population.variance
     sampling = (population.moment(4) - population.variance**2) / parameters["n"]
-    yield _row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(sampling + noise(weights)))
+    yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(sampling + noise(weights)))
 
 
 def bounded_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
@@ -140,7 +111,7 @@ def bounded_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     widths = np.array([float(NoiseAware().interval(law, float(value), LEVEL).width) for value in values[:2]])
     noise = float(np.max(np.asarray(mechanism.law(population.variance).variance)))
     sampling = (population.moment(4) - population.variance**2) / n
-    yield _row(parameters, covered, widths, math.sqrt(sampling + noise))
+    yield coverage_row(parameters, covered, widths, math.sqrt(sampling + noise))
 
 
 def proportion(parameters: Parameters, seed: int) -> Iterator[Row]:
@@ -156,82 +127,7 @@ def proportion(parameters: Parameters, seed: int) -> Iterator[Row]:
     covered = np.asarray(NoiseAware().accepts(law, values, share, LEVEL))
     widths = np.array([float(NoiseAware().interval(law, float(value), LEVEL).width) for value in values[:2]])
     noise = float(np.max(np.asarray(mechanism.law(share).variance)))
-    yield _row(parameters, covered, widths, math.sqrt(share * (1 - share) / n + noise))
-
-
-def finding(rows: list[Row]) -> str:
-    """The least coverage, where it is, and the widths where there is data enough to learn something."""
-    least = min(rows, key=lambda row: float(row["coverage"]))
-    error = max(row["standard_error"] for row in rows)
-    below = [row for row in rows if row["coverage"] < LEAST - 2 * error]
-    text = (
-        f"Least coverage of the nominal 95 % interval over {len(rows)} settings: {100 * least['coverage']:.1f} % "
-        f"({least['population']}, n = {least['n']}, budget {least['budget']:g}); Monte-Carlo standard error "
-        f"{100 * error:.2f} %. {len(below)} settings lie below 93.5 % by more than two of these."
-    )
-    ample = [row["width_ratio"] for row in rows if row["n"] >= 1000 and row["budget"] >= 1 and row["width_ratio"]]
-    if not ample:
-        return text
-    return (
-        f"{text} Width over 2·1.96·√(sampling variance + noise variance), for n ≥ 1000 and a budget of at least 1: "
-        f"median {np.median(ample):.2f}, nine in ten below {np.quantile(ample, 0.9):.2f}."
-    )
-
-
-def worst(rows: list[Row]) -> list[Row]:
-    """The least coverage over guarantees, relations and mechanisms, by population, size and budget."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row["population"], row["n"], row["budget"]), []).append(row)
-    return [
-        {
-            "population": name,
-            "n": n,
-            "budget": budget,
-            "least coverage": min(row["coverage"] for row in group),
-            "width ratio": float(np.median([row["width_ratio"] or np.nan for row in group])),
-        }
-        for (name, n, budget), group in found.items()
-    ]
-
-
-def by_population(rows: list[Row]) -> list[Row]:
-    """One line per population: the least coverage for every size, and the median width where there is enough data."""
-    sizes = sorted({int(row["n"]) for row in rows})
-    lines = []
-    for name in dict.fromkeys(row["population"] for row in rows):
-        own = [row for row in rows if row["population"] == name]
-        least = {f"n = {n}": min(row["least coverage"] for row in own if row["n"] == n) for n in sizes}
-        ample = [row["width ratio"] for row in own if row["n"] >= 1000 and row["budget"] >= 1]
-        lines.append({"population": name, **least, "width ratio": float(np.median(ample)) if ample else None})
-    return lines
-
-
-_REPORTED = "Coverage of 50–92 % for intervals that ignore the noise, at ε ≤ 0.5 (liu2019 section 4.2)."
-
-
-def _part(name: str, title: str, compute: Any, cells: Any) -> Part:
-    return Part(
-        name=name,
-        title=title,
-        cells=cells,
-        compute=compute,
-        reported=_REPORTED,
-        summary=worst,
-        finding=finding,
-        shown=by_population,
-        figures=(
-            Figure(
-                name=f"{name}-coverage",
-                title=title,
-                x="budget",
-                y="least coverage",
-                colour="population",
-                column="n",
-                log_x=True,
-            ),
-        ),
-    )
+    yield coverage_row(parameters, covered, widths, math.sqrt(share * (1 - share) / n + noise))
 
 
 _BOTH = {"size": ("private", "public"), "guarantee": GUARANTEES}
@@ -239,7 +135,7 @@ _BOTH = {"size": ("private", "public"), "guarantee": GUARANTEES}
 
 def _yes_no(quick: bool) -> list[dict[str, Any]]:
     """Yes/no populations alone."""
-    cells = _settings(1000, mechanism=MECHANISMS)(quick)
+    cells = settings(POPULATIONS, 1000, mechanism=MECHANISMS)(quick)
     return [cell for cell in cells if str(cell["population"]).startswith("yes")]
 
 
@@ -255,15 +151,21 @@ and mechanisms. The width ratio compares the median width with that of an interv
 1,000 rows or more and a budget of at least 1.
 """,
     parts=(
-        _part("mean", "Mean, with its variance: five parts", mean, _settings(1000, parts=(5,), **_BOTH)),
-        _part("mean-alone", "Mean alone: two parts, worst case", mean, _settings(1000, parts=(2,), **_BOTH)),
-        _part("variance", "Variance: five parts", variance, _settings(1000, **_BOTH)),
-        _part("proportion", "Proportion in bounded noise, public n", proportion, _yes_no),
-        _part(
+        coverage_part(
+            "mean", "Mean, with its variance: five parts", mean, settings(POPULATIONS, 1000, parts=(5,), **_BOTH)
+        ),
+        coverage_part(
+            "mean-alone", "Mean alone: two parts, worst case", mean, settings(POPULATIONS, 1000, parts=(2,), **_BOTH)
+        ),
+        coverage_part("variance", "Variance: five parts", variance, settings(POPULATIONS, 1000, **_BOTH)),
+        coverage_part("proportion", "Proportion in bounded noise, public n", proportion, _yes_no),
+        coverage_part(
             "bounded-variance",
             "Variance in bounded noise, public n: worst case",
             bounded_variance,
-            _settings(1000, mechanism=MECHANISMS),
+            settings(POPULATIONS, 1000, mechanism=MECHANISMS),
         ),
+        *JOINT_PARTS,
+        *UNIT_PARTS,
     ),
 )

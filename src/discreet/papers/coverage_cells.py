@@ -1,0 +1,130 @@
+"""Cells of the coverage study: what a setting is, what is recorded of it, and how many settings are summed up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.papers.figure import Figure
+from discreet.papers.study import Part, Row
+
+__all__ = ["GUARANTEES", "LEVEL", "Parameters", "coverage_part", "coverage_row", "settings"]
+
+Array = NDArray[np.float64]
+Parameters = Mapping[str, Any]
+
+LEVEL = 0.95
+LEAST = 0.935
+GUARANTEES: dict[str, Callable[[float], Any]] = {
+    "ε-DP": PureDP,
+    "μ-GDP": GaussianDP,
+    "ρ-zCDP": lambda budget: ZeroConcentratedDP(budget**2 / 2),
+    "(ε, δ)-DP": lambda budget: ApproxDP(budget, 1e-6),
+}
+"""Budgets are ε or μ; ρ is μ²/2, so that the noise is of the same order."""
+SIZES, BUDGETS = (30, 100, 1000, 10_000), (0.1, 0.3, 1.0, 3.0, 10.0)
+_REPORTED = "Coverage of 50–92 % for intervals that ignore the noise, at ε ≤ 0.5 (liu2019 section 4.2)."
+
+
+def settings(populations: Iterable[str], repeats: int, **axes: Any) -> Callable[[bool], list[dict[str, Any]]]:
+    """All combinations of the axes with every population, size and budget."""
+
+    def cells(quick: bool) -> list[dict[str, Any]]:
+        sizes, budgets = (SIZES, BUDGETS) if not quick else ((100, 1000), (0.3, 3.0))
+        every = {"population": tuple(populations), **axes, "n": sizes, "budget": budgets}
+        count = repeats // 10 if quick else repeats
+        return [dict(zip(every, cell, strict=True)) | {"repeats": count} for cell in product(*every.values())]
+
+    return cells
+
+
+def coverage_row(parameters: Parameters, covered: NDArray[np.bool_], widths: Array, ideal: float) -> Row:
+    """Coverage with its Monte-Carlo error, and the median width over 2·1.96 true standard errors."""
+    shown = {name: value for name, value in parameters.items() if name != "repeats"}
+    return {
+        **shown,
+        "repeats": covered.size,
+        "coverage": float(np.mean(covered)),
+        "standard_error": math.sqrt(LEVEL * (1 - LEVEL) / covered.size),
+        "width": float(np.median(widths)),
+        "width_ratio": float(np.median(widths)) / (2 * 1.959964 * ideal) if ideal > 0 else None,
+    }
+
+
+def finding(rows: list[Row]) -> str:
+    """The least coverage, where it is, and the widths where there is data enough to learn something."""
+    least = min(rows, key=lambda row: float(row["coverage"]))
+    error = max(row["standard_error"] for row in rows)
+    below = [row for row in rows if row["coverage"] < LEAST - 2 * error]
+    text = (
+        f"Least coverage of the nominal 95 % interval over {len(rows)} settings: {100 * least['coverage']:.1f} % "
+        f"({least['population']}, n = {least['n']}, budget {least['budget']:g}); Monte-Carlo standard error "
+        f"{100 * error:.2f} %. {len(below)} settings lie below 93.5 % by more than two of these."
+    )
+    ample = [row["width_ratio"] for row in rows if row["n"] >= 1000 and row["budget"] >= 1 and row["width_ratio"]]
+    if not ample:
+        return text
+    return (
+        f"{text} Width over 2·1.96·√(sampling variance + noise variance), for n ≥ 1000 and a budget of at least 1: "
+        f"median {np.median(ample):.2f}, nine in ten below {np.quantile(ample, 0.9):.2f}."
+    )
+
+
+def worst(rows: list[Row]) -> list[Row]:
+    """The least coverage over guarantees, relations and mechanisms, by population, size and budget."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["population"], row["n"], row["budget"]), []).append(row)
+    return [
+        {
+            "population": name,
+            "n": n,
+            "budget": budget,
+            "least coverage": min(row["coverage"] for row in group),
+            "width ratio": float(np.median([row["width_ratio"] or np.nan for row in group])),
+        }
+        for (name, n, budget), group in found.items()
+    ]
+
+
+def by_population(rows: list[Row]) -> list[Row]:
+    """One line per population: the least coverage for every size, and the median width where there is enough data."""
+    sizes = sorted({int(row["n"]) for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["population"] for row in rows):
+        own = [row for row in rows if row["population"] == name]
+        least = {f"n = {n}": min(row["least coverage"] for row in own if row["n"] == n) for n in sizes}
+        ample = [row["width ratio"] for row in own if row["n"] >= 1000 and row["budget"] >= 1]
+        lines.append({"population": name, **least, "width ratio": float(np.median(ample)) if ample else None})
+    return lines
+
+
+def coverage_part(name: str, title: str, compute: Any, cells: Any) -> Part:
+    """A part of the study, with the figure, the table and the finding that all of them have."""
+    return Part(
+        name=name,
+        title=title,
+        cells=cells,
+        compute=compute,
+        reported=_REPORTED,
+        summary=worst,
+        finding=finding,
+        shown=by_population,
+        figures=(
+            Figure(
+                name=f"{name}-coverage",
+                title=title,
+                x="budget",
+                y="least coverage",
+                colour="population",
+                column="n",
+                log_x=True,
+            ),
+        ),
+    )

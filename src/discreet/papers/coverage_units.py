@@ -1,0 +1,93 @@
+"""Coverage where units have several rows, where a Poisson sample was taken, and of shares in tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.guarantee import PureDP
+from discreet.core.protection import Neighbours
+from discreet.core.schema import Contribution
+from discreet.core.stability import in_parts
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noisy_totals import moment_weights
+from discreet.inference.part_moments import PartMoments
+from discreet.mechanisms.additive import additive_noise
+from discreet.omission.step import PoissonSample
+from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.populations import POPULATIONS, Population
+from discreet.papers.study import Row
+
+__all__ = ["UNIT_PARTS"]
+
+Array = NDArray[np.float64]
+_DEGREE = 4
+_SHOWN = 40
+_ROWS = (1, 5, 30)
+"""Rows of a unit; as many units have each number, and all rows of a unit are alike."""
+
+
+def _parts(population: Population) -> Array:
+    u = population.points[:, None]
+    columns = [math.comb(_DEGREE, k) * u**k * (1 - u) ** (_DEGREE - k) for k in range(_DEGREE + 1)]
+    return np.concatenate(columns, axis=1)
+
+
+def _noisy(totals: Array, guarantee: Any, rows: int, sampled: float, rng: np.random.Generator) -> PartMoments:
+    """Totals with noise for units of so many rows, and the sampling variance that they have per row."""
+    limits = Contribution(groups=1, rows=rows)
+    law = additive_noise(guarantee, in_parts(limits, 1, _DEGREE + 1, Neighbours.ADD_REMOVE)).law(0.0)
+    return PartMoments(
+        totals=totals + np.asarray(law.sample(totals.shape, rng=rng)),
+        noise=float(np.max(law.variance)),
+        kurtosis=excess_kurtosis(law),
+        rows_per_unit=sampled,
+    )
+
+
+def units(parameters: Parameters, seed: int) -> Iterator[Row]:
+    """The mean over rows of units with 1, 5 or 30 rows, all alike within a unit: the limit is 30."""
+    rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
+    each = max(parameters["n"] // len(_ROWS), 1)
+    drawn = [rows * population.samples(each, parameters["repeats"], rng) for rows in _ROWS]
+    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
+    found = _noisy(np.sum(drawn, axis=0) @ _parts(population), guarantee, max(_ROWS), max(_ROWS), rng)
+    covered = found.accepts_mean(population.mean, LEVEL)
+    low, high = _noisy(
+        np.sum(drawn, axis=0)[:_SHOWN] @ _parts(population), guarantee, max(_ROWS), max(_ROWS), rng
+    ).mean_interval(LEVEL)
+    number = each * sum(_ROWS)
+    noise = float(found.noise_of(moment_weights(_DEGREE, 1, population.mean))[0]) / number**2
+    sampling = population.variance * each * sum(rows**2 for rows in _ROWS) / number**2
+    yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
+
+
+def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
+    """The mean of all rows of the data, from a Poisson sample of three in ten."""
+    rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
+    step = PoissonSample(0.3)
+    data = population.samples(parameters["n"], parameters["repeats"], rng)
+    truths = data @ population.points / parameters["n"]
+    kept = rng.binomial(data, step.rate) @ _parts(population)
+    guarantee = step.before(PureDP(parameters["budget"]))
+    found = _noisy(kept, guarantee, 1, 1 - step.rate, rng)
+    covered = found.accepts_mean(truths, LEVEL)
+    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - step.rate, rng).mean_interval(LEVEL)
+    number = step.rate * parameters["n"]
+    noise = float(found.noise_of(moment_weights(_DEGREE, 1, population.mean))[0]) / number**2
+    sampling = (1 - step.rate) * population.variance / number
+    yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
+
+
+UNIT_PARTS = (
+    coverage_part(
+        "units", "Mean over rows of units with 1 to 30 rows", units, settings(POPULATIONS, 1000, guarantee=GUARANTEES)
+    ),
+    coverage_part(
+        "sampled", "Mean of the data, from a Poisson sample", sampled, settings(POPULATIONS, 1000, guarantee=("ε-DP",))
+    ),
+)
