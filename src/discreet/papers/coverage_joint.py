@@ -16,7 +16,7 @@ from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.pair_moments import PairMoments
 from discreet.mechanisms.additive import additive_noise
-from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.coverage_cells import FEWER, GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.study import Row
 from discreet.questions.covariances_in_parts import CovariancesInParts
 
@@ -148,7 +148,7 @@ def correlation(parameters: Parameters, seed: int) -> Iterator[Row]:
     yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), min(ideal, 0.5))
 
 
-_AXES: dict[str, Any] = {"size": ("private", "public"), "guarantee": GUARANTEES}
+_AXES: dict[str, Any] = {"size": ("private", "public"), "guarantee": GUARANTEES, **FEWER}
 JOINT_PARTS = (
     coverage_part("covariance", "Covariance: 5 × 5 tensor parts", covariance, settings(_NAMES, 400, **_AXES)),
     coverage_part("correlation", "Correlation: 5 × 5 tensor parts", correlation, settings(_NAMES, 400, **_AXES)),

@@ -18,7 +18,7 @@ from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.omission.step import PoissonSample
-from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.coverage_cells import FEWER, GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row
 
@@ -85,9 +85,15 @@ def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
 
 UNIT_PARTS = (
     coverage_part(
-        "units", "Mean over rows of units with 1 to 30 rows", units, settings(POPULATIONS, 1000, guarantee=GUARANTEES)
+        "units",
+        "Mean over rows of units with 1 to 30 rows",
+        units,
+        settings(POPULATIONS, 1000, guarantee=GUARANTEES, **FEWER),
     ),
     coverage_part(
-        "sampled", "Mean of the data, from a Poisson sample", sampled, settings(POPULATIONS, 1000, guarantee=("ε-DP",))
+        "sampled",
+        "Mean of the data, from a Poisson sample",
+        sampled,
+        settings(POPULATIONS, 1000, guarantee=("ε-DP",), **FEWER),
     ),
 )

@@ -1,0 +1,68 @@
+"""The gate of coverage: population intervals hold on populations that nobody tuned to. A short version and a whole."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Neighbours, ZeroConcentratedDP
+from discreet.mechanisms.additive import additive_noise
+from discreet.papers.coverage import STUDY
+from discreet.questions.parts import MeanAndVarianceInParts
+
+LEAST = 0.935
+STORED = Path(__file__).parents[1] / "docs" / "studies" / "coverage"
+PARTS = [part.name for part in STUDY.parts]
+HARD = ("yes .001", "yes .03", "yes .02", "hurdle", "Pareto", "lognormal", "t, 3 df", "narrow")
+"""Populations with the least coverage in the stored run."""
+
+
+def below(rows, errors):
+    """Settings whose coverage is below 93.5 % by so many Monte-Carlo standard errors."""
+    return [row for row in rows if float(row["coverage"]) < LEAST - errors * float(row["standard_error"])]
+
+
+def cells(part, whole):
+    if whole:
+        return part.cells(False)
+    found = [cell for cell in part.cells(True) if cell["population"] in HARD and cell.get("size") != "public"]
+    return [cell | {"repeats": 300} for cell in found[:: 1 if len(found) < 16 else len(found) // 12]]
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["short", "whole"])
+def test_coverage(name, whole):
+    """Seeded, so it fails for a changed interval and not by chance; four errors, because there are many settings."""
+    part = STUDY.part(name)
+    rows = [row for cell in cells(part, whole) for row in part.compute(cell, 7)]
+    assert len(rows) >= 8
+    assert below(rows, 4) == []
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_stored_run_is_the_whole_grid_and_holds(name):
+    """What the page shows: all settings, none of which lies below by four errors."""
+    with (STORED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(STUDY.part(name).cells(False))
+    assert below(rows, 4) == []
+
+
+@pytest.mark.parametrize(("name", "most"), [("mean", 1.25), ("variance", 1.5)])
+def test_intervals_are_about_as_wide_as_they_must_be(name, most):
+    """Median over settings with 1,000 rows or more and a budget of at least 1, against known variances."""
+    with (STORED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["n"]) >= 1000 and float(row["budget"]) >= 1]
+    widths = sorted(float(row["width_ratio"]) for row in rows if row["width_ratio"])
+    assert widths[len(widths) // 2] <= most
+
+
+def test_the_other_guarantees_draw_the_noise_that_was_studied():
+    """ρ-zCDP: the normal noise of μ = √(2ρ); (ε, δ): the smaller of Laplace and normal noise."""
+    unit = MeanAndVarianceInParts(bounds=(0, 1)).sensitivity(neighbours=Neighbours.ADD_REMOVE)
+    same = additive_noise(ZeroConcentratedDP(0.125), unit), additive_noise(GaussianDP(0.5), unit)
+    assert isinstance(same[0], Gaussian)
+    assert same[0].scale == pytest.approx(same[1].scale, rel=1e-9)
+    assert isinstance(additive_noise(ApproxDP(1.0, 1e-6), unit), Laplace | Gaussian)
