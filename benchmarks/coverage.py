@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from discreet.papers import run
-from discreet.papers.coverage import LEAST, STUDY
+from discreet.papers.coverage import STUDY
+from discreet.papers.coverage_cells import LEAST
 from discreet.papers.study import Progress
 
 HERE = Path(__file__).parent

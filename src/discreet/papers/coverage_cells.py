@@ -14,7 +14,7 @@ from discreet.core.guarantee import GaussianDP, PureDP
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row
 
-__all__ = ["FEWER", "GUARANTEES", "LEVEL", "Parameters", "coverage_part", "coverage_row", "settings"]
+__all__ = ["FEWER", "GUARANTEES", "LEAST", "LEVEL", "Parameters", "coverage_part", "coverage_row", "settings"]
 
 Array = NDArray[np.float64]
 Parameters = Mapping[str, Any]

@@ -27,6 +27,7 @@ __all__ = [
     "GeometricFamily",
     "GumbelFamily",
     "LaplaceFamily",
+    "LargestExponentialFamily",
     "TruncatedLaplaceFamily",
 ]
 
@@ -193,6 +194,25 @@ def standard_gumbel(words: Words) -> tuple[Floats, float]:
     noise[distance < _FEW_BITS] = math.nan
     # 64 ln 2 bounds E, and both E and ln E are relative to their budgets; the interval moves ln E by ≤ 2/k.
     return noise, 46 * LOG_BUDGET + 4 * _INTERVAL_ERROR
+
+
+@dataclass(frozen=True)
+class LargestExponentialFamily:
+    """The largest of m standard exponentials, −ln(1 − e^(−E/m)) for a standard exponential E; one m per draw."""
+
+    counts: Floats
+
+    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+        """Noise and its error bound: a relative error of E/m moves the logarithm by no more."""
+        gumbel, error = standard_gumbel(words)
+        noise = -np.log(-np.expm1(-np.exp(-gumbel - np.log(self.counts[part]))))
+        # The exponent stays below 100, the noise too, and each function is within its budget of them.
+        return noise, error + 256 * LOG_BUDGET
+
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """Noise as a ball: −ln(1 − (1 − U)^(1/m))."""
+        share = (1 - uniform_ball(bits, count)).log() / int(self.counts[index])
+        return -(-share.expm1()).log()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ bits and are compared in ball arithmetic, so the winner has exactly the distribu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +24,7 @@ _WORD = 64
 
 
 def noisy_argmax(
-    scores: list[Fraction],
+    scores: Sequence[Fraction],
     family: Callable[[Array, Array], Family],
     scale: float,
     *,
@@ -42,7 +42,7 @@ def noisy_argmax(
     scale
         Scale of the noise.
     behind
-        The same scores minus the best one as exact floats, where they are whole numbers.
+        The same scores minus the best one as floats, within a relative 2⁻⁵²; exact where they are whole numbers.
     """
     # In units of the scale, and downwards from the best: what matters is close to zero and so well resolved.
     gaps = behind / scale if behind is not None else _gaps(scores, scale)
@@ -60,7 +60,7 @@ def noisy_argmax(
     return photo_finish(bits, lambda i, b, count: ball(scores[i]) + noise_law.enclose(i, b, count), entropy)
 
 
-def _gaps(scores: list[Fraction], scale: float) -> Array:
+def _gaps(scores: Sequence[Fraction], scale: float) -> Array:
     best = max(scores)
     return np.array([float((score - best) / Fraction(scale)) for score in scores])
 

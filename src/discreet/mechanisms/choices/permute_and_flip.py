@@ -27,18 +27,22 @@ _NOWHERE = np.uint64(2**64 - 1)
 """Behind every place."""
 
 
-def flip_probabilities(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def flip_probabilities(
+    chances: NDArray[np.float64], multiplicity: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
     """p_i · ∫₀¹ Π_{j≠i} (1 − p_j·u) du: the expansion over subsets, summed by an exact quadrature.
 
     The candidates' order is a sort by uniform times u; i wins at time u if its coin (p_i) shows heads and none of
-    the others, each earlier with probability u, had heads before.
+    the others, each earlier with probability u, had heads before. Where entries stand for several candidates each, the
+    result is the probability of one of them.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(min(_NODES, chances.size // 2 + 1))
+    counts = np.ones(chances.size, dtype=np.int64) if multiplicity is None else multiplicity
+    nodes, weights = np.polynomial.legendre.leggauss(min(_NODES, int(counts.sum()) // 2 + 1))
     times = (nodes + 1) / 2
     losses = np.log1p(-np.minimum(chances[:, None] * times, 1.0))
-    others = np.exp(losses.sum(axis=0) - losses)
+    others = np.exp(counts @ losses - losses)
     result = chances * (others @ (weights / 2))
-    return np.asarray(result / result.sum())
+    return np.asarray(result / (counts @ result))
 
 
 @dataclass(frozen=True)

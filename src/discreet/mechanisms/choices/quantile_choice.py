@@ -16,14 +16,16 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.law import Floats, Truth, generator
-from discreet.core.rounding import decimal, greatest
+from discreet.core.rounding import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.choice_law import ChoiceLaw
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.ranks import Histogram, RankClasses, group_histograms, histogram, share_of
 from discreet.mechanisms.choices.selection_profile import RangeProfile
 from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.composition import compose
+from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
@@ -46,7 +48,7 @@ class Described(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileChoice(Mechanism):
-    """Publish grid points near given ranks, each with probability proportional to exp(−factor · rank distance).
+    """Publish grid points near given ranks: by exp(−factor · rank distance), or by permute and flip.
 
     The truth is a pair of rows: the grid steps that occur, with both ends of the grid, and how often they occur.
 
@@ -61,6 +63,9 @@ class QuantileChoice(Mechanism):
     recursive
         Split the data at the middle quantile and go on in both halves; the cost grows with the logarithm of the
         number of quantiles only.
+    flip
+        Choose by permute and flip, which is sharper at the same pure ε: every point has the score −factor · distance
+        plus a standard exponential, and the largest wins.
     groups
         Number of disjoint groups of rows; the truth then holds the groups' grids one after another, and every group
         gets its own quantiles.
@@ -70,7 +75,8 @@ class QuantileChoice(Mechanism):
     Notes
     -----
     **Guarantee.** With Δ the largest change of a rank distance (`Quantiles.sensitivity`): each choice has bounded
-    range 2·factor·Δ, so it is that pure ε and ε²/8-zCDP; choices compose. Proof: ``docs/proofs/quantile.md``.
+    range 2·factor·Δ, so it is that pure ε and ε²/8-zCDP; choices compose. Permute and flip has the pure ε alone, and
+    is chosen under `PureDP` only. Proof: ``docs/proofs/quantile.md``.
 
     Examples
     --------
@@ -88,6 +94,7 @@ class QuantileChoice(Mechanism):
     grid: float
     recursive: bool = False
     groups: int = 1
+    flip: bool = False
     as_published: bool = False
 
     def __post_init__(self) -> None:
@@ -119,7 +126,7 @@ class QuantileChoice(Mechanism):
     ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the quantiles of ``statistic``."""
         described: Described = requirements.instance("statistic", statistic, Described, "statistic=Quantiles(…)")
-        plain = cls(factor=1.0, groups=groups, **described.targets())
+        plain = cls(factor=1.0, groups=groups, flip=isinstance(guarantee, PureDP), **described.targets())
         part = guarantee.split(plain.rounds)[0] if plain.rounds > 1 else guarantee
         return replace(plain, factor=range_factor(part, sensitivity))
 
@@ -129,8 +136,13 @@ class QuantileChoice(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Bounded range, once per round."""
-        one = RangeProfile(self.span(sensitivity))
+        one = self._one(sensitivity)
         return one if self.rounds == 1 else compose_profiles([one] * self.rounds)
+
+    def _one(self, sensitivity: Sensitivity) -> ImpliedProfile | RangeProfile:
+        """The curve of one choice."""
+        span = self.span(sensitivity)
+        return ImpliedProfile(PureDP(up(span))) if self.flip else RangeProfile(span)
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
@@ -140,7 +152,7 @@ class QuantileChoice(Mechanism):
             return None  # type: ignore[return-value]  # the release door refuses it on real data
         wanted = kind or PureDP
         if self.rounds > 1 and wanted in (PureDP, ZeroConcentratedDP):
-            return compose(*[RangeProfile(self.span(sensitivity)).guarantee(wanted)] * self.rounds)
+            return compose(*[self._one(sensitivity).guarantee(wanted)] * self.rounds)
         return self.profile(sensitivity).guarantee(wanted, delta=delta)
 
     def parameters(self) -> dict[str, Any]:
@@ -153,6 +165,7 @@ class QuantileChoice(Mechanism):
             "grid": self.grid,
             "recursive": self.recursive,
             "groups": self.groups,
+            "flip": self.flip,
             "as_published": self.as_published,
         }
 
@@ -184,6 +197,8 @@ class QuantileChoice(Mechanism):
         classes, target = RankClasses.of(part), _rank(self.probabilities[0], part)
         logs = -self.factor / target.denominator * classes.distances(target, target.denominator)
         weights = np.exp(logs - logs[classes.widths > 0].max())
+        if self.flip:
+            weights = flip_probabilities(np.minimum(weights, 1.0), classes.widths)
         each = np.repeat(weights, classes.widths)
         return np.asarray(each / each.sum())
 
@@ -211,7 +226,8 @@ class QuantileChoice(Mechanism):
             self._split(part, order, (Fraction(0), Fraction(1)), found, random)
             return [found[i] for i in range(len(self.probabilities))]
         classes = RankClasses.of(part)
-        steps = [classes.draw(_rank(q, part), Fraction(self.factor), random) for q in self.probabilities]
+        factor = Fraction(self.factor)
+        steps = [classes.draw(_rank(q, part), factor, random, flip=self.flip) for q in self.probabilities]
         # What follows is post-processing: quantiles are in order.
         ranks = np.argsort(np.argsort(self.probabilities, kind="stable"), kind="stable")
         return [sorted(steps)[rank] for rank in ranks]
@@ -233,7 +249,8 @@ class QuantileChoice(Mechanism):
         q = share_of(self.probabilities[middle])
         # The part's own share is rounded as shares are, so that ranks stay exact whatever the shares are.
         relative = share_of((q - low) / (high - low)) if high > low else Fraction(1, 2)
-        step = RankClasses.of(part).draw(relative * int(counts.sum()), Fraction(self.factor), rng)
+        target, factor = relative * int(counts.sum()), Fraction(self.factor)
+        step = RankClasses.of(part).draw(target, factor, rng, flip=self.flip)
         found[middle] = step
         below, above = _cut(steps, counts, step)
         self._split(below, order[: len(order) // 2], (low, q), found, rng)

@@ -8,16 +8,20 @@ negative inside a tie that t falls into. Proofs: ``docs/proofs/quantile.md``.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.choice import choose
+from discreet.core.noise.families import LargestExponentialFamily
 from discreet.core.noise.law import Truth
+from discreet.core.noise.race import noisy_argmax
 from discreet.core.rounding import decimal
 
 __all__ = ["Histogram", "RankClasses", "below", "chosen", "group_histograms", "histogram", "rank_distances", "share_of"]
@@ -89,6 +93,30 @@ def chosen(distances: Integers, factor: Fraction, multiplicity: Integers | list[
     return int(choose(scores, factor, multiplicity=multiplicity, rng=rng))
 
 
+class _Scores(Sequence[Fraction]):
+    """−factor · distance, exactly, of those candidates that are asked for."""
+
+    def __init__(self, distances: Integers, factor: Fraction) -> None:
+        self.distances, self.factor = distances, factor
+
+    def __len__(self) -> int:
+        return self.distances.size
+
+    def __getitem__(self, place: Any) -> Any:
+        return -self.factor * int(self.distances[place])
+
+
+def flipped(distances: Integers, factor: Fraction, multiplicity: Integers, rng: Generator) -> int:
+    """The class with the largest −factor · distance + Exp(1) among its points, exactly: permute and flip."""
+    runs = np.flatnonzero(multiplicity > 0)
+    counts, apart = multiplicity[runs].astype(float), distances[runs]
+    behind = (apart.min() - apart) * float(factor)
+    if rng is not None:
+        return int(runs[np.argmax(behind - np.log(-np.expm1(np.log(rng.random(runs.size)) / counts)))])
+    family = LargestExponentialFamily(counts)
+    return int(runs[noisy_argmax(_Scores(apart, factor), lambda *_: family, 1.0, behind=behind)])
+
+
 def below(count: int, rng: Generator) -> int:
     """A uniform whole number from 0 to count − 1."""
     return secrets.randbelow(count) if rng is None else int(rng.integers(count))
@@ -120,8 +148,9 @@ class RankClasses:
         """Rank distance of each class, in parts of 1/common."""
         return rank_distances(self.left, self.right, target, common)
 
-    def draw(self, target: Fraction, factor: Fraction, rng: Generator) -> int:
-        """One grid step with probability proportional to exp(−factor · distance), exactly."""
+    def draw(self, target: Fraction, factor: Fraction, rng: Generator, *, flip: bool = False) -> int:
+        """One grid step with probability proportional to exp(−factor · distance), or by permute and flip, exactly."""
         common = target.denominator
-        place = chosen(self.distances(target, common), factor / common, self.widths, rng)
+        rule = flipped if flip else chosen
+        place = rule(self.distances(target, common), factor / common, self.widths, rng)
         return int(self.starts[place]) + below(int(self.widths[place]), rng)
