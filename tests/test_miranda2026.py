@@ -10,9 +10,11 @@ import pytest
 
 from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.core.errors import InvalidParameter
+from discreet.omission.amplification import outlier_epsilon
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.papers import STUDIES, load, load_all
-from discreet.papers.miranda2026 import with_data
+from discreet.papers import STUDIES, load, load_all, miranda2026_kmedian
+from discreet.papers.heat_map import HeatMap
+from discreet.papers.miranda2026 import largest_term, with_data
 from discreet.papers.miranda2026_clustering import clustering_cells, clustering_rows
 from discreet.papers.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups
 from discreet.papers.miranda2026_utility import (
@@ -181,3 +183,41 @@ def test_clustering_cells_share_their_baseline() -> None:
     rows = [row for cell in cells for row in clustering_rows(cell, seed=3)]
     assert len({row["without"] for row in rows}) == 1
     assert {row["m"] for row in rows} == {cell["m"] for cell in cells}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_term_of_figure_75_is_the_bound(epsilon: float) -> None:
+    """At the named end of p the terms of Theorem 5.4 give ε^S itself."""
+    for m, M in ((0.2, 0.6), (0.4, 0.4), (0.1, 0.15), (0.6, 0.9)):
+        name, bound = largest_term(epsilon, m, M), float(outlier_epsilon(epsilon, m, M))
+        e = math.exp(epsilon)
+        ends = {
+            "p = 0": max(
+                math.log(e - (e - 1) * m), math.log(e - (e - 1) * (M + m) / 2) + (1 - (M + m) / 2) / (1 - M) - 1
+            ),
+            "p = 1": math.log(e - (e - 1) * M) + M / m - 1,
+            "l₃": -math.log(1 / e + (1 - 1 / e) * M) + 1 - (1 - M) / (1 - m),
+        }
+        if name in ends:
+            assert ends[name] == pytest.approx(bound, abs=1e-9)
+        assert bound >= max(ends.values()) - 1e-9
+
+
+def test_k_median_is_random_without_strength_and_searches_with_it() -> None:
+    generator = np.random.default_rng(3)
+    strong = miranda2026_kmedian._searched(1000.0, 1.0, generator)
+    bottom = miranda2026_kmedian._descended(generator)
+    assert strong == pytest.approx(bottom, rel=0.1)
+    rows = [next(iter(miranda2026_kmedian._rows({"reading": "random centres", "repeats": 300}, 1)))]
+    assert rows[0]["cost"] > 2 * bottom
+    assert miranda2026_kmedian._before_sampling(1.0, 0.5) == pytest.approx(math.log(1 + (math.e - 1) / 0.5))
+    assert miranda2026_kmedian._before_sampling(600.0, 0.5) == pytest.approx(600 + math.log(2))
+
+
+def test_heat_maps_write_values_and_frame_cells() -> None:
+    rows = [{"m": 0.1, "M": 0.1, "d": -0.5, "words": "-0.5", "inside": True, "epsilon": 1.0}]
+    drawn = HeatMap(name="x", title="x", x="m", y="M", colour="d", middle=0.0, label="words", outlined="inside")
+    text = str(drawn.chart(rows).to_dict())
+    assert "words" in text
+    assert "inside" in text
+    assert "blue frame" in drawn.caption()
