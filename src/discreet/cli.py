@@ -245,8 +245,9 @@ def _reproduce(
     Parameters
     ----------
     study
-        Key of the study, for example liu2019; "all" runs every study and builds a page of all figures; "claims" lists
-        what the papers say with a verdict each, from the run that comes with discreet or from a full run in OUT.
+        Key of the study, for example liu2019; liu2023/figure-3 for one figure or part; "all" runs every study and
+        builds a page of all figures; "claims" lists what the papers say with a verdict each, from the run that comes
+        with discreet or from a full run in OUT.
     quick
         Run the small grids.
     out
@@ -265,8 +266,8 @@ def _reproduce(
     if study == "claims":
         from discreet.papers.verdicts import decided_in, shipped
 
-        found = shipped() if out is None else decided_in(papers.load_all(data), out)
-        say(found.to_json(indent=1) if json else found)
+        claims = shipped() if out is None else decided_in(papers.load_all(data), out)
+        say(claims.to_json(indent=1) if json else claims)
         return
     target = out or Path("studies") / study
     done = progress_line("computed")
@@ -274,6 +275,14 @@ def _reproduce(
         from discreet.papers.gallery import run_gallery
 
         say(run_gallery(papers.load_all(data), target, quick=quick, seed=seed, workers=workers, progress=done))
+        return
+    key, _, one = study.partition("/")
+    if one:
+        target = out or Path("studies") / key
+        found = papers.run_one(
+            papers.load(key, data), one, target, quick=quick, seed=seed, workers=workers, progress=done
+        )
+        say(found)
         return
     say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
 

@@ -9,9 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 from discreet.core.errors import InvalidParameter
-from discreet.papers.study import Part, Progress, Row, Study, StudyResult, run
+from discreet.papers.study import Part, Progress, Row, Study, StudyResult, run, run_one
 
-__all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "load_all", "run"]
+__all__ = ["STUDIES", "Part", "Progress", "Row", "Study", "StudyResult", "load", "load_all", "run", "run_one"]
 
 STUDIES: dict[str, str] = {
     "liu2019": "discreet.papers.liu2019",

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Figure", "panels"]
+__all__ = ["LETTERS", "Figure", "panels", "told_apart", "worded"]
 
-_WIDTH = 400
-"""Of all panels side by side, in pixels: a phone shows the figure as it is, a desk shows it larger."""
+_WIDTH = 560
+"""Of all panels side by side, in pixels."""
 _MOST_ACROSS = 3
 _MOST_TICKS = 6
-_COLOURS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]
+_COLOURS = [
+    "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b", "#4b0082",
+]  # fmt: skip
 """Okabe and Ito's palette: told apart by colour-blind readers; marks and dashes tell lines apart in grey."""
-_SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke"]
+_SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"]
 _DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3], [10, 4], [3, 1]]
+LETTERS = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 0}
+"""Letters of axes and legends."""
+_WORDS = {
+    "epsilon": "privacy budget ε",
+    "ε": "privacy budget ε",
+    "budget": "privacy budget",
+    "sensitivity": "sensitivity Δ",
+    "n": "number of rows n",
+    "N": "number of rows N",
+    "P": "number of partitions P",
+    "μ": "privacy parameter μ",
+    "mu": "privacy parameter μ",
+    "rmse": "root mean squared error",
+    "RMSE": "root mean squared error",
+    "coverage": "coverage of 95 % intervals",
+    "accuracy": "share classified correctly",
+    "rejected": "share of tests that reject",
+    "ratio": "ratio",
+    "law": "law of the outcome",
+    "p": "number of cells p",
+    "q": "sampling rate",
+    "rate": "sampling rate",
+}
+"""What columns are called on axes, in legends and in captions."""
 _NUMBER = "abs(datum.value) >= 10000 ? format(datum.value, '~s') : format(datum.value, '~g')"
+
+
+def worded(column: str) -> str:
+    """What a column is called on a chart."""
+    return _WORDS.get(column, column.replace("_", " "))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +79,16 @@ class Figure:
         Only rows in which these columns have these values.
     measure
         What is drawn, in words; the name of its column where it is not given.
+    x_words
+        What stands on the horizontal axis, in words.
+    target
+        A value of ``y`` to compare with, drawn as a grey line, such as the level of a test.
+    paper
+        Values that the paper prints, as rows with the columns of the chart: drawn as hollow red squares.
+    cells
+        Which cells of the part the figure needs, by parameter; all where it is not given.
+    dots
+        Whether every value on a line gets a mark.
     """
 
     name: str
@@ -64,6 +105,11 @@ class Figure:
     mark: str = "line"
     where: tuple[tuple[str, Any], ...] = ()
     measure: str | None = None
+    x_words: str | None = None
+    target: float | None = None
+    paper: tuple[Mapping[str, Any], ...] = ()
+    cells: tuple[tuple[str, Any], ...] = ()
+    dots: bool = True
 
     def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that are drawn."""
@@ -73,10 +119,12 @@ class Figure:
 
     def caption(self) -> str:
         """What the chart shows, and what its lines and panels stand for."""
-        told = [f"{self.measure or self.y} against {self.x}"]
-        told += [f"{'one line' if self.mark == 'line' else 'marks'} for each {self.colour}"] if self.colour else []
-        told += [f"bars from {self.low} to {self.high}"] if self.low else []
-        facets = [name for name in (self.row, self.column) if name is not None]
+        told = [f"{self.measure or worded(self.y)} against {self.x_words or worded(self.x)}"]
+        lines = "one line" if self.mark == "line" else "marks"
+        told += [f"{lines} for each {worded(self.colour)}"] if self.colour else []
+        told += [f"bars from {worded(self.low)} to {worded(self.high)}"] if self.low and self.high else []
+        told += ["hollow red squares: values printed in the paper"] if self.paper else []
+        facets = [worded(name) for name in (self.row, self.column) if name is not None]
         told += [f"one panel for each {' and '.join(facets)}"] if facets else []
         return f"{self.title}: {', '.join(told)}."
 
@@ -86,29 +134,43 @@ class Figure:
 
         selected = self.selected(rows)
         encoding: dict[str, Any] = {"x": self._x(selected), "y": self._y(selected)}
-        encoding |= self._told_apart(selected)
-        base = alt.Chart()
+        if self.colour is not None:
+            encoding |= told_apart(
+                selected, self.colour, _WIDTH, plain=self.mark == "bar", lines=self.mark == "line" and not self.dots
+            )
+        base = alt.Chart().transform_filter("!datum.printed") if self.paper else alt.Chart()
         layers = [base.mark_bar().encode(**encoding)] if self.mark == "bar" else []
+        if self.target is not None:
+            layers.append(alt.Chart().mark_rule(color="#888888", strokeDash=[4, 3]).encode(y=alt.datum(self.target)))
         if self.low is not None and self.high is not None:
             low, high = self.low.replace(".", "\\."), self.high.replace(".", "\\.")  # a dot would mean a field's part
-            ends = {"y": alt.Y(field=low, type="quantitative", title=self.measure or self.y), "y2": alt.Y2(field=high)}
+            ends = {"y": alt.Y(field=low, type="quantitative", title=self._measure()), "y2": alt.Y2(field=high)}
             bars = {name: encoding[name] for name in ("x", "color") if name in encoding}
             layers.append(base.mark_rule(opacity=0.6).encode(**bars, **ends))
         if self.mark == "line":
             layers.append(base.mark_line().encode(**{k: v for k, v in encoding.items() if k != "shape"}))
-        if self.mark in ("line", "point"):
+        if self.mark == "point" or (self.mark == "line" and self.dots):
             dots = base.mark_point(filled=True, size=30, opacity=1)
             layers.append(dots.encode(**{k: v for k, v in encoding.items() if k != "strokeDash"}))
-        return panels(alt.layer(*layers), selected, self.column, self.row)
+        if self.paper:
+            places = {name: encoding[name] for name in ("x", "y")}
+            marks = alt.Chart().transform_filter("datum.printed")
+            layers.append(marks.mark_point(shape="square", size=90, color="#d00000", strokeWidth=2).encode(**places))
+        printed = [{**row, "printed": True} for row in self.paper]
+        return panels(alt.layer(*layers), [*selected, *printed], self.column, self.row)
+
+    def _measure(self) -> str:
+        return self.measure or worded(self.y)
 
     def _x(self, selected: Sequence[dict[str, Any]]) -> Any:
         import altair as alt
 
         values = _sorted(row[self.x] for row in selected)
         if self.mark == "bar" or not all(isinstance(value, int | float) for value in values):
-            return alt.X(field=self.x, type="ordinal", title=self.x)
+            return alt.X(field=self.x, type="ordinal", title=self.x_words or worded(self.x))
         axis = alt.Axis(labelExpr=_NUMBER, labelOverlap="greedy", grid=False, **_ticks(values, self.log_x))
-        return alt.X(field=self.x, type="quantitative", title=self.x, axis=axis).scale(
+        title = self.x_words or worded(self.x)
+        return alt.X(field=self.x, type="quantitative", title=title, axis=axis).scale(
             type="log" if self.log_x else "linear", zero=False, nice=False, padding=6
         )
 
@@ -117,28 +179,7 @@ class Figure:
 
         scale = alt.Scale(type="log" if self.log_y else "linear", zero=self.mark == "bar")
         axis = alt.Axis(labelExpr=_NUMBER, **_ticks([row[self.y] for row in selected], self.log_y))
-        return alt.Y(field=self.y, type="quantitative", title=self.measure or self.y, scale=scale, axis=axis)
-
-    def _told_apart(self, selected: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Colour, shape and dash say the same, so that lines stay apart in grey."""
-        import altair as alt
-
-        if self.colour is None:
-            return {}
-        values = _sorted(row[self.colour] for row in selected)
-        longest = max(len(str(value)) for value in values)
-        across = max(1, _WIDTH // (7 * longest + 45))
-        legend = alt.Legend(columns=across, symbolStrokeWidth=0, symbolSize=80, symbolOpacity=1)
-        return {
-            name: channel(
-                field=self.colour, type="nominal", title=self.colour, legend=legend,
-                scale=alt.Scale(domain=values, range=[kinds[place % len(kinds)] for place in range(len(values))]),
-            )
-            for name, channel, kinds in (
-                ("color", alt.Color, _COLOURS), ("shape", alt.Shape, _SHAPES), ("strokeDash", alt.StrokeDash, _DASHES),
-            )
-            if name == "color" or self.mark != "bar"
-        }  # fmt: skip
+        return alt.Y(field=self.y, type="quantitative", title=self._measure(), scale=scale, axis=axis)
 
     def save(self, rows: Sequence[dict[str, Any]], out: Path) -> Path | None:
         """Write the SVG file; nothing without rows, Altair or vl-convert."""
@@ -151,13 +192,49 @@ class Figure:
             return None
         svg = out / f"{self.name}.svg"
         drawing = convert.vegalite_to_svg(self.chart(rows).to_dict())
-        svg.write_text(re.sub(r"<[^>]+>", _short_tag, drawing), encoding="utf-8")
+        svg.write_text(_lean(drawing), encoding="utf-8")
         return svg
 
 
-def _short_tag(tag: re.Match[str]) -> str:
-    """A tag with positions to hundredths of a pixel: files a third as large."""
-    return re.sub(r"(\.\d\d)\d+", r"\1", tag.group())
+def told_apart(
+    rows: Sequence[dict[str, Any]], field: str, room: int, plain: bool = False, lines: bool = False
+) -> dict[str, Any]:
+    """Colour, shape and dash say the same, so that lines stay apart in grey; ``plain`` marks have colour alone.
+
+    The legend shows marks, or ``lines`` where the chart has no marks.
+    """
+    import altair as alt
+
+    values = _sorted(row[field] for row in rows)
+    longest = max(len(str(value)) for value in values)
+    legend = alt.Legend(
+        columns=max(1, room // (7 * longest + 45)), symbolStrokeWidth=2 if lines else 0, symbolSize=80, symbolOpacity=1
+    )
+    return {
+        name: channel(
+            field=field, type="nominal", title=worded(field), legend=legend,
+            scale=alt.Scale(domain=values, range=[kinds[place % len(kinds)] for place in range(len(values))]),
+        )
+        for name, channel, kinds in (
+            ("color", alt.Color, _COLOURS), ("shape", alt.Shape, _SHAPES), ("strokeDash", alt.StrokeDash, _DASHES),
+        )
+        if name == "color" or not plain
+    }  # fmt: skip
+
+
+def _lean(svg: str) -> str:
+    """The same picture without names, empty groups and positions beyond hundredths of a pixel: a third as large."""
+    svg = re.sub(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"', "", svg)
+    svg = re.sub(
+        r'<path d="" display="none"/>|<path d="M0,0h[\d.]+v[\d.]+h-[\d.]+Z"/>|<path d="M0,0h0v0h0Z"/>', "", svg
+    )
+    svg = re.sub(r' transform="translate\(0,0\)"| opacity="1"| font-weight="normal"', "", svg)
+    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), svg)
+    before = ""
+    while before != svg:
+        before = svg
+        svg = re.sub(r"<g>((?:(?!</?g[ >]).)*)</g>", r"\1", re.sub(r"<g[^>]*></g>", "", svg), flags=re.DOTALL)
+    return svg
 
 
 def panels(drawn: Any, rows: Sequence[dict[str, Any]], column: str | None, row: str | None) -> Any:
@@ -171,17 +248,16 @@ def panels(drawn: Any, rows: Sequence[dict[str, Any]], column: str | None, row: 
     wide = len({one[column] for one in rows}) if column is not None else 1
     across = wide if wide <= _MOST_ACROSS else 2 if wide == 4 else _MOST_ACROSS
     width = (_WIDTH - 20 * (across - 1)) // across
-    drawn = drawn.properties(width=width, height=max(130, min(220, width)))
+    drawn = drawn.properties(width=width, height=max(150, min(260, width)))
     if fields:
         header = alt.Header(title=None, labelFontSize=12, labelPadding=3, labelExpr="split(datum.label, ' · ')")
         facet = alt.Facet(field="panel", type="nominal", sort=names, header=header)
         drawn = drawn.facet(facet, data=data, columns=across, spacing=14)
     else:
         drawn = drawn.properties(data=data)
-    letters = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 0}
     # The caption tells what is drawn; a label on every mark would make the file several times as large.
     drawn = drawn.properties(padding=4).configure(aria=False)
-    return drawn.configure_axis(**letters).configure_legend(orient="bottom", **letters)
+    return drawn.configure_axis(**LETTERS).configure_legend(orient="bottom", **LETTERS)
 
 
 def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
@@ -195,7 +271,7 @@ def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
 
 
 def _panel(row: dict[str, Any], fields: Sequence[str]) -> str:
-    return " · ".join(value if isinstance(value := row[name], str) else f"{name} {value:g}" for name in fields)
+    return " · ".join(value if isinstance(value := row[name], str) else f"{name} = {value:g}" for name in fields)
 
 
 def _sorted(values: Iterable[Any]) -> list[Any]:

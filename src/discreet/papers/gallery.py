@@ -109,7 +109,9 @@ def _tally(studies: Sequence[tuple[Study, StudyResult]]) -> str:
 
 def _overall(progress: Callable[[Progress], None], paper: str, before: int, total: int) -> Callable[[Progress], None]:
     def shown(step: Progress) -> None:
-        progress(Progress(f"{paper} {step.part}", step.cell, before + step.done, total))
+        rest = step.total - step.done
+        left = None if step.left is None or not rest else step.left / rest * (total - before - step.done)
+        progress(Progress(f"{paper} {step.part}", step.cell, before + step.done, total, left))
 
     return shown
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.papers.comparisons import direct, simulated_contrast, summary
+from discreet.papers.claims.liu2023_claims import CLAIMS
+from discreet.papers.comparisons import direct, summary
 from discreet.papers.figure import Figure
-from discreet.papers.outcomes import LAWS, Sample
+from discreet.papers.liu2023_case import CASE
+from discreet.papers.liu2023_readings import QUANTILES, READINGS
+from discreet.papers.liu2023_simulation import (
+    EPSILONS,
+    MAIN,
+    RHOS,
+    blocks,
+    certified_cells,
+    compute,
+    drawn,
+    joined,
+    shown,
+    simulation_cells,
+    simulation_figures,
+    simulation_rows,
+)
+from discreet.papers.outcomes import LAWS
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.comparison.methods import placed
 from discreet.questions.comparison.noise_shares import Spending
@@ -23,79 +40,6 @@ from discreet.questions.comparison.paper import CensoredLikelihood
 from discreet.questions.comparison.sanitizing import SimulatedSanitizer
 
 __all__ = ["STUDY"]
-
-SIZES: dict[int, tuple[int, ...]] = {
-    1_000: (100,),
-    10_000: (100, 500, 1_000),
-    100_000: (100, 500, 1_000, 5_000, 10_000),
-    1_000_000: (100, 300, 700, 1_000, 5_000, 10_000, 50_000, 100_000),
-}
-"""Table 1: the 17 pairs of n (units per arm) and P."""
-MAIN = ((100_000, 100), (1_000_000, 100), (1_000_000, 300), (1_000_000, 700), (1_000_000, 1_000))
-"""The pairs of the paper's main text."""
-EPSILONS = (0.5, 1.0, 2.0, 5.0, 50.0)
-RHOS = (0.005, 0.02, 0.08, 0.32, 1.28)
-CENSORS = ((0.1, 0.1), (0.05, 0.15))
-LIKELIHOOD = ("2S", "6S", "6SDD", "4S", "4SDD", "naive", "naiveDD", "naive5", "naive5DD")
-SYMMETRIC = ("winsorized", "trimmed")
-_BLOCK = 4_000_000
-"""Partition values held at once."""
-
-
-def _guarantee(kind: str, budget: float) -> Guarantee:
-    return PureDP(budget) if kind == "ε-DP" else ZeroConcentratedDP(budget)
-
-
-def _blocks(parameters: Mapping[str, Any], seed: int) -> Iterable[tuple[Sample, np.random.Generator]]:
-    """Samples in blocks of repeats that fit the memory."""
-    rng = np.random.default_rng(seed)
-    law, repeats, partitions = LAWS[parameters["law"]], parameters["repeats"], parameters["P"]
-    rows = max(1, _BLOCK // max(partitions, parameters["n"] // 20))
-    for start in range(0, repeats, rows):
-        count = min(rows, repeats - start)
-        yield law.sample(parameters["n"], partitions, count, parameters["different"], rng), rng
-
-
-def _joined(parts: Sequence[Contrast]) -> Contrast:
-    """Contrasts of several blocks as one."""
-    if len(parts) == 1:
-        return parts[0]
-    deviations = [np.asarray(part.noise) for part in parts]
-    return Contrast(
-        estimate=np.concatenate([part.estimate for part in parts]),
-        sampling_variance=np.concatenate([part.sampling_variance for part in parts]),
-        df=np.concatenate([part.df for part in parts]),
-        noise=_wide(deviations, [part.estimate.shape[0] for part in parts]),
-        kurtosis=parts[0].kurtosis,
-    )
-
-
-def _wide(deviations: Sequence[Any], rows: Sequence[int]) -> Any:
-    pairs = zip(deviations, rows, strict=True)
-    wide = [one if one.ndim == 2 else np.broadcast_to(one[:, None], (len(one), n)) for one, n in pairs]
-    return np.concatenate(wide, axis=1)
-
-
-Job = tuple[str, bool, tuple[float, float], float]
-"""Method, whether as published, censoring, budget."""
-
-
-def _compute(parameters: Mapping[str, Any], seed: int, jobs: Sequence[Job]) -> dict[Job, dict[str, Any]]:
-    """Run all jobs on the same samples and summarise each."""
-    law = LAWS[parameters["law"]]
-    found: dict[Job, list[Contrast]] = {job: [] for job in jobs}
-    for sample, rng in _blocks(parameters, seed):
-        for job in jobs:
-            name, published, censor, budget = job
-            guarantee = _guarantee(parameters["guarantee"], budget)
-            found[job].append(
-                simulated_contrast(
-                    name, sample, guarantee, bounds=law.bounds, censor=censor, rng=rng, as_published=published
-                )
-            )
-    truth = law.effect(parameters["different"])
-    return {job: summary(_joined(parts), truth) for job, parts in found.items()}
-
 
 # ---- the default method against the published ones ---------------------------------------------------------------
 
@@ -111,7 +55,7 @@ def _default_cells(quick: bool) -> list[dict[str, Any]]:
 def _default_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     names = (("direct", False), ("noise_aware", False), ("4S", True), ("winsorized", True))
     jobs = [(name, published, (0.1, 0.1), budget) for name, published in names for budget in EPSILONS[:4]]
-    results = _compute(parameters, seed, jobs)
+    results = compute(parameters, seed, jobs)
     repeats = parameters["repeats"]
     for budget in EPSILONS[:4]:
         ours, aware, four, wins = (results[name, published, (0.1, 0.1), budget] for name, published in names)
@@ -181,7 +125,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     for budget in EPSILONS[:4]:
         ratios: dict[str, list[Any]] = {"quantile": [], "moments": []}
         found: dict[str, list[Contrast]] = {"quantile": [], "moments": []}
-        for sample, rng in _blocks(parameters, seed):
+        for sample, rng in blocks(parameters, seed):
             true = np.quantile(sample.differences, [censor[0], 1 - censor[1]], axis=1)
             spending = Spending(PureDP(budget), rng)
             quantiles = SimulatedSanitizer.of(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
@@ -199,7 +143,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
             spread = np.concatenate(values)
             row[f"{name}: median width"] = float(np.median(spread))
             row[f"{name}: within twice"] = float((spread <= 2).mean())
-            row[f"{name}: RMSE of 4SDD"] = summary(_joined(found[name]), law.effect(True))["rmse"]
+            row[f"{name}: RMSE of 4SDD"] = summary(joined(found[name]), law.effect(True))["rmse"]
         yield row
 
 
@@ -219,60 +163,6 @@ def _placement_finding(rows: list[Row]) -> str:
         "over the spread. "
         f"The RMSE of the certified 4SDD falls by a factor of {gain:.3g} in the median."
     )
-
-
-# ---- Table 1 and figures 3 to 50 ----------------------------------------------------------------------------------
-
-
-def _simulation_cells(quick: bool) -> list[dict[str, Any]]:
-    pairs = MAIN[:1] if quick else tuple((n, p) for n, all_p in SIZES.items() for p in all_p)
-    repeats = 100 if quick else 500
-    return [
-        {"law": law, "different": different, "n": n, "P": p, "guarantee": kind, "repeats": repeats}
-        for n, p in pairs for law in LAWS for different in (False, True) for kind in ("ε-DP", "ρ-zCDP")
-    ]  # fmt: skip
-
-
-def _simulation_rows(parameters: Mapping[str, Any], seed: int, published: bool = True) -> Iterable[Row]:
-    budgets = EPSILONS if parameters["guarantee"] == "ε-DP" else RHOS
-    jobs = []
-    for budget in budgets:
-        for censor in CENSORS:
-            names = (*LIKELIHOOD, *(SYMMETRIC if censor[0] == censor[1] else ()))
-            jobs += [(name, published, censor, budget) for name in names]
-        jobs += [(name, False, CENSORS[0], budget) for name in ("original", "direct", "noise_aware")]
-    for (name, _, censor, budget), values in _compute(parameters, seed, jobs).items():
-        yield {
-            "law": parameters["law"],
-            "θ": LAWS[parameters["law"]].effect(parameters["different"]),
-            "n": parameters["n"],
-            "P": parameters["P"],
-            "guarantee": parameters["guarantee"],
-            "budget": budget,
-            "α": censor[0],
-            "β": censor[1],
-            "method": name,
-            **values,
-        }
-
-
-def _simulation_summary(rows: list[Row]) -> list[Row]:
-    """The pairs of the main text at ε = 1 or ρ = 0.02, symmetric censoring, without effect; the file has all."""
-    shown = ("original", "direct", "noise_aware", "2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "naive")
-    chosen = [
-        row
-        for row in rows
-        if row["budget"] in (1.0, 0.02) and row["α"] == row["β"] and row["θ"] == 0 and row["method"] in shown
-    ]
-    return [row for row in chosen if (row["n"], row["P"]) in MAIN]
-
-
-def _certified_cells(quick: bool) -> list[dict[str, Any]]:
-    pairs, repeats = (MAIN[:1], 50) if quick else (MAIN, 500)
-    return [
-        {"law": law, "different": False, "n": n, "P": p, "guarantee": "ε-DP", "repeats": repeats}
-        for n, p in pairs for law in LAWS
-    ]  # fmt: skip
 
 
 # ---- Table 2 ------------------------------------------------------------------------------------------------------
@@ -298,56 +188,6 @@ def _table2_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
         }
 
 
-# ---- Table 3: a generated case of the same shape ------------------------------------------------------------------
-
-
-def _case_cells(quick: bool) -> list[dict[str, Any]]:
-    return [{"n": 100_000 if quick else 3_364_743, "P": 100 if quick else 800}]
-
-
-def _case_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
-    """Clicks per device: two thirds zeros, a long tail, and a few devices with tens of thousands of clicks."""
-    rng = np.random.default_rng(seed)
-    n, partitions, bounds = parameters["n"], parameters["P"], (0.0, 50_000.0)
-    size = n // partitions
-    sums, totals, squares = [], [], []
-    for _ in range(2):
-        clicks = np.floor(rng.lognormal(0.88, 1.4, size * partitions)) * (rng.random(size * partitions) < 0.34)
-        clicks[:12] = rng.uniform(5_000, 46_000, 12)
-        clicks = rng.permutation(clicks)
-        sums.append(clicks.reshape(partitions, size).sum(axis=1))
-        totals.append(clicks.sum())
-        squares.append((clicks**2).sum())
-    sample = Sample(
-        differences=((sums[1] - sums[0]) / size)[None], sums=np.array([totals]), squares=np.array([squares]),
-        n=size * partitions,
-    )  # fmt: skip
-    for censor in CENSORS:
-        names = ["original", "2S", "6S", "6SDD", "4S", "4SDD", "naive", "direct", "noise_aware"]
-        names += list(SYMMETRIC) if censor[0] == censor[1] else []
-        for name in names:
-            for budget in EPSILONS:
-                found = simulated_contrast(
-                    name, sample, PureDP(budget), bounds=bounds, censor=censor, rng=rng, as_published=True
-                )
-                half = float(np.ravel(found.half_width(0.95))[0])
-                estimate = float(np.ravel(found.estimate)[0])
-                yield {
-                    "α": censor[0],
-                    "β": censor[1],
-                    "method": name,
-                    "ε": budget,
-                    "estimate": estimate,
-                    "SE (10⁻³)": 1000 * float(np.ravel(found.standard_error)[0]),
-                    "low": estimate - half,
-                    "high": estimate + half,
-                }
-
-
-def _case_summary(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row["ε"] in (0.5, 1.0, 5.0) and row["α"] == row["β"]]
-
-
 STUDY = Study(
     paper="liu2023",
     title="liu2023: A/B tests on zero-inflated, skewed outcomes",
@@ -356,7 +196,8 @@ The simulations of section 5 and the case study of section 6. *As published*: Al
 no guarantee at the ε they name (errata E2 to E5). *Certified*: the same methods with what can be proved. *direct* and
 *noise_aware* are the library's own methods, certified, with the whole budget in one sanitization (T6). n is the
 number of units per arm; outcomes have the public bounds (0, 5000) for ZILN, (0, 100) for ZINB and (−40, 50) for
-Gaussian. Multiple sanitization uses m = 4.
+Gaussian. The paper states no bounds; only 2S depends on them, so what it says of 2S is decided for these bounds alone.
+Multiple sanitization uses m = 4.
 """,
     parts=(
         Part(
@@ -364,7 +205,6 @@ Gaussian. Multiple sanitization uses m = 4.
             title="The default against 4S and the winsorized mean as published",
             cells=_default_cells,
             compute=_default_rows,
-            reported="4S is the first choice in general; at n ≤ 100k and ε ≤ 1 the winsorized mean may be better.",
             finding=_default_finding,
             figures=(
                 Figure(
@@ -385,41 +225,35 @@ Gaussian. Multiple sanitization uses m = 4.
             title="Where to censor",
             cells=_placement_cells,
             compute=_placement_rows,
-            reported="PrivateQuantile places (l*, u*), without the two end intervals (errata E3).",
             finding=_placement_finding,
         ),
         Part(
             name="simulation",
-            title="Table 1 and figures 3 to 50, as published",
-            cells=_simulation_cells,
-            compute=_simulation_rows,
-            reported="4S has the least RMSE and width; 2S the largest; all but naive cover; DD forms may under-cover.",
-            summary=_simulation_summary,
+            title="Table 1 and Figures 3 to 50: the simulations, as published",
+            cells=simulation_cells,
+            compute=simulation_rows,
+            summary=drawn,
+            shown=shown,
+            figures=simulation_figures(),
         ),
         Part(
             name="certified",
             title="The same methods, certified",
-            cells=_certified_cells,
-            compute=partial(_simulation_rows, published=False),
+            cells=certified_cells,
+            compute=partial(simulation_rows, published=False),
             reported="Not in the paper: what its methods give once their guarantee holds.",
-            summary=_simulation_summary,
+            summary=drawn,
+            shown=shown,
         ),
         Part(
             name="table-2",
             title="Table 2: privacy parameters",
             cells=_table2_cells,
             compute=_table2_rows,
-            reported="ε by (3) for δ = 1/n: 0.377 to 7.227, 0.485 to 8.958, 0.531 to 9.690. "
-            "The text uses ε = 50, the table 10.",
         ),
-        Part(
-            name="table-3",
-            title="Table 3: a generated case of the same shape",
-            cells=_case_cells,
-            compute=_case_rows,
-            reported="At ε = 1: SE (10⁻³) 25.5 original, 2042 2S, 25.5 6S, 21.4 4S, 52.9 winsorized; "
-            "all intervals hold 0.",
-            summary=_case_summary,
-        ),
+        CASE,
+        QUANTILES,
+        READINGS,
     ),
+    claims=CLAIMS,
 )

@@ -15,8 +15,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from discreet.core import requirements
@@ -26,7 +27,7 @@ from discreet.core.result import Result
 from discreet.papers.figure import Figure
 from discreet.papers.paper_claim import Claim
 
-__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run", "stored_rows"]
+__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run", "run_one", "stored_rows"]
 
 Scalar = str | int | float | bool | None
 Row = dict[str, Any]
@@ -112,12 +113,16 @@ class Study:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: ``done`` of ``total`` cells; ``part`` and ``cell`` were finished last."""
+    """Where a run stands: ``done`` of ``total`` cells; ``part`` and ``cell`` were finished last.
+
+    ``left`` is about how many seconds the rest takes, from the cells computed so far; None before the first of them.
+    """
 
     part: str
     cell: dict[str, Scalar]
     done: int
     total: int
+    left: float | None = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,7 @@ def run(
     parts: Sequence[str] | None = None,
     workers: int = 1,
     progress: Callable[[Progress], None] | None = None,
+    page: str | None = None,
 ) -> StudyResult:
     """Compute what is missing, then write the figures and the page.
 
@@ -179,6 +185,8 @@ def run(
         Number of processes.
     progress
         Called after every finished cell, also for those found on disk.
+    page
+        Name of the page without its ending; the paper's key by default.
     """
     chosen = study.parts if parts is None else tuple(study.part(name) for name in parts)
     workers = requirements.positive_integer("workers", workers)
@@ -194,19 +202,20 @@ def run(
         missing = []
         for key, parameters in plan.items():
             if key in table.cells:
-                report(part.name, parameters)
+                report(part.name, parameters, fresh=False)
             else:
                 missing.append((key, parameters))
         computed += len(missing)
         for key, parameters, cell in _compute(part, missing, workers):
             table.append(key, cell)
-            report(part.name, parameters)
+            report(part.name, parameters, fresh=True)
     from discreet.papers.study_page import write_page
 
     rows = {part.name: tables[part.name].rows(plans[part.name]) for part in chosen}
-    page, figures = write_page(study, chosen, rows, out, quick=quick, seed=seed)
+    written = out / f"{page or study.paper}.md"
+    figures = write_page(study, chosen, rows, written, quick=quick, seed=seed)
     paths = {name: table.path for name, table in tables.items()}
-    return StudyResult(study.paper, page, paths, figures, computed, total - computed, rows)
+    return StudyResult(study.paper, written, paths, figures, computed, total - computed, rows)
 
 
 def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> list[Row] | None:
@@ -219,14 +228,49 @@ def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> lis
     return table.rows(plan) if table.cells.keys() >= plan.keys() else None
 
 
+def run_one(study: Study, name: str, out: Path, **settings: Any) -> StudyResult:
+    """Run one part, or the cells that one figure needs, and write them to a page of their own.
+
+    Parameters
+    ----------
+    study
+        The paper's study.
+    name
+        Name of a part or of a figure, for example ``"figure-9"``.
+    out
+        Directory of the results; cells found there are not computed again.
+    settings
+        As for `run`.
+    """
+    for part in study.parts:
+        for figure in part.figures:
+            if name in (figure.name, figure.name.removeprefix(f"{study.paper}-")):
+                narrow = replace(part, cells=_needed_by(figure, part), figures=(figure,), finding=None)
+                return run(replace(study, parts=(narrow,), claims=()), out, page=f"{study.paper}-{name}", **settings)
+    return run(study, out, parts=[name], page=f"{study.paper}-{name}", **settings)
+
+
+def _needed_by(figure: Figure, part: Part) -> Callable[[bool], Sequence[Parameters]]:
+    def cells(quick: bool) -> Sequence[Parameters]:
+        return [cell for cell in part.cells(quick) if all(cell[name] == value for name, value in figure.cells)]
+
+    return cells
+
+
 class _Counter:
+    """Counts finished cells, and knows from the pace of those computed here how long the rest takes."""
+
     def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
         self.total, self.progress, self.done = total, progress, 0
+        self.computed, self.begun = 0, monotonic()
 
-    def __call__(self, part: str, parameters: Parameters) -> None:
+    def __call__(self, part: str, parameters: Parameters, *, fresh: bool) -> None:
         self.done += 1
+        self.computed += fresh
+        pace = (monotonic() - self.begun) / self.computed if self.computed else None
+        left = None if pace is None else pace * (self.total - self.done)
         if self.progress is not None:
-            self.progress(Progress(part, dict(parameters), self.done, self.total))
+            self.progress(Progress(part, dict(parameters), self.done, self.total, left))
 
 
 def _plan(study: Study, part: Part, quick: bool, seed: int) -> dict[str, Parameters]:

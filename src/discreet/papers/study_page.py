@@ -15,12 +15,14 @@ __all__ = ["exact_claims", "markdown_table", "part_rows", "shown_figure", "shown
 
 _MOST_ROWS = 25
 """A longer table is thinned on the page; the CSV file has every result."""
+_NOTHING = 1e-12
+"""What is left of a sum that cancels."""
 
 
 def write_page(
-    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], out: Path, *, quick: bool, seed: int
-) -> tuple[Path, tuple[Path, ...]]:
-    """Write ``<paper>.md`` and the figures; return their paths."""
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], page: Path, *, quick: bool, seed: int
+) -> tuple[Path, ...]:
+    """Write the page, and the figures beside it; return the paths of the figures."""
     figures: list[Path] = []
     sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
     size = "the small grid of `--quick`" if quick else "the full grid"
@@ -29,7 +31,7 @@ def write_page(
         table = part_rows(part, rows[part.name])
         sections.append(f"## {part.title}\n")
         for figure in part.figures:
-            saved = figure.save(table, out)
+            saved = figure.save(table, page.parent)
             if saved is not None:
                 figures.append(saved)
                 sections.append(shown_figure(figure, saved.name))
@@ -37,9 +39,8 @@ def write_page(
         shown, words = shown_rows(part, table)
         sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
     sections += exact_claims(study, "##")
-    page = out / f"{study.paper}.md"
     page.write_text("\n".join(sections), encoding="utf-8")
-    return page, tuple(figures)
+    return tuple(figures)
 
 
 def told(study: Study, part: Part, rows: list[Row], *, quick: bool) -> list[str]:
@@ -95,4 +96,6 @@ def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return "0" if abs(value) < _NOTHING else f"{value:.4g}"

@@ -28,8 +28,17 @@ def progress_line(verb: str) -> Any:
     def shown(step: Any) -> None:
         name = getattr(step, "name", None) or getattr(step, "part", "")
         known = "" if getattr(step, "fresh", True) else " (from the ledger)"
-        text = f"[{step.done}/{step.total}] {verb} {name}{known}"
+        left = getattr(step, "left", None)
+        rest = "" if not left else f", about {_duration(left)} left"
+        text = f"[{step.done}/{step.total}] {verb} {name}{known}{rest}"
         end = "\n" if not live or step.done == step.total else ""
         print(f"\r\x1b[K{printable(text)}" if live else printable(text), end=end, file=sys.stderr, flush=True)
 
     return shown
+
+
+def _duration(seconds: float) -> str:
+    for most, unit, size in ((100, "s", 1), (6000, "min", 60)):
+        if seconds < most:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 3600:.1f} h"
