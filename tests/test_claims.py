@@ -12,7 +12,7 @@ from discreet.papers.paper_claim import FAILS, HOLDS, OPEN, VERDICTS, Claim, Mea
 from discreet.papers.verdicts import decided_in, shipped
 
 STORED = Path(__file__).parents[1] / "docs" / "studies"
-DECIDED = ("holohan2018", "liu2019", "miranda2026")
+DECIDED = ("holohan2018", "liu2019", "liu2023", "miranda2026")
 """Papers whose every sentence on a page is a claim."""
 
 
@@ -81,7 +81,9 @@ def test_no_claim_is_made_twice_and_each_has_words() -> None:
 @pytest.mark.parametrize("paper", DECIDED)
 def test_pages_report_nothing_that_no_claim_decides(paper: str) -> None:
     study = load(paper)
-    assert [part.name for part in study.parts if part.reported] == []
+    assert [
+        part.name for part in study.parts if part.reported and not part.reported.startswith("Not in the paper")
+    ] == []
 
 
 def test_the_command_lists_claims(tmp_path, capsys) -> None:

@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.papers.liu2023 import SIZES, STUDY, _simulation_cells
+from discreet.papers.liu2023 import STUDY
+from discreet.papers.liu2023_simulation import SIZES, simulation_cells
 from discreet.papers.outcomes import LAWS
-from discreet.questions.comparison.paper import CensoredLikelihood
+from discreet.questions.comparison.paper import CensoredLikelihood, WinsorizedOrTrimmed
 from discreet.questions.comparison.sanitizing import Ordered, Sanitizer, simulated_quantiles
 
 CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "ε-DP", "repeats": 4}
@@ -15,7 +16,7 @@ CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "�
 
 def test_the_grid_is_the_papers():
     assert sum(len(values) for values in SIZES.values()) == 17
-    assert len(_simulation_cells(False)) == 3 * 2 * 2 * 17
+    assert len(simulation_cells(False)) == 3 * 2 * 2 * 17
 
 
 @pytest.mark.parametrize("name", ["default", "placement", "simulation", "certified"])
@@ -60,10 +61,55 @@ def test_partition_sums_have_the_moments_of_the_law(name):
 
 def test_the_case_study_has_the_papers_shape():
     part = STUDY.part("table-3")
-    rows = list(part.compute({"n": 50_000, "P": 100}, 1))
+    rows = list(part.compute({"n": 50_000, "P": 100, "draws": 5}, 1))
     assert len(rows) == 5 * (11 + 9)
-    widths = {(row["method"], row["ε"]): row["high"] - row["low"] for row in rows if row["α"] == row["β"]}
-    assert widths["2S", 0.5] > 10 * widths["4S", 5.0]
+    assert {(row["α"], row["β"]) for row in rows} == {(0.1, 0.1), (0.15, 0.05)}  # Table 3's own, not the simulation's
+    errors = {(row["method"], row["ε"]): row["SE"] for row in rows if row["α"] == row["β"]}
+    assert errors["2S", 0.5] > 10 * errors["4S", 5.0]
+
+
+def test_every_figure_of_the_simulations_has_its_place_in_the_paper():
+    """Figures 3 to 50: by law, censoring, effect and guarantee; first the five pairs, then the other twelve."""
+    part = STUDY.part("simulation")
+    titles = {figure.name: figure.title for figure in part.figures}
+    assert list(titles) == [f"figure-{number}" for number in range(3, 51)]
+    assert titles["figure-9"] == "Figure 9, ε-DP, Gaussian data, α = 0.05, β = 0.15, θ ≠ 0"
+    assert titles["figure-24"] == "Figure 24, ρ-zCDP, ZILN data, α = 0.05, β = 0.15, θ = 0"
+    assert titles["figure-37"] == "Figure 37, ε-DP, ZINB data, α = β = 0.1, θ ≠ 0"
+    first = part.figures[0]
+    cells = [cell for cell in part.cells(False) if all(cell[name] == value for name, value in first.cells)]
+    assert len(cells) == 17
+
+
+def test_readings_of_doubling_down():
+    """One pair of ends for all m rounds loses coverage; as printed, 6SDD does not."""
+    part = STUDY.part("readings")
+    cell = {"law": "Gaussian", "n": 1_000_000, "P": 100, "ε": 5.0, "different": True, "repeats": 200}
+    found = {(row["reading"], row["method"]): row["coverage"] for row in part.compute(cell, 1)}
+    assert found["as printed", "6SDD"] > 0.92
+    assert found["one pair (l*, u*) for all m", "4SDD"] < 0.8
+    assert found["one pair, raw counts", "6SDD"] < 0.9
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_six_statistics_are_the_winsorized_and_trimmed_means_of_a_textbook(trimmed):
+    """Without noise the form with counts is (22) or (24), by hand."""
+    values = np.sort(np.random.default_rng(2).normal(3, 1, 50))
+    low, high = 2.0, 4.2
+
+    class Still(_Recorded):
+        def quantile(self, ordered, q):
+            return np.full((1, 1), low if q < 0.5 else high)
+
+    method = WinsorizedOrTrimmed(trimmed=trimmed, counts=True, m=1)
+    found = method.sanitized(Ordered.of(values[None]), Still(low), (-10.0, 10.0), (0.1, 0.1))
+    inside = values[(values >= low) & (values < high)]
+    wanted = inside.mean() if trimmed else np.clip(values, low, high).mean()
+    assert found.estimate[0, 0] == pytest.approx(wanted, rel=1e-9)
+    clipped = np.clip(values, low, high)
+    spread = ((clipped - clipped.mean()) ** 2).sum() / 50
+    if not trimmed:
+        assert found.variance[0, 0] == pytest.approx(49 / (inside.size - 1) ** 2 * spread, rel=0.2)  # (23)
 
 
 class _Recorded(Sanitizer):

@@ -41,7 +41,10 @@ from discreet.questions.mean_difference import CURVATURE_WEIGHT, MeanDifference,
 from discreet.testing import check_mechanism
 
 SHARES = [Fraction(k, 40) for k in range(41)]
-PAPER = ("2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "naive", "naiveDD", "naive5", "naive5DD")
+PAPER = (
+    "2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "winsorizedDD", "trimmedDD", "winsorized6", "trimmed6",
+    "winsorized6DD", "trimmed6DD", "naive", "naiveDD", "naive5", "naive5DD",
+)  # fmt: skip
 
 
 def moments_of(share, *, public, weight=Fraction(1)):

@@ -266,7 +266,7 @@ neighbours. "Truncated" is the paper's word for clamping to the domain.
             figures=(
                 Figure(
                     name="figure-2",
-                    title="Figure 2: accuracy of naive Bayes on Iris; grey: 90 %, the paper's accuracy without privacy",
+                    title="Figure 2: accuracy on Iris; grey: the paper's 90 % without privacy",
                     x="epsilon",
                     y="accuracy",
                     colour="mechanism",
@@ -309,7 +309,7 @@ neighbours. "Truncated" is the paper's word for clamping to the domain.
             figures=(
                 Figure(
                     name="figure-4",
-                    title="Figure 4: f(b) falls and meets b at the scale b* that discreet finds; ε = 1, ΔQ = 0.1 on [0, 1]",
+                    title="Figure 4: f(b) falls and meets b at b*; ε = 1, ΔQ = 0.1 on [0, 1]",
                     x="b",
                     y="value",
                     colour="curve",

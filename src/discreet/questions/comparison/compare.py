@@ -67,7 +67,8 @@ def compare_means(
         Where the cost is recorded; required unless ``rng`` makes it a simulation.
     method
         ``"best"`` (default), ``"direct"``, ``"noise_aware"``, one of liu2023's names (``"2S"``, ``"4S"``, ``"4SDD"``,
-        ``"6S"``, ``"6SDD"``, ``"winsorized"``, ``"trimmed"``, ``"naive"``, ``"naiveDD"``, ``"naive5"``,
+        ``"6S"``, ``"6SDD"``, ``"winsorized"``, ``"trimmed"`` (``"winsorized6"`` and ``"trimmed6"`` with
+        sanitized counts, each also with ``"DD"``), ``"naive"``, ``"naiveDD"``, ``"naive5"``,
         ``"naive5DD"``, ``"original"``), or a method object.
     as_published
         Run liu2023's procedure as printed. It has no guarantee (errata E2 to E5), so only with ``rng``.

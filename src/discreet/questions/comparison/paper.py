@@ -335,21 +335,37 @@ class CensoredLikelihood(CensoredPieces):
 
 @dataclass(frozen=True, kw_only=True)
 class WinsorizedOrTrimmed(CensoredPieces):
-    """The winsorized mean (26) or the trimmed mean (27), for equal shares on both sides."""
+    """The winsorized mean (26) or the trimmed mean (27), for equal shares on both sides.
+
+    Parameters
+    ----------
+    trimmed
+        The trimmed mean.
+    counts
+        The form with six statistics: the censored counts are sanitized too, and stand for Pα and Pβ.
+    """
 
     name: ClassVar[str] = "winsorized"
     trimmed: bool = False
+    counts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "name", "trimmed" if self.trimmed else "winsorized")
+        form = ("6" if self.counts else "") + ("DD" if self.double_down else "")
+        object.__setattr__(self, "name", ("trimmed" if self.trimmed else "winsorized") + form)
+
+    def counted(self) -> int:
+        return 2 if self.counts else 0
 
     def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        alpha, beta = censor
-        if alpha != beta:
+        if censor[0] != censor[1]:
             raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
         count, pieces = ordered.count, self.pieces(ordered, sanitizer, censor)
-        rest = 1 - alpha - beta
+        if self.counts:
+            inside = np.maximum(pieces.inside, 2.0)
+            alpha, beta, rest = pieces.below / count, pieces.above / count, inside / count
+        else:
+            alpha, beta, rest = (np.full(pieces.low.shape, share) for share in (*censor, 1 - sum(censor)))
         if self.trimmed:
             theta = pieces.total / (count * rest)
             factor = 1 / (rest * (count * rest - 1))
@@ -393,8 +409,6 @@ def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference
     known: dict[str, Any] = {
         "original": lambda: Original(),
         "2S": lambda: TwoStatistics(**form),
-        "winsorized": lambda: WinsorizedOrTrimmed(**form),
-        "trimmed": lambda: WinsorizedOrTrimmed(trimmed=True, **form),
     }
     for counts, digits in ((False, "4S"), (True, "6S")):
         for double in (False, True):
@@ -404,6 +418,11 @@ def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference
             known["naive" + ("5" if counts else "") + ("DD" if double else "")] = lambda c=counts, d=double: Naive(
                 counts=c, double_down=d, **form
             )
+            for trimmed, called in ((False, "winsorized"), (True, "trimmed")):
+                ending = ("6" if counts else "") + ("DD" if double else "")
+                known[called + ending] = lambda c=counts, d=double, t=trimmed: WinsorizedOrTrimmed(
+                    trimmed=t, counts=c, double_down=d, **form
+                )
     if not isinstance(name, str) or name not in known:
         names = sorted(["best", "direct", "noise_aware", *known])
         raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
