@@ -7,14 +7,14 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.publish.readings import by_measure
-from discreet.publish.wording import measure_words
+from discreet.publish.wording import SHARES, measure_words
 
 __all__ = ["chart", "drawing_library", "interval_chart", "plot_readings", "svg"]
 
 _NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
 _MOST_LABELS = 40
 _LABEL = 240  # pixels of a label; longer ones are cut
-_WIDTH = 280  # of the panel; with its labels a phone shows it as it is, and a desk shows it larger
+_WIDTH = 300  # of the panel; with its labels a phone shows it as it is
 
 
 def chart(release: Mapping[str, Any]) -> Any:
@@ -23,9 +23,9 @@ def chart(release: Mapping[str, Any]) -> Any:
     if not 1 < len(readings) <= _MOST_LABELS or isinstance(readings[0]["estimate"], str):
         return None
     words = measure_words(release, readings[0]["measure"])
-    return interval_chart(release["title"], [{**one, "measure": words} for one in readings]).properties(
-        padding=4, background="transparent"
-    )
+    shape = {"format": "~%"} if readings[0]["measure"] in SHARES else {}
+    drawn = interval_chart(release["title"], [{**one, "measure": words} for one in readings], **shape)
+    return drawn.properties(padding=4, background="transparent")
 
 
 def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
@@ -39,7 +39,7 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     return drawing_library().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
 
 
-def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
+def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: Any) -> Any:
     """Dots with intervals: thick for noise, thin for noise and sampling, so that they differ in grey too.
 
     Parameters
@@ -49,6 +49,8 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     readings
         Each with ``label``, ``measure``, ``estimate``, ``noise`` and ``population``; the last two are None or have
         ``low`` and ``high``.
+    axis
+        Further settings of the axis of numbers.
     """
     alt = drawing_library()
     rows = [_row(reading) for reading in readings]
@@ -57,7 +59,7 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     data = alt.InlineData(values=rows)
     labels = alt.Axis(labelLimit=_LABEL, labelFontSize=12)
     y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)
-    numbers = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=5)
+    numbers = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=5, **axis)
     layers = []
     for low, high, colour, width in (("wide_low", "wide_high", _BOTH, 3), ("low", "high", _NOISE, 8)):
         if any(row[low] is not None for row in rows):

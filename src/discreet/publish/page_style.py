@@ -49,7 +49,7 @@ td.text, td.text + td.text { text-align: left; white-space: normal; }
 th.again { color: transparent; }
 .total { background: var(--faint); }
 td small { display: block; color: var(--soft); font-size: .78rem; }
-figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 34rem; height: auto; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 figure svg text { fill: var(--ink); } figure svg [stroke="#888"], figure svg [stroke="#ddd"] { stroke: var(--line); }
 figure svg [stroke="#0b5cad"] { stroke: var(--blue); } figure svg [stroke="#b4530a"] { stroke: var(--amber); }
@@ -61,7 +61,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
  th, td { padding: .3rem .55rem .3rem .2rem; font-size: .9rem; } h1 { font-size: 1.45rem; }
  ul { padding-left: 1.2rem; } .card { padding: .8rem; } }
 @media print { main { max-width: none; padding: 0; } body { font-size: 10pt; } a { color: inherit; }
- .card, figure, tr, dl { break-inside: avoid; } h2, h3, .caption { break-after: avoid; } pre { white-space: pre-wrap; }
+ section.card, figure, tr, dl { break-inside: avoid; } thead { break-after: avoid; } h2, h3, .caption { break-after: avoid; } pre { white-space: pre-wrap; }
  details::details-content { content-visibility: visible; block-size: auto; } .wide { overflow: visible; } }
 </style>
 </head>

@@ -60,7 +60,7 @@ marked(cell) }}{% if cell[kind] %}<small>{{ words(cell)[1 if kind == "noise" els
 <h2 id="short">Main findings</h2>
 <ul>{% for release in releases %}
 <li><a href="#r{{ loop.index }}">{{ release.title }}</a>: {{ found[loop.index0] | join(" ") }}{% if release.counted %}
-<span class="soft">Counted: {{ release.counted }}.</span>{% endif %}</li>
+ <span class="soft">Counted: {{ release.counted }}.</span>{% endif %}</li>
 {% endfor %}</ul>
 </nav>
 <p>Every number carries noise that protects people, and its law is known. All intervals hold with 95 % confidence, each

@@ -11,7 +11,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 
 __all__ = [
-    "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "reading_words", "verdict",
+    "SHARES", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "reading_words",
+    "verdict",
 ]  # fmt: skip
 
 _LARGE = 1e4
@@ -27,7 +28,7 @@ _OF = {
     "count": "number of {noun}",
 }
 """What a number measures, by the measure of its reading and the column that it is about."""
-_SHARES = ("proportion", "share")
+SHARES = ("proportion", "share")
 """Measures that are told as percentages."""
 _FOUND = {
     "homogeneity": "the groups differ",
@@ -62,7 +63,7 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     """
     known = reading["noise"] or reading["population"]
     reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
-    times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in _SHARES else (1, "")
+    times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in SHARES else (1, "")
     digits, estimate = _digits(times * reach), reading["estimate"]
     if reading["measure"] == "count" and not isinstance(estimate, str) and float(estimate).is_integer():
         digits = 0
