@@ -87,7 +87,7 @@ def report_facts(
         "discreet": "report",
         "version": discreet.__version__,
         "title": title,
-        "created": max(str(one["created"]) for one in released),  # of the newest answer, whenever it is printed
+        "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
         "assumptions": _assumptions(schema),

@@ -61,7 +61,8 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
  th, td { padding: .3rem .55rem .3rem .2rem; font-size: .9rem; } h1 { font-size: 1.45rem; }
  ul { padding-left: 1.2rem; } .card { padding: .8rem; } }
 @media print { main { max-width: none; padding: 0; } body { font-size: 10pt; } a { color: inherit; }
- section.card, figure, tr, dl { break-inside: avoid; } thead { break-after: avoid; } h2, h3, .caption { break-after: avoid; } pre { white-space: pre-wrap; }
+ section.card, figure, tr, dl { break-inside: avoid; } thead, h2, h3, .caption { break-after: avoid; }
+ pre { white-space: pre-wrap; }
  details::details-content { content-visibility: visible; block-size: auto; } .wide { overflow: visible; } }
 </style>
 </head>
