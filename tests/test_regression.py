@@ -202,6 +202,30 @@ def test_intervals_cover_on_a_grid(kind, n, epsilon):
     assert all(share > 0.935 - 0.021 for share in found.values()), (found, endless)  # three standard deviations
 
 
+@pytest.mark.parametrize(("arms", "kind"), [(2, "normal"), (3, "heavy"), (3, "rare"), (5, "skewed")])
+def test_groups_of_one_mean_are_rarely_told_apart(arms, kind):
+    """One-way analysis of variance with unequal groups and variances, by the Wald test of a column of labels."""
+    rng, repeats, epsilon = np.random.default_rng(arms), 200, 1.0
+    terms = tuple(Linear(np.ones(arms) if not place else np.eye(arms)[place], np.zeros(1)) for place in range(arms))
+    share = np.arange(1, arms + 1) / (arms * (arms + 1) / 2)
+    rejected = 0
+    for _ in range(repeats):
+        arm = rng.choice(arms, 400, p=share)
+        drawn = {
+            "normal": lambda arm=arm: 0.4 + (0.1 + 0.1 * arm / arms) * rng.normal(size=400),
+            "heavy": lambda: 0.4 + 0.05 * rng.standard_t(2, size=400),
+            "rare": lambda: rng.random(400) < 0.05,
+            "skewed": lambda: rng.exponential(0.1, size=400),
+        }[kind]()
+        found = np.zeros((arms, 3))
+        np.add.at(found, arm, binom.pmf(np.arange(3), 2, np.clip(drawn, 0.0, 1.0)[:, None]))
+        totals = found.ravel() + rng.laplace(0.0, 1 / epsilon, found.size)
+        moments = LinearMoments(totals=totals, noise=2 / epsilon**2, kurtosis=3.0, cells=arms, degrees=(2,))
+        fit = LeastSquares(moments, terms, Linear(np.zeros(arms), np.ones(1)))
+        rejected += fit.wald(np.eye(arms)[1:], np.zeros(arms - 1)).pvalue <= 0.05
+    assert rejected / repeats < 0.1  # seeded; 5 % expected, with a standard deviation of 1.5 %
+
+
 SCHEMA = d.Schema(
     columns={
         "sex": d.Categories(["f", "m"]),

@@ -20,6 +20,7 @@ _SIMULATED_CELLS = 4_000_000
 
 def simulated_test(
     test: str,
+    method: str,
     observed: Array,
     expected: Array,
     df: int,
@@ -35,8 +36,8 @@ def simulated_test(
 
     Parameters
     ----------
-    test
-        What is tested.
+    test, method
+        What is tested, and by which statistic.
     observed, expected
         The measured table, and the cell probabilities under the null.
     df
@@ -58,7 +59,7 @@ def simulated_test(
         found.append(np.asarray(departure(tables + noise(size, rng), public, noise_variance)))
     simulated = np.concatenate(found)
     pvalue = null.pvalue(statistic, simulated)
-    return ChiSquareResult(test, "shrunken", statistic, pvalue, df, simulated, (float(rows),))
+    return ChiSquareResult(test, method, statistic, pvalue, df, simulated, (float(rows),))
 
 
 def _chunks(resamples: int, cells: int) -> list[int]:

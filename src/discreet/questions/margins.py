@@ -27,13 +27,11 @@ from discreet.core.noise.law import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
-from discreet.inference.chi_square import ChiSquareResult
-from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
 from discreet.publish.readings import Reading
-from discreet.questions.margin_hypotheses import goodness_of_margin, independence_of_margin
+from discreet.questions.margin_hypotheses import MarginTests
 from discreet.questions.margin_names import distinct_columns, impossible_labels, place_of, positions
 from discreet.questions.margin_table import Combination, MarginTable
 from discreet.questions.measured_margins import MeasuredMargins
@@ -224,7 +222,7 @@ def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class MarginsRelease(Answer):
+class MarginsRelease(Answer, MarginTests):
     """Released margins: tables that add up, with the exact law of their noise. All below is post-processing."""
 
     @property
@@ -270,7 +268,8 @@ class MarginsRelease(Answer):
         each = sum(self.margins.reaches[layer] for layer, _ in self.margins.layout) * sides
         return max(1, round(self.sensitivity.require_l1() / each))
 
-    def _asked(self, columns: Sequence[str]) -> Axes:
+    def asked(self, columns: Sequence[str]) -> Axes:
+        """Positions of the columns of a released table, or an error that lists those there are."""
         axes = self.margins.axes(distinct_columns(columns, self.margins.columns))
         if not any(set(axes) <= set(self.margins.axes(table)) for table in self.margins.tables):
             released = "; ".join(", ".join(table) or "total" for table in self.margins.tables)
@@ -282,7 +281,7 @@ class MarginsRelease(Answer):
 
     def table(self, *columns: str) -> MarginTable:
         """A released table, or any margin of one, cell by cell: estimates, standard errors, intervals, flags."""
-        axes = self._asked(columns)
+        axes = self.asked(columns)
         names = [list(self.margins.columns)[axis] for axis in axes]
         order = [names.index(name) for name in columns]
 
@@ -395,33 +394,8 @@ class MarginsRelease(Answer):
         return Combination.ratio((counts.at(one), counts.at(whole)), (first, both, second), self.noise.reach)
 
     def _place(self, cell: Cell) -> dict[int, int]:
-        self._asked(tuple(cell))
+        self.asked(tuple(cell))
         return place_of(cell, self.margins.columns)
-
-    def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
-        """Test whether two columns are independent, from their released table.
-
-        The null distribution is simulated: tables with the fitted margins, measured with the noise of this release.
-        """
-        axes = self._tested((one, other))
-        return independence_of_margin(self.measured_counts, axes, public=self.margins.total, null=null)
-
-    def goodness_of_fit(
-        self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
-    ) -> ChiSquareResult:
-        """Test whether the labels of a column have given shares."""
-        axes = self._tested((column,))
-        return goodness_of_margin(self.measured_counts, axes, probabilities, public=self.margins.total, null=null)
-
-    def _tested(self, columns: Sequence[str]) -> Axes:
-        axes = self._asked(columns)
-        if self.rows_per_unit > 1:
-            raise InvalidParameter(
-                "release", f"at most {self.rows_per_unit} rows of each {self.unit}",
-                "a test needs independent rows, so at most one of each unit",
-                "Release the tables with contribution=Contribution(total=1).",
-            )  # fmt: skip
-        return axes
 
     def heading(self) -> str:
         return f"Release of {len(self.margins.tables)} tables that add up"
