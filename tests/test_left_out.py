@@ -155,3 +155,24 @@ def test_behind_a_sample():
 def test_refusals(schema, settings, names):
     with pytest.raises((InvalidParameter, TypeError), match=names):
         LeftOutQuestion(schema, PureDP(1.0), **settings)
+
+
+def test_the_interval_that_includes_the_choice_of_rows_holds_for_every_ledger():
+    """Sixteen ledgers choose different rows; units have up to 40 rows, a tenth of them beyond a limit of five."""
+    rng = np.random.default_rng(6)
+    limits = PrivacyUnit("person", contribution=Contribution(rows=5))
+    schema = Schema(columns={"x": Bounds(0, 9, grid=1)}, unit=limits)
+    sizes = np.where(rng.random(600) < 0.1, rng.integers(6, 40, 600), rng.integers(1, 6, 600))
+    person = np.repeat(np.arange(600), sizes)
+    own = rng.integers(0, 9, 600)[person]
+    x = np.where(rng.random(person.size) < 0.5, own, rng.integers(0, 10, person.size)).astype(float)
+    weights = np.minimum(1, 5 / sizes)[person]
+    truth = float((weights * x).sum() / weights.sum())
+    covered, noise_only = 0, 0
+    for _ in range(16):
+        asked = Session(pa.table({"person": person, "x": x}), schema, ledger=":memory:", budget=PureDP(20.0))
+        mean, lost = asked.mean("x", PureDP(10.0)), asked.left_out(PureDP(5.0), columns="x")
+        covered += lost.mean_interval(mean).contains(truth)
+        noise_only += mean.confidence_interval().contains(truth)
+    assert covered == 16
+    assert noise_only < 14  # what the noise interval leaves out

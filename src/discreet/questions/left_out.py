@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
 from discreet.questions.forms import COLUMNS, WHOLE, Form
+from discreet.questions.parts import MeanInPartsRelease, rows_per_unit
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
@@ -145,6 +147,30 @@ class LeftOutRelease(Answer):
         low, high = (float(end[-1 if missing else 1]) for end in ends)
         shown = self.rows_missing if missing else self.rows_over_limit
         return Interval(*whole_interval(low, high, shown), checked)
+
+    def mean_interval(self, mean: MeanInPartsRelease, level: float = 0.95) -> Interval:
+        """Interval for the mean of all rows with a value, where a unit with m rows and a limit of k has weights k/m.
+
+        The rows that a unit keeps are a random choice whose mean is that weighted mean. Noise gets half of 1 − level;
+        what the choice adds is bounded for any data (``docs/proofs/bounding.md``): it is narrow where few units are
+        over their limit.
+
+        Parameters
+        ----------
+        mean
+            The mean, or the share, of the rows that were kept: of the same columns, groups and limits.
+        level
+            Of the interval.
+        """
+        checked = requirements.level(level)
+        miss = 1 - checked
+        data, over = mean.confidence_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
+        few = combined_error(mean.mechanism, np.ones(np.size(mean.value)), 1 - miss / 8)
+        rows = max(mean.public.get("n", mean.count - few), 1.0)
+        (low, high), _, _ = mean.place()
+        most = rows_per_unit(mean.sensitivity) * (high - low)
+        reach = most * math.sqrt(over * math.log(8 / miss) / 2) / rows
+        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Units, rows beyond the limits, and rows without a value."""

@@ -171,7 +171,8 @@ class MeanInPartsRelease(NoisyAverageRelease):
 
     @classmethod
     def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
-        return together(parts)
+        behind_a_step = "omission" in parts[0].public  # whose intervals are of another kind
+        return super().readings_together(parts) if behind_a_step else together(parts)
 
     @cached_property
     def moments(self) -> PartMoments:
