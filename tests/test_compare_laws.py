@@ -93,7 +93,19 @@ def test_what_is_no_mechanism_is_refused(wrong):
         compare_laws(wrong, guarantee=PureDP(1.0), sensitivity=TENTH)
 
 
-@pytest.mark.parametrize("wrong", [{"truths": []}, {"truths": 3}, {"epsilons": [-1.0]}, {"truths": [math.nan]}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"truths": []},
+        {"truths": 3},
+        {"epsilons": [-1.0]},
+        {"truths": [math.nan]},
+        {"bounds": (0, None)},
+        {"bounds": (1, 0)},
+        {"bounds": 3},
+        {"bounds": (0, math.inf)},
+    ],
+)
 def test_places_that_make_no_sense_are_refused(wrong):
     with pytest.raises(DiscreetError):
         compare_laws([Laplace], guarantee=PureDP(1.0), sensitivity=TENTH, **wrong)

@@ -256,11 +256,12 @@ def _figures(name: str) -> tuple[Figure, ...]:
             column="epsilon",
             row="procedure",
             measure=words,
+            target=target,
         )
-        for y, title, words in (
-            ("bias", "Bias", "bias"),
-            ("rmse", "Root mean squared error", "root mean squared error"),
-            ("coverage", "Coverage of the paper's interval", "coverage"),
+        for y, title, words, target in (
+            ("bias", "Bias", "bias", 0.0),
+            ("rmse", "Root mean squared error", "root mean squared error", None),
+            ("coverage", "Coverage of the paper's interval", "coverage", 0.95),
         )
     )
 

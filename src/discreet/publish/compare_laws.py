@@ -139,7 +139,7 @@ def compare_laws(
         The domain of the statistic.
     truths
         True values at which to compare: numbers, or tables (lists of numbers), whose squared errors are added up. By
-        default 21 places from one bound to the other; 0 where there are no bounds.
+        default 21 places from one bound to the other; 0 where there are no bounds. An open end needs truths.
     epsilons
         Where to evaluate δ(ε); by default 25 places from 0 to where the last curve falls to 1e-6.
 
@@ -227,12 +227,23 @@ def _made(
 def _places(bounds: tuple[float, float] | None, truths: Sequence[Any] | None) -> list[tuple[float, Any]]:
     """Where on the axis, and the truth itself; tables are numbered."""
     if truths is None:
-        values = [0.0] if bounds is None else np.linspace(float(bounds[0]), float(bounds[1]), _PLACES).tolist()
+        values = [0.0] if bounds is None else np.linspace(*_ends(bounds), _PLACES).tolist()
         return [(value, value) for value in values]
     listed = requirements.listed("truths", truths, "a list of true values")
     if not listed:
         raise InvalidParameter("truths", truths, "must not be empty", "Pass truths=[0.0].")
     return [(float(place if np.ndim(truth) else truth), truth) for place, truth in enumerate(listed)]
+
+
+def _ends(bounds: Any) -> tuple[float, float]:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2 or None in bounds:
+        raise InvalidParameter(
+            "bounds", bounds, "must be two finite ends", "Pass bounds=(0, 1), or say truths=[…] too."
+        )
+    low, high = (requirements.finite("bounds", end) for end in bounds)
+    if low >= high:
+        raise InvalidParameter("bounds", bounds, "must have the lower end first", "Pass bounds=(0, 1).")
+    return low, high
 
 
 def _moments(mechanism: Mechanism, truth: Any) -> tuple[float, float, float]:
