@@ -19,7 +19,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval, fine_pair, rough_pair
-from discreet.questions.quantile import QuantileQuestion, Quantiles
+from discreet.questions.quantile import QuantileQuestion, Quantiles, _sampling
 from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)
@@ -397,3 +397,17 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
         assert isinstance(asked.measurement.mechanism, QuantileChoice)
     with pytest.raises(DiscreetError, match="interval"):
         _ = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=0.9, recursive=True).measurement
+
+
+@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("rows", [10, 100, 1000, 10_000])
+def test_shares_of_a_sample_leave_the_quantile_as_seldom_as_they_say(q, rows):
+    """Binomial tails for the declared number of rows and for more, against a bound that is nearly sharp."""
+    low, high = _sampling(q, rows, 0.0125)
+    tails = [0.0]
+    for n in [*range(rows, rows + 40), 2 * rows, 7 * rows]:  # an end of 0 or 1 takes the end of the grid
+        tails += [float(stats.binom.cdf(math.floor(low * n), n, q))] if low > 0 else []
+        tails += [float(stats.binom.sf(math.ceil(high * n) - 1, n, q))] if high < 1 else []
+    assert max(tails) <= 0.0125
+    if rows == 10_000:
+        assert max(tails) >= 0.009

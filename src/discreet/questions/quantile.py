@@ -145,7 +145,11 @@ class Quantiles(Statistic):
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
         miss = (1 - self.interval) / (1 if self.rows_at_least is None else 2)
-        return {"shares": self._enclosed(), "miss": miss, **self._grid()}
+        enclosed = self._enclosed()
+        # Cells of seven ranks or so, at a factor of one, up to a hundred of them: more make the choice less sharp.
+        apart = max(high - low for low, high in enclosed) * (self.rows_at_least or 0)
+        cells = min(12 + math.ceil(apart / 7), 100)
+        return {"shares": enclosed, "miss": miss, "cells": cells, **self._grid()}
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
@@ -218,16 +222,20 @@ def _bounds(stored: dict[str, Any]) -> Bounds:
 
 
 def _sampling(q: float, rows: int, miss: float) -> tuple[float, float]:
-    """Shares around q that a binomial share of at least ``rows`` draws leaves with probability ``miss`` each side."""
+    """Shares around q that a binomial share of at least ``rows`` draws leaves with probability ``miss`` each side.
+
+    P(X ≤ k) ≤ Φ(−√(2n·H((k + 1)/n, q))) below the mean, with H the relative entropy (zubkov2013). A share s is left
+    where k + 1 ≤ sn + 1, so s is the point of that entropy moved out by 1/n; both move towards q as n grows.
+    """
     from scipy import optimize, special  # heavy, and only needed for intervals
 
-    budget = math.log(1 / miss) / rows
+    budget = float(special.ndtri(miss)) ** 2 / (2 * rows)
 
     def spent(share: float) -> float:
         return float(special.rel_entr(share, q) + special.rel_entr(1 - share, 1 - q)) - budget
 
-    low = 0.0 if spent(0.0) <= 0 else float(optimize.brentq(spent, 0.0, q))
-    high = 1.0 if spent(1.0) <= 0 else float(optimize.brentq(spent, q, 1.0))
+    low = 0.0 if spent(0.0) <= 0 else max(float(optimize.brentq(spent, 0.0, q)) - 1 / rows, 0.0)
+    high = 1.0 if spent(1.0) <= 0 else min(float(optimize.brentq(spent, q, 1.0)) + 1 / rows, 1.0)
     # Outwards to six digits: shares stay short decimals, so ranks stay exact.
     return float(Fraction(math.floor(low * 10**6), 10**6)), float(Fraction(math.ceil(high * 10**6), 10**6))
 

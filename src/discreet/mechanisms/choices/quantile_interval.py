@@ -47,7 +47,7 @@ _FIRST_SHARE = 0.3
 _AIM = 40.0
 """The first stage aims this many ranks to either side, at a factor of one in all."""
 _CELLS = 12
-"""Cells between the two points that the first stage chose."""
+"""Cells between the two points that the first stage chose, where both ends have the same target."""
 _OUTER = 2
 """Cells beyond them on either side, each twice as wide as the one before; what is left is one cell more."""
 _FINEST = 10**6
@@ -82,6 +82,8 @@ class QuantileInterval(Mechanism):
         The public grid: values are ``step · grid`` for steps from lowest to highest.
     groups
         Number of disjoint groups of rows, as in `QuantileChoice`.
+    cells
+        Cells between the two points that the first stage chose: more where the shares are far apart.
 
     Notes
     -----
@@ -108,6 +110,7 @@ class QuantileInterval(Mechanism):
     highest: int
     grid: float
     groups: int = 1
+    cells: int = _CELLS
 
     def __post_init__(self) -> None:
         for name in ("first", "second", "grid"):
@@ -121,6 +124,7 @@ class QuantileInterval(Mechanism):
         if not self.shares:
             raise InvalidParameter("shares", self.shares, "must not be empty", "Pass ((0.5, 0.5),).")
         requirements.positive_integer("groups", self.groups)
+        requirements.positive_integer("cells", self.cells)
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
 
@@ -166,6 +170,7 @@ class QuantileInterval(Mechanism):
             "highest": self.highest,
             "grid": self.grid,
             "groups": self.groups,
+            "cells": self.cells,
         }
 
     def check(self, exact: Exact) -> None:
@@ -178,7 +183,7 @@ class QuantileInterval(Mechanism):
 
     def rank_error(self, level: float = 0.95) -> float:
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
-        cells = min(_CELLS + 2 * (_OUTER + 1), self.highest - self.lowest + 1)
+        cells = min(self.cells + 2 * (_OUTER + 1), self.highest - self.lowest + 1)
         inside = 2 * _AIM / (self.first + self.second) / _CELLS
         return _margin(cells, 1 - requirements.level(level), self.second) + inside
 
@@ -208,7 +213,7 @@ class QuantileInterval(Mechanism):
         rows = int(part[1].sum())
         aim = Fraction(math.ceil(_AIM / (self.first + self.second)))
         ends = rough_pair(part, (low * rows - aim, high * rows + aim), Fraction(self.first), rng)
-        starts = _cell_starts(*ends, self.lowest, self.highest)
+        starts = _cell_starts(*ends, self.lowest, self.highest, self.cells)
         margin = Fraction(math.ceil(_PARTS * _margin(starts.size, self.miss, self.second)), _PARTS)
         i, j = fine_pair(part, starts, (low * rows - margin, high * rows + margin), Fraction(self.second), rng)
         lower = int(starts[i])
@@ -285,10 +290,10 @@ class _Side:
         return int(self.starts[place]) + index - before
 
 
-def _cell_starts(low: int, high: int, lowest: int, highest: int) -> Integers:
+def _cell_starts(low: int, high: int, lowest: int, highest: int, cells: int) -> Integers:
     """First points of the cells: some between the two points, doubling ones beyond, and the rest of the grid."""
-    width = max(1, math.ceil((high - low + 1) / _CELLS))
-    inner = [low + k * width for k in range(_CELLS + 1)]
+    width = max(1, math.ceil((high - low + 1) / cells))
+    inner = [low + k * width for k in range(cells + 1)]
     outer = [sum(width * 2**i for i in range(1, k + 1)) for k in range(1, _OUTER + 1)]
     starts = {lowest, *inner, *(low - beyond for beyond in outer), *(inner[-1] + beyond for beyond in outer)}
     return np.array(sorted(start for start in starts if lowest <= start <= highest), dtype=np.int64)
