@@ -114,13 +114,14 @@ def at_scale(rows: int = 2_000_000) -> dict[str, float]:
 def main(path: str) -> None:
     """Print every figure, and keep them."""
     data = columns(path)
+    stored: dict[str, object] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     figures: dict[str, object] = {"2,000,000 rows, two numbers, seconds": at_scale()}
     for on in (("age",), ("age", "education-num"), ("age", "education-num", "fnlwgt")):
         for n in (1_000, 5_000, 50_000):
             name = f"hours on {', '.join(on)}, {n:,} people, ε = 1"
             figures[name] = study(data, on, n, 1.0, 400 if n < 50_000 else 200)
             print(name, figures[name], flush=True)
-    text = json.dumps(figures, indent=1, ensure_ascii=False)
+    text = json.dumps(stored | figures, indent=1, ensure_ascii=False)
     RESULTS.write_text(text + "\n", encoding="utf-8")
 
 

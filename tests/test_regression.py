@@ -1,7 +1,9 @@
 """Regression: moments and sandwich by brute force, intervals that cover, refusals, sub-models, sessions."""
 
+import json
 import math
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -407,3 +409,19 @@ def test_a_plan_states_the_error_that_is_found():
     found = session(rows=rows).regression("hours", ["age", "sex"], d.PureDP(1.0))
     slope = found.noise_int()["age"]
     assert planned.expected_error == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
+
+
+def test_the_guide_quotes_the_stored_figures():
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "benchmarks" / "results" / "regression.json").read_text(encoding="utf-8"))
+    text = (root / "docs" / "howto" / "regression.md").read_text(encoding="utf-8")
+    models = {name: one for name, one in stored.items() if name.startswith("hours on")}
+    for one in models.values():
+        worst = f"{max(one['noise over sampling']):.2f} | {min(one['coverage']):.1%} |".replace("%", " %")
+        assert f"| {worst} {max(one['width over 3.92 sampling errors']):.2f} |" in text
+        assert min(one["coverage"]) > 0.92
+    slope = stored["hours on age, 5,000 people, ε = 1"]["RMSE of the noise"][0]
+    assert f"{slope:.4f} hours per year" in text
+    peer = next(one for name, one in stored.items() if name.startswith("diffprivlib"))["RMSE of the noise"][0]
+    assert f"same bounds and ε: {peer:.4f}" in text
+    assert slope <= 0.0075

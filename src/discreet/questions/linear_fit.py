@@ -19,7 +19,7 @@ from discreet.core.interval import Interval
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.publish.readings import Reading
 
-__all__ = ["Design", "LinearEstimate", "LinearFit", "SubModel", "Term"]
+__all__ = ["Design", "LinearEstimate", "LinearFit", "SubModel", "Term", "interval_words"]
 
 Array = NDArray[np.float64]
 CONSTANT = "const"
@@ -289,6 +289,13 @@ class LinearFit(ABC):
             )
             for name, one in self.coefficients.items()
         ]
+
+
+def interval_words(interval: Interval) -> str:
+    """Both ends, or that there are none."""
+    if not math.isfinite(float(interval.width)):
+        return "nothing can be said"
+    return f"{number(interval.low)} to {number(interval.high)}"
 
 
 def _finite(interval: Interval) -> Interval | None:

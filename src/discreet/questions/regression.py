@@ -31,7 +31,7 @@ from discreet.inference.noise_sum import excess_kurtosis
 from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
-from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
+from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term, interval_words
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tensor_parts import MOST_PARTS, TensorParts, tensor_measurement
 from discreet.releases import Release
@@ -216,8 +216,7 @@ class RegressionRelease(Answer, LinearFit):
     def facts(self) -> Facts:
         """Every coefficient with its population interval, then how it was protected."""
         lines = [
-            (name, f"{number(self.params[name])}  ({number(ends.low)} to {number(ends.high)})")
-            for name, ends in self.conf_int().items()
+            (name, f"{number(self.params[name])}  ({interval_words(ends)})") for name, ends in self.conf_int().items()
         ]
         hidden = ("value", "95 % interval")
         fit = [("R²", f"{self.rsquared:.3f}"), ("rows", number(round(self.nobs)))]
