@@ -37,14 +37,16 @@ audit: install ## Attack every guarantee, deeply; writes audit.html
 	$(BIN)/discreet audit --deep --workers 2 --out audit.html
 
 MUTANT_TESTS := $(addprefix tests/test_,$(addsuffix .py,stability sensitivities guarantees schema ledger bounding \
-	reading snapshot parts amplification door exact_noise laws quantiles))
+	reading snapshot parts amplification door exact_noise laws quantiles geometric margins tables mechanisms profiles choice \
+	ledger_faults bounded_statistics selection group_selection omission entropy mean_difference naive_bayes recomputed_audits))
 
-mutants: install ## Plant small faults in core/ and count who notices; MUTANTS="--sample 500" for a sample
+mutants: install ## Plant small faults and count who notices; goes on where it stopped; MUTANTS="--sample 500"
 	$(BIN)/python benchmarks/mutants.py $(MUTANTS) --tests $(MUTANT_TESTS)
 
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
-	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
+	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
+	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --work .mutants --tests $(MUTANT_TESTS)
 
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py

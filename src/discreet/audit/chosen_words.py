@@ -225,8 +225,9 @@ def _enclosed(words: Sequence[int]) -> Iterator[Compared]:
     array, cells = np.array(words, dtype=np.uint64), 2.0**20
     truths = Location(np.full(count, 0.3))
     bounds = (np.asarray(0.0), np.asarray(1.0))
-    for scale in (1.0, 0.3, 700.0):
-        sizes = np.asarray(scale), np.asarray(scale * cells)
+    # The last has a scale for each draw, small where words are extreme: the bound of a chunk must be that of its worst.
+    for scale in (np.asarray(1.0), np.asarray(0.3), np.asarray(700.0), np.geomspace(0.01, 900.0, count)):
+        sizes = scale, scale * cells
         made: dict[str, Any] = {
             kind.__name__: kind(*sizes) for kind in (LaplaceFamily, GaussianFamily, ExponentialFamily, GumbelFamily)
         }

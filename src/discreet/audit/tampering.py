@@ -187,7 +187,8 @@ def _refused_content(path: Path, change: Callable[[bytes], bytes]) -> bool:
 
 _ROW = {"unit": {"kind": "row"}, "neighbours": "add_remove", "public": []}
 _FORGED: tuple[tuple[int, str, dict[str, Any]], ...] = (
-    (7, "refund", {}), (7, "open", {}), (1, "spend", {}), (1, "open", {"format": FORMAT + 1}), (1, "open", {"allowance": ["2"]}),
+    (7, "refund", {}), (7, "open", {}), (1, "spend", {}), (1, "open", {"format": FORMAT + 1}),
+    (1, "open", {"allowance": ["2"]}),
     (7, "spend", {"total": ["1/10"]}), (7, "spend", {"charge": ["0"]}),
     (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 0.05}}),
     (7, "spend", {"guarantee": {"kind": "pure", "epsilon": 5.0}, "charge": ["5"], "total": ["26/5"]}),
