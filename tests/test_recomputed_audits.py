@@ -11,6 +11,7 @@ from discreet.audit.chosen_words import audit_chosen_words
 from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.guarantee_arithmetic import audit_guarantees
+from discreet.audit.measurements import audit_measurements
 from discreet.audit.reading import audit_reading
 from discreet.audit.tampering import audit_tampering
 from discreet.core import grid, guarantee, stability
@@ -26,6 +27,7 @@ AUDITS = {
     "guarantees": audit_guarantees,
     "declarations": audit_declarations,
     "declared": audit_declared,
+    "measurements": audit_measurements,
     "calibrations": audit_calibrations,
     "chosen words": lambda: audit_chosen_words(30),
     "reading": lambda: audit_reading(60),

@@ -142,6 +142,12 @@ def _weights() -> Iterator[Compared]:
                 "chances of a noisy max",
                 abs(float(np.sum(chances)) - 1) < 1e-6 and bool(np.all(np.diff(chances) > 0)),
             )
+    noisy: Any = ReportNoisyMax(2.0, "laplace", False)
+    plain = Laplace(2.0).profile(_TWO)
+    yield (
+        "the curve of noisy scores",
+        abs(float(noisy.profile(_TWO).delta_at(0.3)) - float(plain.delta_at(0.3))) < 1e-12,
+    )
 
 
 def _groups() -> Iterator[Compared]:

@@ -10,6 +10,7 @@ from discreet.audit.chosen_words import audit_chosen_words
 from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.guarantee_arithmetic import audit_guarantees
+from discreet.audit.measurements import audit_measurements
 from discreet.audit.reading import audit_reading
 from discreet.audit.recomputed import Recomputed
 from discreet.audit.tampering import audit_tampering
@@ -21,6 +22,7 @@ RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
     "guarantees": lambda _: audit_guarantees(),
     "declarations": lambda _: audit_declarations(),
     "declared": lambda _: audit_declared(),
+    "measurements": lambda _: audit_measurements(),
     "calibrations": lambda _: audit_calibrations(),
     "chosen words": lambda deep: audit_chosen_words(5_000 if deep else 150),
     "reading": lambda deep: audit_reading(3_000 if deep else 240),
