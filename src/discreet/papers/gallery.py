@@ -13,7 +13,7 @@ from discreet.core.result import Result
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
 from discreet.papers.study_page import exact_claims, markdown_table, part_rows, shown_figure, shown_rows, told
-from discreet.papers.verdicts import count_table, decide
+from discreet.papers.verdicts import count_table
 
 __all__ = ["GalleryResult", "run_gallery"]
 
@@ -104,7 +104,7 @@ def run_gallery(
 
 def _tally(studies: Sequence[tuple[Study, StudyResult]]) -> str:
     """Verdicts by paper."""
-    return count_table({study.paper: decide(study.claims, result.rows) for study, result in studies if study.claims})
+    return count_table({study.paper: result.decisions for study, result in studies if study.claims})
 
 
 def _overall(progress: Callable[[Progress], None], paper: str, before: int, total: int) -> Callable[[Progress], None]:
@@ -131,8 +131,8 @@ def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bo
             sections.append(f"### {part.title}\n")
             for figure, path in _drawn(part, result):
                 sections.append(shown_figure(figure, f"{study.paper}/{path.name}"))
-            sections += told(study, part, result.rows[part.name], quick=quick)
-        sections += exact_claims(study, "###")
+            sections += told(study, part, result.rows[part.name], result.decisions, quick=quick)
+        sections += exact_claims(result.decisions, "###")
     return "\n".join(sections)
 
 
@@ -165,7 +165,7 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) 
         links.append(f'<a href="#{escape(study.paper)}">{escape(study.title)}</a>')
         heading = f'<h2 id="{escape(study.paper)}">{escape(study.title)}</h2>{render(study.introduction)}'
         sections.append(heading + "".join(_part(study, part, result, render, quick) for part in study.parts))
-        sections.append(f'<div class="wide">{render(chr(10).join(exact_claims(study, "###")))}</div>')
+        sections.append(f'<div class="wide">{render(chr(10).join(exact_claims(result.decisions, "###")))}</div>')
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -181,7 +181,7 @@ def _part(study: Study, part: Part, result: StudyResult, render: Callable[[str],
         f"<figcaption>{escape(figure.caption())}</figcaption></figure>"
         for figure, path in _drawn(part, result)
     )
-    words_of = f'<div class="told">{render(chr(10).join(told(study, part, rows, quick=quick)))}</div>'
+    words_of = f'<div class="told">{render(chr(10).join(told(study, part, rows, result.decisions, quick=quick)))}</div>'
     shown, words = shown_rows(part, part_rows(part, rows))
     source = escape(f"{folder}/{result.tables[part.name].name}")
     table = (

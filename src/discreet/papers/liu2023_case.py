@@ -104,7 +104,7 @@ def _figure(name: str, title: str, censor: tuple[float, float]) -> Figure:
     )
     return Figure(
         name=name, title=title, x="ε", y="SE", low="SE low", high="SE high", column="method", log_x=True, log_y=True,
-        measure="standard error, in thousandths (median; bars hold 80 % of draws)", where=(("α", censor[0]),),
+        measure="standard error (10⁻³)", where=(("α", censor[0]),),
         paper=printed,
     )  # fmt: skip
 
@@ -116,7 +116,9 @@ CASE = Part(
     compute=_case_rows,
     shown=_shown,
     figures=(
-        _figure("table-3-symmetric", "Table 3, α = β = 0.1", CENSORS[0]),
-        _figure("table-3-asymmetric", "Table 3, α = 0.15, β = 0.05", CENSORS[1]),
+        _figure("table-3-symmetric", "Table 3, α = β = 0.1: median and the middle 80 % of 40 draws", CENSORS[0]),
+        _figure(
+            "table-3-asymmetric", "Table 3, α = 0.15, β = 0.05: median and the middle 80 % of 40 draws", CENSORS[1]
+        ),
     ),
 )

@@ -25,9 +25,9 @@ from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.result import Result
 from discreet.papers.figure import Figure
-from discreet.papers.paper_claim import Claim
+from discreet.papers.paper_claim import Claim, Decision
 
-__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "run", "run_one", "stored_rows"]
+__all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "decide", "run", "run_one", "stored_rows"]
 
 Scalar = str | int | float | bool | None
 Row = dict[str, Any]
@@ -127,7 +127,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class StudyResult(Result):
-    """What a run left behind: the page, the CSV file and rows of every part, and the figures."""
+    """What a run left behind: the page, the CSV file and rows of every part, the figures, and decided claims."""
 
     paper: str
     page: Path
@@ -136,6 +136,7 @@ class StudyResult(Result):
     computed: int
     skipped: int
     rows: Mapping[str, list[Row]] = field(repr=False)
+    decisions: tuple[Decision, ...] = field(repr=False, default=())
 
     def heading(self) -> str:
         return f"{self.paper}: {self.computed} cells computed, {self.skipped} taken from earlier runs"
@@ -213,9 +214,19 @@ def run(
 
     rows = {part.name: tables[part.name].rows(plans[part.name]) for part in chosen}
     written = out / f"{page or study.paper}.md"
-    figures = write_page(study, chosen, rows, written, quick=quick, seed=seed)
+    decisions = () if quick else tuple(decide(study.claims, rows))
+    figures = write_page(study, chosen, rows, decisions, written, quick=quick, seed=seed)
     paths = {name: table.path for name, table in tables.items()}
-    return StudyResult(study.paper, written, paths, figures, computed, total - computed, rows)
+    return StudyResult(study.paper, written, paths, figures, computed, total - computed, rows, decisions)
+
+
+def decide(claims: Sequence[Claim], rows: Mapping[str, list[Row]]) -> list[Decision]:
+    """Decide the claims whose part was run in full, and those that need no run."""
+    return [
+        claim.decide([] if claim.part is None else rows[claim.part])
+        for claim in claims
+        if claim.part is None or claim.part in rows
+    ]
 
 
 def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> list[Row] | None:

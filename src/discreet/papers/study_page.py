@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from discreet.papers.figure import Figure
-from discreet.papers.paper_claim import Claim
+from discreet.papers.paper_claim import Claim, Decision
 from discreet.papers.study import Part, Row, Study
-from discreet.papers.verdicts import claims_table, decide
+from discreet.papers.verdicts import claims_table
 
 __all__ = ["exact_claims", "markdown_table", "part_rows", "shown_figure", "shown_rows", "told", "write_page"]
 
@@ -20,8 +20,9 @@ _NOTHING = 1e-12
 
 
 def write_page(
-    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], page: Path, *, quick: bool, seed: int
-) -> tuple[Path, ...]:
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision], page: Path,
+    *, quick: bool, seed: int,
+) -> tuple[Path, ...]:  # fmt: skip
     """Write the page, and the figures beside it; return the paths of the figures."""
     figures: list[Path] = []
     sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
@@ -35,29 +36,30 @@ def write_page(
             if saved is not None:
                 figures.append(saved)
                 sections.append(shown_figure(figure, saved.name))
-        sections += told(study, part, rows[part.name], quick=quick)
+        sections += told(study, part, rows[part.name], decisions, quick=quick)
         shown, words = shown_rows(part, table)
         sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
-    sections += exact_claims(study, "##")
+    sections += exact_claims(decisions, "##")
     page.write_text("\n".join(sections), encoding="utf-8")
     return tuple(figures)
 
 
-def told(study: Study, part: Part, rows: list[Row], *, quick: bool) -> list[str]:
+def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision], *, quick: bool) -> list[str]:
     """What the paper says of a part and what was found, as markdown; verdicts need a full run."""
     claims = [claim for claim in study.claims if claim.part == part.name]
     sections = [f"**The paper reports.** {part.reported.strip()}\n"] if part.reported else []
     if claims:
-        sections.append(_listed(claims) if quick else claims_table(decide(claims, {part.name: rows})))
+        decided = [one for one in decisions if one.claim.part == part.name]
+        sections.append(_listed(claims) if quick else claims_table(decided))
     if part.finding is not None:
         sections.append(f"**Found here.** {part.finding(rows).strip()}\n")
     return sections
 
 
-def exact_claims(study: Study, mark: str) -> list[str]:
+def exact_claims(decisions: Sequence[Decision], mark: str) -> list[str]:
     """Claims that need no run, as markdown below a heading of that rank."""
-    exact = [claim for claim in study.claims if claim.part is None]
-    return [f"{mark} Theorems, formulas and constants\n", claims_table(decide(exact, {}))] if exact else []
+    exact = [one for one in decisions if one.claim.part is None]
+    return [f"{mark} Theorems, formulas and constants\n", claims_table(exact)] if exact else []
 
 
 def _listed(claims: Sequence[Claim]) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.result import Result
-from discreet.papers.paper_claim import VERDICTS, Claim, Decision
-from discreet.papers.study import Row, Study, stored_rows
+from discreet.papers.paper_claim import VERDICTS, Decision
+from discreet.papers.study import Row, Study, decide, stored_rows
 
-__all__ = ["ClaimList", "claims_table", "count_table", "decide", "decided_in", "shipped"]
+__all__ = ["ClaimList", "claims_table", "count_table", "decided_in", "shipped"]
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,6 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
                 raise InvalidParameter("out", str(folder), f"holds no full run of {study.paper} {part.name}", fix)
             rows[part.name] = found
     return rows
-
-
-def decide(claims: Sequence[Claim], rows: Mapping[str, list[Row]]) -> list[Decision]:
-    """Decide the claims whose part was run, and those that need no run."""
-    return [
-        claim.decide([] if claim.part is None else rows[claim.part])
-        for claim in claims
-        if claim.part is None or claim.part in rows
-    ]
 
 
 def claims_table(decisions: Sequence[Decision]) -> str:
