@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.schema import Contribution as Contribution
     from discreet.core.schema import Dates as Dates
     from discreet.core.schema import PrivacyUnit as PrivacyUnit
+    from discreet.core.schema import Related as Related
     from discreet.core.schema import Schema as Schema
     from discreet.core.schema import Unlisted as Unlisted
     from discreet.core.sensitivity import Sensitivity as Sensitivity
@@ -177,6 +178,7 @@ _PUBLIC = {
     "Formula": "declarations.language",
     "schema_from_dict": "declarations.plain_data",
     "PrivacyUnit": "core.schema",
+    "Related": "core.schema",
     "Schema": "core.schema",
     "Session": "session",
     "Quantiles": "questions.quantile",

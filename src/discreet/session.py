@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from copy import copy
 from threading import RLock
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot, take
+from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset, open_source
 from discreet.core.schema import Column, Schema
 from discreet.omission.behind_question import behind
@@ -56,6 +58,9 @@ class Session(Shorthands):
         Passed on to `open_source`.
     delimiter, decimal, encoding, header, thousands
         How a CSV file is written: see `Dialect`. discreet never guesses it from the file.
+    related
+        The sources of the tables that the schema calls related, by name; or, for each, a dict of what `open_source`
+        takes, such as ``{"source": "visits.csv", "delimiter": ";"}``.
 
     Examples
     --------
@@ -85,6 +90,7 @@ class Session(Shorthands):
         encoding: str = "utf-8",
         header: bool = True,
         thousands: str | None = None,
+        related: Mapping[str, Any] | None = None,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._source = source
@@ -93,6 +99,7 @@ class Session(Shorthands):
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
         dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
+        self._related = dict(related or {})
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
         if isinstance(ledger, Ledger):
             if budget is not None and budget != ledger.budget:
@@ -160,6 +167,11 @@ class Session(Shorthands):
                 self._opened = open_source(self._source, **self._options)
             return self._opened
 
+    def _others(self) -> dict[str, Dataset]:
+        """The related tables, opened."""
+        given = {name: one if isinstance(one, Mapping) else {"source": one} for name, one in self._related.items()}
+        return {name: open_source(**{"engine": self._options["engine"], **one}) for name, one in given.items()}
+
     def _snapshot(self) -> Snapshot:
         """The rows that the next question is asked of: read once, or chosen afresh behind a step."""
         if self._step is not None:
@@ -170,7 +182,7 @@ class Session(Shorthands):
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if self._taken is None:
-                self._taken = take(self.dataset, self.schema, salt=self.ledger.salt.hex())
+                self._taken = take_joined(self.dataset, self.schema, self._others(), salt=self.ledger.salt.hex())
             return self._taken
 
     def omitting(self, step: Omission) -> Session:
@@ -192,6 +204,8 @@ class Session(Shorthands):
         >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
         (True, 0.5, 1.2022)
         """
+        if self.schema.related:
+            raise InvalidParameter("step", step, "is not proved for several tables", "Ask without omitting rows.")
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
         other = copy(self)
@@ -215,7 +229,9 @@ class Session(Shorthands):
         >>> bool(abs(counts.value[1] - 600) < 60)
         True
         """
-        return Session(self._source, self.schema.declaring(**columns), ledger=self.ledger, **self._options)
+        return Session(
+            self._source, self.schema.declaring(**columns), ledger=self.ledger, related=self._related, **self._options
+        )
 
     def __repr__(self) -> str:
         step = "" if self._step is None else f".omitting({self._step!r})"

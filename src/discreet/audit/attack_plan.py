@@ -179,6 +179,10 @@ def attack_plan(
 
 def _worst_tables(schema: Schema) -> tuple[list[list[list[Row]]], list[tuple[int, int]]]:
     """Tables of units, and which are neighbours."""
+    if schema.related:
+        raise InvalidParameter(
+            "related", [*schema.related], "an attack writes one table", "Attack a plan of the first table alone."
+        )
     replaced, units = schema.neighbours is Neighbours.REPLACE_ONE, list(_units(schema))
     size = schema.size if replaced and schema.size is not None else 4
     if size > _MOST_ROWS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from discreet.audit.join_pipelines import join_pipelines
 from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.release_pipelines import release_pipelines
@@ -24,7 +25,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(
         ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
     ),
-    **dict.fromkeys(("Bands", "Dates", "Formula", "schema_from_dict"), _DECLARED),
+    **dict.fromkeys(("Bands", "Dates", "Formula", "Related", "schema_from_dict"), _DECLARED),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
     **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
@@ -44,6 +45,7 @@ def pipelines() -> Iterator[Pipeline]:
     yield from session_pipelines()
     yield from model_pipelines()
     yield from transform_pipelines()
+    yield from join_pipelines()
 
 
 def audited_names() -> dict[str, list[str]]:

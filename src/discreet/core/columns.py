@@ -201,7 +201,7 @@ class Categories:
     missing: Sequence[str] = ()
     aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
     ignore_case: bool = False
-    computed_kinds: ClassVar[tuple[str, ...]] = ("number", "condition")
+    computed_kinds: ClassVar[tuple[str, ...]] = ("number", "condition", "label")
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):

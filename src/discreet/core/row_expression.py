@@ -36,7 +36,7 @@ class RowExpression(ABC):
 
     @abstractmethod
     def kind(self, columns: Mapping[str, Any], name: str) -> str:
-        """A ``"number"``, ``"date"`` or ``"condition"``; refused, under this name, where the columns do not fit."""
+        """A number, date, condition or label; refused, under this name, where the declared columns do not fit."""
 
     def names(self) -> frozenset[str]:
         """The columns that it reads."""

@@ -17,9 +17,21 @@ from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Policy
 from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
+from discreet.core.related import Related
 from discreet.core.row_expression import RowExpression
 
-__all__ = ["Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Schema", "Unlisted"]
+__all__ = [
+    "Bands",
+    "Bounds",
+    "Categories",
+    "Column",
+    "Contribution",
+    "Dates",
+    "PrivacyUnit",
+    "Related",
+    "Schema",
+    "Unlisted",
+]
 
 
 @dataclass(frozen=True)
@@ -150,6 +162,8 @@ class Schema:
     where
         Which rows take part: ``Formula("age >= 18 and region != 'Islands'")``, for example. A row for which it is
         neither true nor false, because a value is missing, does not. ``size`` still counts all units.
+    related
+        Other tables about the same units, by name: see `Related`.
 
     Examples
     --------
@@ -163,6 +177,7 @@ class Schema:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     size: int | None = None
     where: RowExpression | None = None
+    related: Mapping[str, Related] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
@@ -177,8 +192,28 @@ class Schema:
                 "unit", self.unit.column, "the id column cannot be released", "Remove it from the columns."
             )
         self._check_size()
-        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "columns", {**self.columns, **self._related_columns()})
         self._check_formulas()
+
+    def _related_columns(self) -> dict[str, Column]:
+        """The columns that related tables add; refused where two tables have one name, or a row is the unit."""
+        found: dict[str, Column] = {}
+        requirements.instance("related", self.related, Mapping, '{"visits": Related(id="person", rows=3, …)}')
+        if self.related and self.unit.column is None:
+            raise InvalidParameter("related", [*self.related], "needs an id column as privacy unit", "Name the column.")
+        for table, one in self.related.items():
+            requirements.instance(f"related.{table}", one, Related, 'Related(id="person", rows=3, …)')
+            try:
+                Schema(columns=one.columns, unit=PrivacyUnit(one.id), where=one.where)  # its own formulas are checked
+            except InvalidParameter as failure:
+                name = f"related.{table}.{failure.name}"
+                raise InvalidParameter(name, failure.value, failure.rule, failure.fix) from None
+            for name, given in one.given().items():
+                column = replace(given, value=None) if given.value else given
+                if name in found or name == self.unit.column or self.columns.get(name, column) != column:
+                    raise InvalidParameter(f"related.{table}", name, "is a column of two tables", "Rename one.")
+                found[name] = column
+        return found
 
     def _check_formulas(self) -> None:
         """Refuse formulas that read no column, give another kind of value than declared, or lead back to themselves."""
@@ -215,12 +250,14 @@ class Schema:
 
     def source_columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that the source must have for questions about these."""
-        return tuple(name for name in self.columns_behind(names) if self.columns[name].value is None)
+        elsewhere = {name for one in self.related.values() for name in one.given()}
+        behind = self.columns_behind(names)
+        return tuple(name for name in behind if self.columns[name].value is None and name not in elsewhere)
 
     def computed_already(self) -> Schema:
         """The facts about rows whose formulas have been worked out."""
         columns = {name: replace(one, value=None) if one.value else one for name, one in self.columns.items()}
-        return replace(self, columns=columns, where=None)
+        return replace(self, columns=columns, where=None, related={})
 
     def keeps_every_row(self, names: Sequence[str]) -> bool:
         """Whether every row takes part in a question about these columns, whatever its values are."""
@@ -249,6 +286,7 @@ class Schema:
             "size": self.size,
             "columns": {name: self.column(name).to_dict() for name in [*names, *self.columns_behind(names)]},
             **({} if self.where is None else {"where": self.where.text}),
+            **({"related": {name: one.to_dict() for name, one in self.related.items()}} if self.related else {}),
         }
 
     def protection(self, *public: Fact) -> Protection:
@@ -351,5 +389,8 @@ class Schema:
             data["where"] = self.where.text
         if self.unit.column is not None:
             data["unit"] = self.unit.to_dict()
-        data["columns"] = {name: column.to_dict() for name, column in self.columns.items()}
+        elsewhere = {name for one in self.related.values() for name in one.given()}
+        data["columns"] = {name: one.to_dict() for name, one in self.columns.items() if name not in elsewhere}
+        if self.related:
+            data["related"] = {name: one.to_dict() for name, one in self.related.items()}
         return data

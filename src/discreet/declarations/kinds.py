@@ -26,6 +26,9 @@ FUNCTIONS = {
 
 def kind_of(term: Term, text: str, columns: Mapping[str, Column], name: str) -> str:
     """The kind of a formula's value; refused under this name where its parts do not fit."""
+    alone = columns.get(term.parts[0]) if term.op == "column" else None
+    if isinstance(alone, Unlisted) or (isinstance(alone, Categories) and not isinstance(alone.labels[0], bool)):
+        return "label"
     return _Checker(text, columns, name).kind(term)
 
 

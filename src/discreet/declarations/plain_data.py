@@ -11,7 +11,7 @@ from discreet.core.columns import Bounds, Categories, Column, Unlisted, one_of
 from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Contribution, PrivacyUnit, Schema
+from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
 
 __all__ = ["read_column", "schema_from_dict"]
@@ -31,7 +31,7 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
     >>> schema_from_dict(schema.to_dict()) == schema
     True
     """
-    fields = known_settings("schema", data, {"neighbours", "size", "unit", "columns", "where"})
+    fields = known_settings("schema", data, {"neighbours", "size", "unit", "columns", "where", "related"})
     neighbours = fields.get("neighbours", Neighbours.ADD_REMOVE.value)
     one_of("schema.neighbours", neighbours, [one.value for one in Neighbours], "Most data sets want add_remove.")
     columns = known_settings("schema.columns", fields.get("columns", {}))
@@ -41,6 +41,25 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
         neighbours=Neighbours(neighbours),
         size=fields.get("size"),
         where=_formula("where", fields.get("where")),
+        related={
+            name: _related(f"schema.related.{name}", one)
+            for name, one in known_settings("schema.related", fields.get("related", {})).items()
+        },
+    )
+
+
+def _related(name: str, data: Any) -> Related:
+    fields = known_settings(name, data, {"id", "rows", "counted", "where", "columns"})
+    for key in ("id", "rows"):
+        if key not in fields:
+            raise InvalidParameter(
+                f"{name}.{key}", None, "is missing", 'Write id = "person" and rows = 3, for example.'
+            )
+    columns = known_settings(f"{name}.columns", fields.pop("columns", {}))
+    return Related(
+        columns={column: read_column(f"{name}.columns.{column}", one) for column, one in columns.items()},
+        where=_formula(f"{name}.where", fields.pop("where", None)),
+        **fields,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from discreet.plans.planned_question import LIMITS_OF_A_UNIT, PlannedQuestion, l
 from discreet.plans.scenario import Scenario
 from discreet.plans.shares import divided
 from discreet.plans.source_identity import source_identity
+from discreet.plans.source_options import DIALECT, open_options, plan_identity
 from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
@@ -38,7 +38,6 @@ __all__ = ["PlanFile"]
 
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
-_DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands")
 _LOOKS = {"quality": "Usable values", "left_out": "What the limits leave out"}
 _COMMON = ("name", "title", "ask", *LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
 
@@ -120,11 +119,7 @@ class PlanFile:
 
     def identity(self) -> dict[str, Any]:
         """What tells the source from others: its place, as seen from the plan, a table in it, and how it is written."""
-        place = self.open_options()["source"]
-        if "://" not in place:  # a folder may move, with the plan and the data in it
-            place = os.path.relpath(os.path.realpath(place), os.path.realpath(self.path.parent))
-        dialect = Dialect(**{key: self.source[key] for key in _DIALECT if key in self.source})
-        return {"place": place, "table": self.source.get("table"), **vars(dialect)}
+        return plan_identity(self.open_options(), self.path.parent)
 
     def identities(self) -> tuple[str, ...]:
         """Texts by which a ledger knows this source again: its place, and the declared name of the data set."""
@@ -133,13 +128,7 @@ class PlanFile:
 
     def open_options(self) -> dict[str, Any]:
         """Arguments for a session: source, table, engine, memory and the dialect of a file."""
-        options = dict(self.source)
-        place = options.pop("path", None)
-        if place is not None and self.period is not None:
-            place = str(place).replace("{period}", self.period)
-        if place is not None and "://" not in str(place):
-            place = str((self.path.parent / place) if not Path(place).is_absolute() else Path(place))
-        return {"source": options.pop("address", place), **options}
+        return open_options(self.source, self.path.parent, self.period)
 
 
 class _Reader:
@@ -253,21 +242,29 @@ class _Reader:
 
     def _source(self) -> dict[str, Any]:
         source = self._table("source")
-        self._known("source", source, ("path", "address", "table", "engine", "memory", *_DIALECT))
+        related = source.get("related", {})
+        if not isinstance(related, dict) or not all(isinstance(one, dict) for one in related.values()):
+            raise self.error("source.related", "related must be tables. Write [source.related.visits] and its path.")
+        for name, one in related.items():
+            self._one_source(f"source.related.{name}", one)
+        self._one_source("source", {key: value for key, value in source.items() if key != "related"})
+        return source
+
+    def _one_source(self, where: str, source: Mapping[str, Any]) -> None:
+        self._known(where, source, ("path", "address", "table", "engine", "memory", *DIALECT))
         if ("path" in source) == ("address" in source):
-            raise self.error("source", "the source needs either path (files) or address (a connection).")
+            raise self.error(where, "the source needs either path (files) or address (a connection).")
         if "{period}" in str(source.get("path")) and "period" not in self.data:
-            raise self.error("source.path", 'path names a {period}, and the plan has none. Write period = "{month}".')
+            raise self.error(f"{where}.path", 'path names a {period}, and the plan has none. Write period = "{month}".')
         for key, value in source.items():
             if key != "header" and (not isinstance(value, str) or not value or "\0" in value):
-                raise self.error(f"source.{key}", f"{key} must be text.")
+                raise self.error(f"{where}.{key}", f"{key} must be text.")
         if not _MEMORY.fullmatch(source.get("memory", "1GB")):
-            raise self.error("source.memory", f'memory = {source["memory"]!r} must be an amount such as "4GB".')
+            raise self.error(f"{where}.memory", f'memory = {source["memory"]!r} must be an amount such as "4GB".')
         try:
-            Dialect(**{key: source[key] for key in _DIALECT if key in source})
+            Dialect(**{key: source[key] for key in DIALECT if key in source})
         except DiscreetError as failure:
-            raise self.located("source", failure) from None
-        return source
+            raise self.located(where, failure) from None
 
     def _schema(self) -> Schema:
         table = self._table("schema")

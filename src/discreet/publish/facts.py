@@ -127,6 +127,13 @@ def _assumptions(schema: Schema) -> list[str]:
         )
     if schema.size is not None:
         said.append(f"The number of units, {schema.size:,}, is public.")
+    for name, one in schema.related.items():
+        chosen = "" if one.where is None else f" for which this is true: {one.where.text}"
+        used = f"their number is {one.counted!r}" if one.counted else "each meets each row of the first table"
+        said.append(
+            f"{name}: another table about the same units, by {one.id!r}. At most {one.rows} rows of a {unit.name} "
+            f"count{chosen}; {used}."
+        )
     if schema.where is not None:
         said.append(f"Only rows for which this is true take part: {schema.where.text}.")
     said += [f"{name}: {_column(column)}." for name, column in schema.columns.items()]

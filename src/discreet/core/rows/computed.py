@@ -16,7 +16,7 @@ from discreet.core.dates import EPOCH, Dates
 from discreet.core.row_expression import Term, label_of
 from discreet.core.rows.calendar import civil, days_of
 
-__all__ = ["computed"]
+__all__ = ["as_number", "computed"]
 
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -46,16 +46,16 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
     if term.op == "date":
         return ibis.literal(parts[0].toordinal() - EPOCH.toordinal(), type="int64")
     if term.op == "column":
-        return _decoded(encoded[parts[0]].cast("int64"), columns[parts[0]])
+        return _decoded(encoded[parts[0]], columns[parts[0]])
     if term.op == "and":
         return value(parts[0]) & value(parts[1])
     if term.op == "or":
         return value(parts[0]) | value(parts[1])
     if term.op == "not":
-        return value(parts[0]).cast("int8") == 0  # NOT would lose its brackets before IS NULL
+        return as_number(value(parts[0])) == 0
     if term.op == "missing":
-        labels = parts[0].op == "column"
-        return (encoded[parts[0].parts[0]] if labels else value(parts[0])).isnull()
+        plain = encoded[parts[0].parts[0]] if parts[0].op == "column" else as_number(value(parts[0]))
+        return plain.isnull()
     if term.op in ("compare", "in"):
         return _compared(term, encoded, columns)
     if term.op == "negative":
@@ -65,13 +65,30 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
     return _called(parts[0], [value(part) for part in parts[1:]])
 
 
+def as_number(value: Any) -> Any:
+    """A truth value as 1 or 0: comparisons and NOT lose their brackets before IS NULL on some engines."""
+    return value.cast("int8") if value.type().is_boolean() else value
+
+
 def _decoded(step: Any, declared: Column) -> Any:
-    """The number of a grid step: the double nearest to the decimal, as a formula's own numbers are."""
+    """A label's text, or the number of a grid step: the double nearest to the decimal, as numbers of formulas are."""
     if isinstance(declared, Dates):
-        return days_of(step, declared)
+        return days_of(step.cast("int64"), declared)
     if isinstance(declared, Bounds):
-        return (step * declared.step.numerator).cast("float64") / declared.step.denominator
-    return step == list(getattr(declared, "labels", ())).index(True)
+        return (step.cast("int64") * declared.step.numerator).cast("float64") / declared.step.denominator
+    if isinstance(declared, Categories):
+        return step == declared.labels.index(True) if isinstance(declared.labels[0], bool) else _spelled(step, declared)
+    return step.cast("string")
+
+
+def _spelled(code: Any, labels: Categories) -> Any:
+    """The text of a label's code, from a table: a chain of 20,000 cases takes minutes."""
+    import ibis
+    import pyarrow as pa
+
+    texts = pa.array([str(label) for label in labels.labels], pa.string())
+    known = ibis.memtable(pa.table({"label": texts, "code": pa.array(range(labels.cells), pa.int64())}))
+    return known.filter(known.code == code).label.max().as_scalar()
 
 
 def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Column]) -> Any:

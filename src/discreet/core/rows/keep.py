@@ -19,13 +19,13 @@ from discreet.core.stability import check_unit_sum
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["CELL", "Selected", "digits", "keep_groups", "kept_rows", "taking_part"]
+__all__ = ["CELL", "START_DIGITS", "Selected", "digits", "evenly", "keep_groups", "kept_rows", "taking_part"]
 
 CELL = "c"
 """Column of cell numbers in what is kept."""
 _SALT_DIGITS = 32
 """128 secret bits: with most ids the text then fits one block of SHA-256, which halves its cost."""
-_START_DIGITS = 12
+START_DIGITS = 12
 """A start among N is off uniform by at most N/2⁴⁸."""
 _MOST_BITS = 62
 """Up to this many cells, those that a unit reaches are the bits of one number."""
@@ -87,7 +87,7 @@ def _builtin(name: str) -> Any:
     return ibis.udf.scalar.builtin({"conv": conv, "bit_count": bit_count}[name])
 
 
-def _evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
+def evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
     """Whether a position among ``count`` is one of the ``limit`` that are kept; all are where count ≤ limit."""
     turned = (position + start) % count
     if limit > 2**22:  # 2⁴⁰ rows of one unit must not overflow
@@ -149,7 +149,7 @@ def _choose(
     if most is None:
         return rows
     parts = ["r", *(held[name] for name in reversed(scope))]
-    over = held.filter(held.held > most).mutate(start=digits(snapshot, _START_DIGITS, *parts) % held.held)
+    over = held.filter(held.held > most).mutate(start=digits(snapshot, START_DIGITS, *parts) % held.held)
     over = stored(snapshot.dataset, over)
     chosen = stored(snapshot.dataset, _first_rows(snapshot, rows.join(over, list(scope)), scope, most))
     _check(snapshot, chosen, scope, most)
@@ -166,11 +166,11 @@ def _rows_of_groups(snapshot: Snapshot, rows: ir.Table, groups: int) -> ir.Table
     one = ibis.literal(1).cast("int64")  # cast, not typed: engines would take a bare 1 for 32 bits
     units = rows.group_by(UNIT).aggregate(mask=_builtin("bit_or")(one << rows[CELL].cast("int32")))
     units = units.mutate(count=bits(units.mask))
-    start = digits(snapshot, _START_DIGITS, "g", units[UNIT]) % units["count"]
+    start = digits(snapshot, START_DIGITS, "g", units[UNIT]) % units["count"]
     units = units.mutate(start=(units["count"] > groups).ifelse(start, 0))
     both = rows.join(units, UNIT)
     position = bits(both.mask & ((one << both[CELL].cast("int32")) - 1))
-    return both.filter(_evenly(position, both["count"], both.start, groups)).select(*rows.columns)
+    return both.filter(evenly(position, both["count"], both.start, groups)).select(*rows.columns)
 
 
 def keep_groups(snapshot: Snapshot, pairs: ir.Table, group: str, groups: int) -> ir.Table:
@@ -180,9 +180,9 @@ def keep_groups(snapshot: Snapshot, pairs: ir.Table, group: str, groups: int) ->
     own = ibis.window(group_by=pairs[UNIT])
     ordered = ibis.window(group_by=pairs[UNIT], order_by=pairs[group])
     ranked = pairs.mutate(count=pairs.count().over(own), position=ibis.row_number().over(ordered))
-    start = digits(snapshot, _START_DIGITS, "g", ranked[UNIT]) % ranked["count"]
+    start = digits(snapshot, START_DIGITS, "g", ranked[UNIT]) % ranked["count"]
     ranked = ranked.mutate(start=(ranked["count"] > groups).ifelse(start, 0))
-    return ranked.filter(_evenly(ranked.position, ranked["count"], ranked.start, groups)).select(*pairs.columns)
+    return ranked.filter(evenly(ranked.position, ranked["count"], ranked.start, groups)).select(*pairs.columns)
 
 
 def _first_rows(snapshot: Snapshot, rows: ir.Table, scope: tuple[str, ...], most: int) -> ir.Table:
@@ -192,7 +192,7 @@ def _first_rows(snapshot: Snapshot, rows: ir.Table, scope: tuple[str, ...], most
     values = [rows[name] for name in (CELL, *snapshot.names.values())]
     window = ibis.window(group_by=[rows[name] for name in scope], order_by=values)
     placed = rows.mutate(position=ibis.row_number().over(window))
-    return placed.filter(_evenly(placed.position, placed.held, placed.start, most))
+    return placed.filter(evenly(placed.position, placed.held, placed.start, most))
 
 
 def _check(snapshot: Snapshot, kept: ir.Table, scope: tuple[str, ...], limit: int) -> None:

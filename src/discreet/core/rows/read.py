@@ -98,6 +98,11 @@ class Dataset:
             self._drop_discarded()
             return engines.guarded(self.name, lambda: engines.materialised(self.connection, name, expression))
 
+    def bring(self, rows: pa.Table) -> ir.Table:
+        """Rows of another engine, as a table on this one."""
+        with self.lock:
+            return _uploaded(self.connection, rows, self.name)
+
     def discard(self, name: str) -> None:
         """Drop a stored table: now, or before the next one is stored where the engine is at work.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.row_expression import RowExpression
-from discreet.core.rows.computed import computed
+from discreet.core.rows.computed import as_number, computed
 from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code, usable
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Schema
@@ -25,8 +25,10 @@ from discreet.core.schema import Bounds, Categories, Schema
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["MARK", "UNIT", "Snapshot", "stored", "take"]
+__all__ = ["MARK", "UNIT", "Attach", "Snapshot", "stored", "take"]
 
+Attach = Callable[[Any, Mapping[str, str], bool], Any]
+"""From encoded rows, the names of their columns and whether values are marked, to rows with more columns."""
 UNIT = "u"
 """Column of unit ids in a snapshot."""
 MARK = "ok_"
@@ -57,6 +59,8 @@ class Snapshot:
         What units keep, by limits; filled by `discreet.core.rows.keep`.
     lock
         Held while ``kept`` is filled, so that threads that ask at once do the work once.
+    attach
+        Adds the columns of related tables, where there are any.
     """
 
     dataset: Dataset
@@ -67,6 +71,7 @@ class Snapshot:
     gaps: frozenset[str] = field(repr=False)
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
     lock: Any = field(default_factory=RLock, repr=False)
+    attach: Attach | None = field(default=None, repr=False)
 
     @property
     def by_row(self) -> bool:
@@ -98,23 +103,31 @@ class Snapshot:
         return rows[self.names[name]].cast("int64")
 
 
-def take(dataset: Dataset, schema: Schema, *, salt: str = "", marked: bool = False) -> Snapshot:
+def take(
+    dataset: Dataset, schema: Schema, *, salt: str = "", marked: bool = False, attach: Attach | None = None
+) -> Snapshot:
     """Read and encode the rows once, and check what the schema says of the whole data set.
 
-    Where ``marked``, a column `MARK` + its name in the table says of each value whether it can be used.
+    Where ``marked``, a column `MARK` + its name in the table says of each value whether it can be used. ``attach`` adds
+    the columns of related tables: see `discreet.core.rows.join`.
     """
+    if schema.related and attach is None:
+        tables = ", ".join(schema.related)
+        raise SourceError(f"related = {tables}: the schema names tables that were not given. Nothing was spent.")
     dataset.require(schema.unit.column, *schema.source_columns(()))
     known = set(dataset.table.columns)
     declared = [name for name in schema.columns if known.issuperset(schema.source_columns([name]))]
     names = {name: f"x{position}" for position, name in enumerate(declared)}
-    plain = {name: encoded for name, encoded in names.items() if schema.columns[name].value is None}
+    plain = {name: encoded for name, encoded in names.items() if name in schema.source_columns([name])}
     table = stored(dataset, _encoded(dataset, schema, plain, marked))
+    if attach is not None:
+        table = stored(dataset, attach(table, names, marked))
     while len(found := {*table.columns}.intersection(names.values())) < len(names):
         table = stored(dataset, _with_computed(dataset, schema, names, table, found, marked))
     gaps = _checked(dataset, schema, names, table)
     if schema.where is not None:  # after the checks: the public size is that of the whole data set
         table = table.filter(_computed(schema, names, table, schema.where))
-    return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps)
+    return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps, attach=attach)
 
 
 def _with_computed(
@@ -125,7 +138,7 @@ def _with_computed(
     for name, encoded in names.items():
         formula = schema.columns[name].value
         if encoded not in found and formula and found.issuperset(names[one] for one in formula.names()):
-            value = _computed(schema, names, table, formula)
+            value = as_number(_computed(schema, names, table, formula))
             fields |= _fields(encoded, value, schema.columns[name], name, dataset, marked)
     return table.mutate(**fields)
 

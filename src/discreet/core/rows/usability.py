@@ -18,7 +18,7 @@ def usable_totals(snapshot: Snapshot, names: Sequence[str]) -> tuple[int, list[i
     A unit counts for the share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
     """
     snapshot.require(*names)
-    marked = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True)
+    marked = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True, attach=snapshot.attach)
     table = marked.table
     marks = {f"s{place}": table[MARK + marked.names[name]].cast("int64").sum() for place, name in enumerate(names)}
     if not snapshot.by_row:
