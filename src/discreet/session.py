@@ -182,7 +182,11 @@ class Session(Shorthands):
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if self._taken is None:
-                self._taken = take_joined(self.dataset, self.schema, self._others(), salt=self.ledger.salt.hex())
+                salt = self.ledger.salt.hex()
+                if self._related or self.schema.related:
+                    self._taken = take_joined(self.dataset, self.schema, self._others(), salt=salt)
+                else:
+                    self._taken = take(self.dataset, self.schema, salt=salt)
             return self._taken
 
     def omitting(self, step: Omission) -> Session:

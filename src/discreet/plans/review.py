@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -15,7 +15,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
-from discreet.core.schema import Bounds, Schema, Unlisted
+from discreet.core.schema import Bounds, Dates, Schema, Unlisted
 from discreet.plans.job import Job
 from discreet.plans.job_results import JobPlan
 from discreet.plans.meaning import differences
@@ -154,6 +154,10 @@ def _protected(schema: Schema) -> list[str]:
 def _public(file: PlanFile) -> list[PublicFact]:
     schema, unit = file.schema, file.schema.unit
     facts = [PublicFact(name, _column(column), file.sources.get(name)) for name, column in schema.columns.items()]
+    if schema.where is not None:
+        facts.append(PublicFact("where", f"only rows with {schema.where.text} take part", file.sources.get("schema")))
+    for name, one in schema.related.items():
+        facts.append(PublicFact(name, f"a table about the same units: at most {one.rows} rows of each count", None))
     if unit.contribution is not None:
         limits = ", ".join(f"{key} {value}" for key, value in unit.contribution.to_dict().items())
         facts.append(PublicFact("unit", f"at most {limits} of each {unit.name} count", file.sources.get("unit")))
@@ -163,6 +167,10 @@ def _public(file: PlanFile) -> list[PublicFact]:
 
 
 def _column(column: Any) -> str:
+    if column.value is not None:
+        return f"{column.value.text}: {_column(replace(column, value=None))}"
+    if isinstance(column, Dates):
+        return f"dates from {column.day(column.low)} to {column.day(column.high)}, by {column.unit}"
     if isinstance(column, Bounds):
         return f"numbers from {number(column.low)} to {number(column.high)}, in steps of {number(column.grid)}"
     if isinstance(column, Unlisted):

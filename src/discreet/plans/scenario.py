@@ -163,7 +163,11 @@ class Scenario:
         return cls(rows=rows, columns={name: _from_release(name, release) for name, release in releases.items()})
 
     def check(self, schema: Schema) -> None:
-        """Refuse columns that the schema does not declare, or declares as another kind."""
+        """Refuse columns that the schema does not declare, or declares as another kind; and several tables."""
+        if schema.related:
+            raise InvalidParameter(
+                "scenario", [*schema.related], "describes one table", "Rehearse a plan without them."
+            )
         for name, told in self.columns.items():
             kind = ExpectedLabels if isinstance(schema.column(name), Categories) else ExpectedNumbers
             requirements.instance(f"scenario.columns.{name}", told, kind, f"{kind.__name__}(…)")
