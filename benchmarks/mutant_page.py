@@ -54,7 +54,7 @@ def page(found: dict[str, Any], limits: tuple[float, float]) -> str:
         "killed": f"{found['killed']:,} ({100 * (found['rate'] or 0):.1f} % of those that are not equivalent)",
         "killed by the audit alone": f"{found['killed_by_audit']:,} ({100 * (found['audit_rate'] or 0):.1f} %)",
         "survived": found["survived"],
-        "undecided": found["undecided"],
+        "undecided: not noticed within the time, and tests not asked or out of time": found["undecided"],
         "equivalent": found["equivalent"],
         "controls, with nothing changed": f"{found['controls']}, {found['controls_noticed']} noticed",
     }

@@ -11,7 +11,7 @@ from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.measurements import audit_measurements
-from discreet.audit.reading import audit_reading
+from discreet.audit.reading import audit_engine, audit_reading
 from discreet.audit.recomputed import Recomputed
 from discreet.audit.tampering import audit_tampering
 
@@ -26,6 +26,7 @@ RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
     "calibrations": lambda _: audit_calibrations(),
     "chosen words": lambda deep: audit_chosen_words(5_000 if deep else 150),
     "reading": lambda deep: audit_reading(3_000 if deep else 240),
+    "engine": lambda _: audit_engine(),
     "tampering": lambda deep: audit_tampering(4_000 if deep else 120),
 }
 """Name of a part to its audit; ``True`` asks for the deep one."""
