@@ -30,7 +30,7 @@ from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechani
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import OptimalSelection
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
-from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip, flip_probabilities
 from discreet.mechanisms.choices.ranks import RankClasses
 from discreet.mechanisms.location_noise import LocationLaw
 from discreet.omission import step
@@ -249,9 +249,12 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 
 
 def _placed(script: Script) -> Callable[..., int]:
-    def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any) -> int:
+    def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any, *, flip: bool = False) -> int:
         logs = -float(factor / target.denominator) * self.distances(target, target.denominator).astype(np.float64)
-        return script.choice(Choice.among(self.starts, self.widths, logs, exponential=True))
+        if flip:
+            heads = np.exp(np.minimum(logs - logs[self.widths > 0].max(), 0.0))
+            logs = np.log(flip_probabilities(heads, self.widths))
+        return script.choice(Choice.among(self.starts, self.widths, logs, exponential=not flip))
 
     return draw
 
