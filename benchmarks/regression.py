@@ -57,8 +57,10 @@ def study(data: dict[str, Array], on: tuple[str, ...], n: int, epsilon: float, r
     rng = np.random.default_rng(len(on) * 1000 + n)
     names = (*on, "hours-per-week")
     degrees = (*((4 if len(on) <= 2 else 3,) * len(on)), 2)
-    moments = RegressionMoments(bounds=tuple(BOUNDS[name] for name in names), degrees=degrees, columns=names, on=on)
-    terms, outcome = (tuple(map(moments.linear, found)) for found in (moments.terms(on), (moments.number(names[-1]),)))
+    moments = RegressionMoments(
+        bounds=tuple(BOUNDS[name] for name in names), degrees=degrees, columns=names, outcome=names[-1], on=on
+    )
+    terms, outcome = tuple(map(moments.linear, moments.terms(on))), moments.linear(moments.explained)
     design = np.column_stack([np.ones(len(data["age"])), *(data[name] for name in on)])
     whole = np.linalg.lstsq(design, data[names[-1]], rcond=None)[0]
     noise, sampled, inside, widths = [], [], [], []
@@ -67,7 +69,7 @@ def study(data: dict[str, Array], on: tuple[str, ...], n: int, epsilon: float, r
         found = totals([data[name][chosen] for name in names], degrees)
         noisy = found + rng.laplace(0.0, 1 / epsilon, found.size)
         read = LinearMoments(totals=noisy, noise=2 / epsilon**2, kurtosis=3.0, cells=1, degrees=degrees)
-        fit = LeastSquares(read, terms, outcome[0])
+        fit = LeastSquares(read, terms, outcome)
         own = np.linalg.lstsq(design[chosen], data[names[-1]][chosen], rcond=None)[0]
         noise.append((fit.coefficients - own)[1:])
         sampled.append((own - whole)[1:])

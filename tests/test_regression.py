@@ -286,6 +286,27 @@ def test_a_session_regresses_in_the_units_of_the_data():
     assert found.wald_test("sex").pvalue < 1e-6
 
 
+def test_an_outcome_of_two_labels_counts_as_no_and_yes():
+    rng, n = np.random.default_rng(14), 4000
+    age, sex = rng.integers(18, 91, n), rng.choice(["f", "m"], n)
+    works = np.where(rng.random(n) < 0.3 + 0.004 * (age - 18) + 0.1 * (sex == "m"), "yes", "no")
+    schema = d.Schema(columns={**SCHEMA.columns, "works": d.Categories(["no", "yes"])})
+    rows = pa.table({"age": age, "sex": sex, "works": works})
+    found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).regression(
+        "works", ["sex", "age"], d.PureDP(900.0)
+    )
+    z, y = np.column_stack([np.ones(n), sex == "m", age]).astype(float), (works == "yes").astype(float)
+    inverse = np.linalg.inv(z.T @ z)
+    b = inverse @ z.T @ y
+    robust = np.sqrt(np.diag(inverse @ ((z * (y - z @ b)[:, None] ** 2).T @ z) @ inverse * n / (n - 3)))
+    assert list(found.params) == ["const", "sex[m]", "age"]
+    assert np.allclose(list(found.params.values()), b, rtol=1e-2, atol=1e-3)
+    assert np.allclose(list(found.bse.values()), robust, rtol=1e-2)
+    assert found.heading() == "Regression of works[yes]"
+    assert Release.from_json(found.to_json()).summary() == found.summary()
+    assert len(RegressionQuestion(schema, "works", "age", d.PureDP(1.0), expected_rows=900).plan().notes) == 1
+
+
 def test_more_numbers_leave_fourth_powers_to_a_bound():
     rng, n = np.random.default_rng(13), 2000
     x = rng.beta(2.0, 3.0, size=(n, 3))
@@ -351,7 +372,7 @@ def test_other_guarantees_and_units(guarantee):
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours):
-    moments = RegressionMoments(bounds=((0, 2), (0, 1)), degrees=(4, 1), columns=("x", "y"), on=("x",))
+    moments = RegressionMoments(bounds=((0, 2), (0, 1)), degrees=(4, 1), columns=("x", "y"), outcome="y", on=("x",))
     universe = [[x, y] for x in (0.0, 0.7, 2.0) for y in (0.0, 1.0)]
     stated = moments.sensitivity(neighbours=neighbours)
     parts = {tuple(row): np.array(moments.exact([row], neighbours=neighbours).value, dtype=float) for row in universe}
@@ -365,7 +386,8 @@ def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours):
 @pytest.mark.parametrize(
     ("column", "on", "match"),
     [
-        ("sex", ["age"], "not a number"),
+        ("many", ["age"], "two labels"),
+        ("sex", ["one"], "must have a number"),
         ("hours", ["hours"], "other columns"),
         ("hours", [], "other columns"),
         ("hours", ["age", "age"], "must not repeat"),

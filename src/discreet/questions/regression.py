@@ -20,7 +20,6 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
@@ -28,7 +27,7 @@ from discreet.core.stability import in_parts
 from discreet.inference.least_squares import LeastSquares
 from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_sum import excess_kurtosis
-from discreet.plans.plan import DETECTED, Plan
+from discreet.plans.plan import DETECTED
 from discreet.publish.readings import Reading
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term, interval_words
@@ -60,24 +59,28 @@ class RegressionMoments(TensorParts):
     Parameters
     ----------
     bounds, degrees
-        Public bounds and highest powers of the numbers, the outcome last.
+        Public bounds and highest powers of the numbers.
     columns
         Their names.
     labels
         Public labels of the other columns; the first one is the reference.
+    outcome
+        The column that is described: a number, or one of two labels, of which the second counts as 1.
     on
         The columns of the regression, in the order in which its coefficients are printed.
 
     Examples
     --------
-    >>> moments = RegressionMoments(bounds=((0, 90), (0, 60)), degrees=(4, 2), columns=("age", "hours"), on=("age",))
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> moments = RegressionMoments(bounds=((0, 90), (0, 60)), degrees=(4, 2), **names)
     >>> moments.size, moments.cells
     (15, 1)
     """
 
     columns: tuple[str, ...]
     labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
-    on: tuple[str, ...]
+    outcome: str
+    on: Sequence[str]
     name: ClassVar[str] = "regression_moments"
 
     def __post_init__(self) -> None:
@@ -87,9 +90,10 @@ class RegressionMoments(TensorParts):
         object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "on", tuple(self.on))
-        if len(self.columns) != len(self.degrees) or sorted(self.on) != sorted((*self.columns[:-1], *self.labels)):
+        named = sorted((*self.columns, *self.labels))
+        if len(self.columns) != len(self.degrees) or sorted((self.outcome, *self.on)) != named:
             raise InvalidParameter(
-                "columns", self.columns, f"must be {len(self.degrees)} names; `on` has all but the last, and labels",
+                "columns", self.columns, f"must be {len(self.degrees)} names, the outcome's and those of `on`",
                 "Name each column once.",
             )  # fmt: skip
 
@@ -112,7 +116,12 @@ class RegressionMoments(TensorParts):
 
     def parameters(self) -> dict[str, Any]:
         labels = [[name, list(each)] for name, each in self.labels.items()]
-        return super().parameters() | {"columns": list(self.columns), "labels": labels, "on": list(self.on)}
+        return super().parameters() | {
+            "columns": list(self.columns),
+            "labels": labels,
+            "outcome": self.outcome,
+            "on": list(self.on),
+        }
 
     def linear(self, term: Term) -> Linear:
         """A term as a function of a row."""
@@ -129,20 +138,28 @@ class RegressionMoments(TensorParts):
             constants += 1.0
         return Linear(constants, slopes)
 
-    def number(self, column: str) -> Term:
-        """The term of a number."""
-        low, high = self.bounds[self.columns.index(column)]
-        return Term(column, column, low=low, width=high - low)
+    def _terms(self, column: str) -> list[Term]:
+        """The term of a number, or those of all labels but the first."""
+        if column in self.columns:
+            low, high = self.bounds[self.columns.index(column)]
+            return [Term(column, column, low=low, width=high - low)]
+        return [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
+
+    @property
+    def explained(self) -> Term:
+        """The outcome."""
+        return self._terms(self.outcome)[0]
 
     def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
         """The terms of a regression on some of the columns."""
-        found = [Term(CONSTANT, "")]
-        for column in on:
-            if column in self.columns:
-                found.append(self.number(column))
-            else:
-                found += [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
-        return tuple(found)
+        return (Term(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
+
+    def spread(self, term: Term) -> float:
+        """What a plan expects of a term's standard deviation between its bounds."""
+        if term.label is not None:
+            share = 1 / len(self.labels[term.column])
+            return math.sqrt(share * (1 - share))
+        return 0.5 if self.degrees[self.columns.index(term.column)] == 1 else _SPREAD
 
 
 @dataclass(frozen=True)
@@ -156,7 +173,7 @@ class RegressionRelease(Answer, LinearFit):
     @property
     def on(self) -> tuple[str, ...]:
         """The columns of the regression."""
-        return self._of.on
+        return tuple(self._of.on)
 
     def _moments(self, rows_per_unit: int) -> LinearMoments:
         law = self.mechanism.law(0.0)
@@ -177,7 +194,7 @@ class RegressionRelease(Answer, LinearFit):
         return max(1, round(self.sensitivity.require_l1() / sides))
 
     def _fitted(self, on: Sequence[str]) -> Design:
-        terms, outcome = self._of.terms(on), self._of.number(self._of.columns[-1])
+        terms, outcome = self._of.terms(on), self._of.explained
         functions, explained = tuple(map(self._of.linear, terms)), self._of.linear(outcome)
         sampled, observed = (
             LeastSquares(self._moments(rows), functions, explained) for rows in (self._rows_per_unit, 0)
@@ -211,7 +228,7 @@ class RegressionRelease(Answer, LinearFit):
         return _stacked(self.conf_int(1 - level), level)
 
     def heading(self) -> str:
-        return f"Regression of {self._of.columns[-1]}"
+        return f"Regression of {self._of.explained.name}"
 
     def facts(self) -> Facts:
         """Every coefficient with its population interval, then how it was protected."""
@@ -243,7 +260,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
     Parameters
     ----------
     column
-        The outcome, a number.
+        The outcome: a number, or a column of two labels, of which the second counts as 1.
     on
         Numbers and columns of labels. The first label of a column is the reference.
     expected_rows
@@ -259,7 +276,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
     """
 
     ask: ClassVar[str] = "regression"
-    meaning: ClassVar[str] = "How an outcome goes with other columns, by least squares."
+    meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
     column: str
@@ -273,19 +290,25 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         return (self.column, *column_names(self.on, "on"))
 
     def _measured(self) -> Measurement:
-        on, _ = column_names(self.on, "on"), self.schema.bounds(self.column)
+        on = column_names(self.on, "on")
+        declared = self.schema.column(self.column)
+        if not isinstance(declared, Bounds) and len(self.schema.categories(self.column).labels) != 2:
+            raise InvalidParameter(
+                "column", self.column, "must be a number, or have two labels", "Use another outcome."
+            )
         if not on or self.column in on:
             raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
-        numbers = tuple(name for name in on if isinstance(self.schema.column(name), Bounds))
-        labels = self._labels([name for name in on if name not in numbers])
-        bounds = {name: self.schema.bounds(name) for name in (*numbers, self.column)}
-        degrees = _degrees(bounds)
-        self._check_size(degrees, labels)
+        numbers = [name for name in (*on, self.column) if isinstance(self.schema.column(name), Bounds)]
+        labels = self._labels([name for name in (*on, self.column) if name not in numbers])
+        bounds = {name: self.schema.bounds(name) for name in numbers}
+        degrees = _degrees(bounds, self.column)
+        self._check_size(bounds, degrees, labels)
         moments = RegressionMoments(
             bounds=tuple((one.low, one.high) for one in bounds.values()),
             degrees=degrees,
             columns=tuple(bounds),
             labels=labels,
+            outcome=self.column,
             on=on,
         )
         term = moments.terms(on)[1]
@@ -301,11 +324,18 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         size = self.public_size(*bounds, *labels)
         return replace(found, statistic=moments, public={} if size is None else {"n": size})
 
-    def _check_size(self, degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]) -> None:
+    def _check_size(
+        self, bounds: Mapping[str, Bounds], degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]
+    ) -> None:
+        if not bounds:
+            raise InvalidParameter(
+                "on", list(column_names(self.on, "on")), "must have a number where the outcome has labels",
+                f"Ask for a table instead: table({[*column_names(self.on, 'on'), self.column]}).",
+            )  # fmt: skip
         for name, each in labels.items():
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
-        many = sum(degree > 1 for degree in degrees[:-1])
+        many = sum(degree > 1 for name, degree in zip(bounds, degrees, strict=True) if name != self.column)
         totals = math.prod(degree + 1 for degree in degrees) * math.prod(map(len, labels.values()))
         if many > _MOST_NUMBERS or totals > MOST_PARTS:
             raise InvalidParameter(
@@ -321,52 +351,42 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
             return None
         empty = np.zeros(moments.size * moments.cells)
         read = LinearMoments(totals=empty, noise=1.0, cells=moments.cells, degrees=moments.degrees)
-        outcome, spread = moments.number(self.column), self._spread(moments, term)
-        around = [
-            _around(moments.linear(one), middle)
-            for one, middle in ((term, self._middle(moments, term)), (outcome, 0.5))
-        ]
-        weights = read.weights(*around) * outcome.width / term.width / (rows * spread**2)
-        return tuple(weights.tolist())
+        # Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
+        around = [_around(moments.linear(one), _middle(moments, one)) for one in (term, moments.explained)]
+        width = moments.explained.width / term.width
+        return tuple((read.weights(*around) * width / (rows * moments.spread(term) ** 2)).tolist())
 
-    def _middle(self, moments: RegressionMoments, term: Term) -> float:
-        return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
-
-    def _spread(self, moments: RegressionMoments, term: Term) -> float:
-        middle = self._middle(moments, term)
-        two = term.label is not None or moments.degrees[moments.columns.index(term.column)] == 1
-        return math.sqrt(middle * (1 - middle)) if two else _SPREAD
-
-    def plan(self, ledger: Ledger | None = None) -> Plan:
+    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
         """Noise and sampling of every coefficient, where numbers have a standard deviation of a fifth of their bounds.
 
         Columns are taken to be unrelated, and labels to be equally frequent.
         """
-        planned = super().plan(ledger)
-        moments = cast(RegressionMoments, self.measurement.statistic)
-        rows = Expected(rows=self.expected_rows).rows or self.measurement.public.get("n")
+        moments, rows = cast(RegressionMoments, found.statistic), self.expected_rows or found.public.get("n")
         if rows is None:
-            return planned
-        noise = math.sqrt(float(np.max(np.asarray(self.measurement.mechanism.law(0.0).variance))))
-        outcome, notes = moments.number(self.column), []
-        left = outcome.width * (0.5 if moments.degrees[-1] == 1 else _SPREAD)
-        for term in moments.terms(column_names(self.on, "on"))[1:]:
+            return super()._notes(found, error)
+        noise = math.sqrt(float(np.max(np.asarray(found.mechanism.law(0.0).variance))))
+        notes, left = [], moments.explained.width * moments.spread(moments.explained)
+        for term in moments.terms(moments.on)[1:]:
             moved = noise * math.hypot(*cast(tuple[float, ...], self._moves(moments, term)))
-            sampled = left / (term.width * self._spread(moments, term) * math.sqrt(rows))
+            sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
             both = math.hypot(moved, sampled)
             notes.append(
                 f"{term.name}: standard error {number(both)} ({number(moved)} noise, {number(sampled)} sampling); "
                 f"a 5 % test detects {number(DETECTED * both)} with 80 % power"
             )
-        return replace(planned, notes=(*planned.notes, *notes))
+        return tuple(notes)
+
+
+def _middle(moments: RegressionMoments, term: Term) -> float:
+    return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
 
 
 def _around(function: Linear, middle: float) -> Linear:
     return Linear(function.constants - middle, function.slopes)
 
 
-def _degrees(bounds: Mapping[str, Bounds]) -> tuple[int, ...]:
-    """Powers of the numbers, the outcome last; two values need but the first."""
-    *others, outcome = (one.cells > 2 for one in bounds.values())
-    most = 4 if sum(others) <= _EXACT_NUMBERS else 3
-    return (*(most if many else 1 for many in others), 2 if outcome else 1)
+def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> tuple[int, ...]:
+    """Powers of the numbers: two values need but the first."""
+    others = sum(one.cells > 2 for name, one in bounds.items() if name != outcome)
+    most = 4 if others <= _EXACT_NUMBERS else 3
+    return tuple(1 if one.cells == 2 else 2 if name == outcome else most for name, one in bounds.items())
