@@ -99,12 +99,12 @@ class LeastSquares:
 
     @cached_property
     def r_squared(self) -> float:
-        """The share of the outcome's variance that the terms describe, from 0 to 1; NaN where noise leaves none."""
+        """The share of the outcome's variance that the terms describe, from 0 to 1; 0 where noise leaves none."""
         mean = float(self.moments.total(self.moments.weights(self.outcome))) / self.rows
         centred = self.outcome - Linear(np.full_like(self.outcome.constants, mean), np.zeros_like(self.outcome.slopes))
         spread = float(self.moments.total(self.moments.weights(centred, centred)))
         if spread <= 0:
-            return math.nan
+            return 0.0
         residual = self._residual(self.coefficients)
         left = float(self.moments.total(self.moments.weights(residual, residual)))
         return min(max(1 - left / spread, 0.0), 1.0)
@@ -197,7 +197,7 @@ class LeastSquares:
         # Off-diagonal moments are measured with noise: at worst nothing but the diagonal is used.
         least = float(np.linalg.eigvalsh(covariance).min())
         if least <= 0:
-            return JointTest(math.nan, off.size, 1.0)
+            return JointTest(0.0, off.size, 1.0)
         statistic = float(off @ np.linalg.solve(covariance, off))
         return JointTest(statistic, off.size, float(scipy.special.chdtrc(off.size, statistic)))
 

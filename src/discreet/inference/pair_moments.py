@@ -90,10 +90,10 @@ class PairMoments(NoisyTotals):
 
     @cached_property
     def correlation(self) -> Array:
-        """Correlation of u and v, within ±1; NaN where noise leaves a column no variance."""
+        """Correlation of u and v, within ±1; 0 where noise leaves a column no variance."""
         product = self.columns[0].variance * self.columns[1].variance
-        quotient = self.covariance / np.sqrt(np.where(product > 0, product, np.nan))
-        return np.asarray(np.clip(quotient, -1.0, 1.0))
+        quotient = self.covariance / np.sqrt(np.where(product > 0, product, 1.0))
+        return np.asarray(np.where(product > 0, np.clip(quotient, -1.0, 1.0), 0.0))
 
     # ---- errors of the two means ------------------------------------------------------------------------------------
 
@@ -223,5 +223,4 @@ class PairMoments(NoisyTotals):
     def correlation_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population's correlation of u and v."""
         checked = requirements.level(level)
-        centre = np.nan_to_num(self.correlation)
-        return hull(lambda value: self.accepts_correlation(value, checked), centre, (-1.0, 1.0), checked)
+        return hull(lambda value: self.accepts_correlation(value, checked), self.correlation, (-1.0, 1.0), checked)
