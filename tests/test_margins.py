@@ -692,6 +692,12 @@ def test_a_plan_file_asks_for_tables(tmp_path):
     result = Job(path).run()
     assert (result.drawn, result.reused) == (1, 0)
     assert "N · f" in result.markdown.read_text()
+    binned = PLAN.replace('["region", "sex"]', '["region", "income"]')
+    path.write_text(binned + "bins = { income = [0, 40, 200] }\n")
+    assert dict(Job(path).plan().releases)["population"].expected_error > 0
+    path.write_text(binned)
+    with pytest.raises(PlanFileError, match="needs bins"):
+        Job(path).plan()
     path.write_text(PLAN.replace('["region", "sex"]', '["region", "person"]'))
     with pytest.raises(PlanFileError, match="not declared"):
         Job(path).plan()

@@ -178,7 +178,10 @@ def covered(kind, n, epsilon, repeats, seed):
     inside, endless = dict.fromkeys(truth, 0), 0
     for _ in range(repeats):
         x, y = drawn(n)
-        axes = [binom.pmf(np.arange(degree + 1), degree, u[:, None]) for degree, u in ((4, x), (2, y))]
+        axes = [
+            np.stack([math.comb(degree, k) * u**k * (1 - u) ** (degree - k) for k in range(degree + 1)], axis=1)
+            for degree, u in ((4, x), (2, y))
+        ]
         totals = np.einsum("ni,nj->ij", *axes).ravel() + rng.laplace(0.0, 1 / epsilon, 15)
         moments = LinearMoments(totals=totals, noise=2 / epsilon**2, kurtosis=3.0, cells=1, degrees=degrees)
         fit = LeastSquares(moments, terms, outcome)

@@ -332,10 +332,8 @@ class MeasuredQuestion(Question[A]):
             return (EXPECTED_ROWS,)
         if found.read.startswith("ranks"):
             return (f"ranks count rows in order; {error:.0f} ranks are {error / 100:.2g} % of 10,000 rows",)
-        rows, groups = (
-            getattr(self, "expected_rows", None),
-            math.prod(len(some) for some in self._labels(found.by).values()),
-        )
+        rows = getattr(self, "expected_rows", None)
+        groups = 1 if rows is None else math.prod(len(some) for some in self._labels(found.by).values())
         if rows is None or groups == 1:
             return ()
         return (f"the error is for groups of {rows / groups:,.0f} rows each; half as many rows, twice the error",)
