@@ -91,7 +91,7 @@ CASES = {
     ),
     "covariances": (
         lambda s, g: CovarianceMatrixQuestion(s, "top", g, expected_rows=ROWS),
-        lambda a: np.ravel(a.matrix),
+        lambda a: np.array([_spread_of(a.column(0), 10.0)]),
     ),
 }
 PUBLIC = {
@@ -102,15 +102,21 @@ PUBLIC = {
         lambda a: np.array([_variance(a)]),
     ),
     "public spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
-    "public covariances": (lambda s, g: CovarianceMatrixQuestion(s, "spend", g), values),
+    "public covariances": (
+        lambda s, g: CovarianceMatrixQuestion(s, "top", g),
+        lambda a: np.array([_spread_of(a.column(0), 10.0)]),
+    ),
 }
 
 
 def _variance(answer):
+    return _spread_of(answer.moments, 2 * float(answer.statistic.half))
+
+
+def _spread_of(moments, width):
     """The variance before it is clipped to what the bounds allow."""
-    parts = answer.moments.parts
-    first, second = (parts @ moment_weights(4, power) / parts.sum() for power in (1, 2))
-    return (2 * float(answer.statistic.half)) ** 2 * (second - first**2)
+    first, second = (moments.parts @ moment_weights(4, power) / moments.parts.sum() for power in (1, 2))
+    return width**2 * (second - first**2)
 
 
 @pytest.fixture(scope="module")
