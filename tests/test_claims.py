@@ -7,7 +7,7 @@ import pytest
 
 from discreet.cli import main
 from discreet.core.errors import InvalidParameter
-from discreet.papers import load, load_all
+from discreet.papers import load, load_all, run_one
 from discreet.papers.paper_claim import FAILS, HOLDS, OPEN, VERDICTS, Claim, Measured, compared, votes
 from discreet.papers.verdicts import decided_in, shipped
 
@@ -96,3 +96,38 @@ def test_the_command_lists_claims(tmp_path, capsys) -> None:
     with pytest.raises(SystemExit):
         main(["reproduce", "claims", "--out", str(tmp_path)])
     assert "holds no full run" in capsys.readouterr().err
+
+
+ERRATA = {
+    "E1": ("liu2019", "Definition 2 (a)"),
+    "E2": ("liu2023", "Algorithm 1"),
+    "E3": ("liu2023", "Algorithm 1, line 3"),
+    "E4": ("liu2023", "Equations (16), (17)"),
+    "E5": ("liu2023", "Section 3.4"),
+    "E7": ("miranda2026", "Theorem 5.3"),
+    "E12": ("liu2023", "Theorem 4 (48)"),
+    "S1": ("liu2019", "(5)"),
+    "T1": ("holohan2018", "Corollary 4.6"),
+}
+
+
+@pytest.mark.parametrize("entry", ERRATA)
+def test_an_erratum_is_decided_again_from_the_paper_alone(entry: str) -> None:
+    """By the paper's own formulas, written out in the claims apart from the mechanisms of the library."""
+    paper, place = ERRATA[entry]
+    decided = [claim.decide([]).verdict for claim in load(paper).claims if claim.place == place and claim.part is None]
+    stored = [one["verdict"] for one in shipped().claims if (one["paper"], one["place"]) == (paper, place)]
+    assert FAILS in (decided or stored)
+    page = (STORED.parent / "errata.md").read_text(encoding="utf-8")
+    assert f"## {entry} · {paper}" in page
+
+
+def test_one_figure_computes_only_its_cells(tmp_path: Path) -> None:
+    steps = []
+    result = run_one(load("liu2023"), "figure-3", tmp_path, quick=True, progress=steps.append)
+    assert result.computed == 1  # one pair, one law, one effect, one guarantee
+    assert [path.name for path in result.figures] == ["figure-3.svg"]
+    assert result.page.name == "liu2023-figure-3.md"
+    assert steps[-1].left == 0
+    with pytest.raises(InvalidParameter, match="part"):
+        run_one(load("liu2023"), "figure-99", tmp_path, quick=True)
