@@ -191,7 +191,7 @@ class Figure:
         except ImportError:
             return None
         svg = out / f"{self.name}.svg"
-        drawing = convert.vegalite_to_svg(self.chart(rows).to_dict())
+        drawing = convert.vegalite_to_svg(self.chart(rows).to_dict(validate=False))
         svg.write_text(_lean(drawing), encoding="utf-8")
         return svg
 

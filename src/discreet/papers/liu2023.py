@@ -45,7 +45,7 @@ __all__ = ["STUDY"]
 
 
 def _default_cells(quick: bool) -> list[dict[str, Any]]:
-    pairs, repeats = (MAIN[:2], 200) if quick else (MAIN, 2000)
+    pairs, repeats = (MAIN[:1], 100) if quick else (MAIN, 2000)
     return [
         {"law": law, "different": different, "n": n, "P": p, "guarantee": "ε-DP", "repeats": repeats}
         for law in LAWS for n, p in pairs for different in (False, True)

@@ -98,7 +98,7 @@ def compute(parameters: Mapping[str, Any], seed: int, jobs: Sequence[Job]) -> di
 def simulation_cells(quick: bool) -> list[dict[str, Any]]:
     """The 17 pairs of Table 1, three laws, two effects and two guarantees."""
     pairs = MAIN[:1] if quick else tuple((n, p) for n, all_p in SIZES.items() for p in all_p)
-    repeats = 100 if quick else REPEATS
+    repeats = 40 if quick else REPEATS
     return [
         {"law": law, "different": different, "n": n, "P": p, "guarantee": kind, "repeats": repeats}
         for n, p in pairs for law in LAWS for different in (False, True) for kind in ("ε-DP", "ρ-zCDP")
