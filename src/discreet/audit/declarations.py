@@ -24,8 +24,11 @@ from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.bounded.domain import Domain
+from discreet.mechanisms.tables.clipping import checked_box
 from discreet.mechanisms.tables.post_processed import exact_total
+from discreet.questions.margins import Margins
 from discreet.questions.naive_bayes import _squares
+from discreet.questions.pooled import PooledVariance
 from discreet.questions.table_axes import Bins
 from discreet.questions.table_axes import Categories as Axis
 
@@ -56,6 +59,7 @@ def audit_declarations() -> Recomputed:
         _limits,
         _steps,
         _axes,
+        _statistics,
         _exactness,
         _sources,
         _gaps,
@@ -284,6 +288,40 @@ def _axes() -> Iterator[Compared]:
     bins = Bins((0, 1, 2))
     yield "bins", len(bins) == 2 and bins.codes(np.array([0.0, 0.5, 1.0, 1.5])).tolist() == [0, 0, 1, 1]
     yield "labels", Axis(("a", "b")).codes(np.array(["b", "a", "z"], dtype=object)).tolist() == [1, 0, -1]
+
+
+def _statistics() -> Iterator[Compared]:
+    """Public descriptions of statistics that cannot be."""
+    pooled: Any = partial(PooledVariance, bounds=(0, 1), cells=(0, 1))
+    margins: Any = partial(Margins, columns={"a": [0, 1], "b": [0, 1]}, tables=[["a"]])
+    yield from _both(
+        "a statistic",
+        (
+            pooled,
+            partial(pooled, sizes=(2, 3), moving=False),
+            partial(pooled, sizes=(2, 3), moving=False, n=5),
+            partial(margins, impossible=[{"a": 0, "b": [0, 1]}]),
+            partial(checked_box, [[0, 1], [None, 2]], True),
+            partial(checked_box, (0, 1.5), False),
+        ),
+        (
+            partial(pooled, sizes=(2, 3)),
+            partial(pooled, sizes=(2,), moving=False),
+            partial(pooled, sizes=(1, 3), moving=False),
+            partial(pooled, sizes=(2, 3), moving=False, n=6),
+            partial(pooled, n=2),
+            partial(margins, impossible=[{}]),
+            partial(margins, impossible=[{"z": 0}]),
+            partial(margins, impossible=[{"a": 7}]),
+            partial(Margins, columns={"a": [0, 1]}, tables=[]),
+            partial(Margins, columns={"a": [0, 1]}, tables=[["a"], ["a"]]),
+            partial(checked_box, [], True),
+            partial(checked_box, [[0, 1, 2]], True),
+            partial(checked_box, [[0, 1], 3], True),
+            partial(checked_box, (0, 1.5), True),
+            partial(checked_box, (2, 1), False),
+        ),
+    )
 
 
 def _exactness() -> Iterator[Compared]:

@@ -60,7 +60,7 @@ def audit_declared() -> Recomputed:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _units, _several_totals, _long, _columns, _pairs, _pooled, _tables, _margins, _arms, _averages
+        _units, _several_totals, _long, _columns, _domains, _pairs, _pooled, _tables, _margins, _arms, _averages
     )  # fmt: skip
     return recomputed("Declared sensitivities", parts)
 
@@ -170,6 +170,18 @@ def _columns() -> Iterator[Compared]:
     for n in (3, 4):
         yield from _checked(ProportionVector(categories=("a", "b", "c"), n=n), "abc", n)
     yield "a column of one row", refused(lambda: Variance(bounds=(0, 1)).value([0.5]))
+
+
+def _domains() -> Iterator[Compared]:
+    """Both ends of a domain are reached by some data, or it is wider than it needs to be."""
+    for bounds in ((0.0, 1.0), (-1.0, 3.0), (-3.0, -1.0)):
+        statistics: tuple[Any, ...] = (Mean(bounds=bounds), Variance(bounds=bounds))
+        for statistic, n in itertools.product(statistics, (3, 4)):
+            values = [statistic.value(list(rows)) for rows in itertools.combinations_with_replacement(bounds, n)]
+            low, high = (float(np.max(end)) for end in statistic.domain(n))
+            yield f"the lower end of {statistic.name}", abs(float(min(values)) - low) < 1e-12
+            most = float(max(values))  # of an odd number of rows, a variance comes close
+            yield f"the upper end of {statistic.name}", high - 0.15 * (high - low) <= most <= high + 1e-12
 
 
 def _pairs() -> Iterator[Compared]:

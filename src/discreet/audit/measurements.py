@@ -19,6 +19,8 @@ from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.mechanisms.geometric import Geometric
+from discreet.mechanisms.laplace import Laplace
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.mean import MeanQuestion
@@ -157,7 +159,10 @@ def _sizes() -> Iterator[Compared]:
             public = CountQuestion(schema, _ONE).public_size("x", "y")
             fixed = neighbours is Neighbours.REPLACE_ONE and unit.column is None and first is whole and second is whole
             yield "a public number of rows", public == (4 if fixed else None)
-    schema = Schema(columns={"x": whole, "y": whole, "arm": Categories(["a", "b"])})
+    schema = Schema(columns={"x": whole, "y": whole, "arm": Categories(["a", "b"]), "z": Bounds(0, 1, grid=0.1)})
+    for column, by, kind in (("x", (), Geometric), ("z", (), Laplace), ("x", "arm", Geometric), ("z", "arm", Laplace)):
+        mechanism = SumQuestion(schema, column, _ONE, by=by).measurement.mechanism
+        yield f"noise on sums of {column} by {by}", isinstance(mechanism, kind)
     yield "two columns", CovarianceMatrixQuestion(schema, ("x", "y"), _ONE).measurement.sensitivity.l1 is not None
     yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", _ONE).measurement)
     yield (
