@@ -691,8 +691,8 @@ def test_a_plan_file_asks_for_tables(tmp_path):
     assert dict(Job(path).plan().releases)["population"].expected_error > 0
     result = Job(path).run()
     assert (result.drawn, result.reused) == (1, 0)
-    assert "N · f" in result.markdown.read_text()
-    binned = PLAN.replace('["region", "sex"]', '["region", "income"]')
+    assert "region × sex" in result.markdown.read_text()
+    binned = PLAN.replace('["region", "sex"]', '["region", "income"]').replace('mean_of = "income"\n', "")
     path.write_text(binned + "bins = { income = [0, 40, 200] }\n")
     assert dict(Job(path).plan().releases)["population"].expected_error > 0
     path.write_text(binned)
