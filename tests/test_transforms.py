@@ -2,9 +2,11 @@
 
 import json
 import math
+import re
 import shutil
 from datetime import date, timedelta
 from itertools import product
+from pathlib import Path
 
 import polars
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import discreet
 from discreet import (
     Bands,
     Bounds,
@@ -33,6 +36,8 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.read import open_source
 from discreet.plans.job import Job
+from discreet.questions.comparison.arms_question import ArmsQuestion
+from discreet.questions.comparison.comparison_question import ComparisonQuestion
 from discreet.testing.values import HOSTILE_TEXTS
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
@@ -425,6 +430,27 @@ def test_a_filter_makes_the_number_of_rows_private():
     session = Session(pa.table({"x": [0, 4], "arm": ["a", "b"]}), schema, ledger=":memory:", budget=PureDP(9.0))
     assert max(abs(counts[p] - counts[q]) for p, q in apart) == 1 == session.count(PureDP(1.0)).sensitivity.l1
     assert max(abs(sums[p] - sums[q]) for p, q in apart) == 4 == session.sum("x", PureDP(1.0)).sensitivity.l1
+
+
+def test_arms_are_private_where_a_filter_may_drop_a_replaced_row():
+    arms = {"x": Bounds(0, 4, grid=1, nulls=0), "arm": Categories(["a", "b", "c"], nulls="=a", unknown="=a")}
+    for where, arm in ((None, "public"), (Formula("x >= 2"), "private")):
+        schema = Schema(columns=arms, neighbours=Neighbours.REPLACE_ONE, size=9, where=where)
+        assert ArmsQuestion(schema, "x", by="arm", guarantee=PureDP(1.0)).statistic.arm == arm
+        two = schema.declaring(arm=Categories(["a", "b"], nulls="=a", unknown="=a"))
+        assert ComparisonQuestion(two, "x", by="arm", guarantee=PureDP(1.0)).statistic.arm == arm
+
+
+def test_nobody_asks_a_column_alone_whether_rows_can_drop_out():
+    """Only the schema knows of its filter."""
+    source = Path(discreet.__file__).parent
+    asking = {
+        str(file.relative_to(source))
+        for file in source.rglob("*.py")
+        if "core" not in file.relative_to(source).parts
+        and re.search(r"(?<!schema)\.keeps_every_row", file.read_text(encoding="utf-8"))
+    }
+    assert asking == set()
 
 
 def test_the_public_size_counts_rows_that_a_filter_drops():

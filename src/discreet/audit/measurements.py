@@ -144,7 +144,7 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
 
 
 def _may_drop(schema: Schema) -> bool:
-    return not all(column.keeps_every_row for column in schema.columns.values())
+    return not schema.keeps_every_row(list(schema.columns))
 
 
 def _sizes() -> Iterator[Compared]:

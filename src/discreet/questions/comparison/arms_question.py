@@ -108,8 +108,8 @@ class ArmsQuestion(Question[ArmComparisons]):
     @cached_property
     def statistic(self) -> MeanDifference:
         """What is measured."""
-        labels, column = self.schema.categories(self.by), self.schema.bounds(self.column)
-        fixed = not self._by_id and labels.keeps_every_row and column.keeps_every_row
+        labels, _ = self.schema.categories(self.by), self.schema.bounds(self.column)
+        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
         replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
         return MeanDifference(
             bounds=(self.outcome.low, self.outcome.high),
