@@ -385,8 +385,9 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
     rows = pyarrow.table({"age": list(range(100)) * 10, "arm": ["A", "B"] * 500})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
     median = session.quantile("age", 0.5, PureDP(10.0))
-    assert "95 % interval" in str(median)
+    assert "95 %, for the noise" in str(median)
     assert median.confidence_interval().contains(49.5)
+    assert session.median("age", PureDP(10.0), by="arm").confidence_interval()["A"].width < 20
     for label in ("A", "B"):
         by_arm = session.quantile("age", [0.25, 0.5], PureDP(20.0), by="arm")[label]
         low, high = by_arm.confidence_interval()

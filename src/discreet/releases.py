@@ -198,8 +198,13 @@ class Release(Result):
 
 def _parameters(mechanism: Mechanism) -> str:
     """The numbers of a mechanism; lists and settings that are off are left to `to_dict`."""
-    told = mechanism.parameters().items()
-    shown = {name: value for name, value in told if value is not None and value is not False and np.ndim(value) == 0}
+    told = mechanism.parameters()
+    if {"lowest", "highest", "grid"} <= told.keys():  # bounds in steps of the grid: people know them in their own unit
+        ends = {"from": told.pop("lowest") * told["grid"], "to": told.pop("highest") * told["grid"]}
+        told = {**ends, "in steps of": told.pop("grid"), **told}
+    shown = {
+        name: value for name, value in told.items() if value is not None and value is not False and np.ndim(value) == 0
+    }
     return ", ".join(f"{name} {number(v) if isinstance(v, int | float) else v}" for name, v in shown.items())
 
 

@@ -234,7 +234,7 @@ class MeansAndCovariancesRelease(Answer):
         return [
             ("means", number(self.means)),
             ("covariances", number(self.matrix)),
-            ("rows", number(self.count)),
+            ("rows", number(round(self.count))),
             *(fact for fact in super().facts() if fact[0] not in hidden),
         ]
 

@@ -241,7 +241,7 @@ class NoisyAverageRelease(Answer):
         return [
             ("mean", number(self.mean)),
             ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
-            ("rows", number(self.count)),
+            ("rows", number(round(self.count))),
             *(fact for fact in super().facts() if fact[0] not in hidden),
         ]
 

@@ -292,12 +292,14 @@ class QuantileRelease(Answer):
     def facts(self) -> Facts:
         """What to show of a release."""
         facts = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
-        shown: list[tuple[str, str]] = [("quantiles at", number(self._quantiles.probabilities))]
-        shown.append(("value", number(self.estimate)))
-        if self._quantiles.interval is not None:
-            interval = self.confidence_interval()
-            shown.append((f"{100 * interval.level:g} % interval", f"{number(interval.low)} to {number(interval.high)}"))
-        return [*shown, *facts]
+        shown = []
+        for one in self.readings():
+            known = one.noise or one.population
+            reach = "" if known is None else f" ({number(known.low)} to {number(known.high)})"
+            shown.append((f"{one.label} quantile", f"{number(one.estimate)}{reach}"))
+        of = "the population" if self._quantiles.rows_at_least is not None else "the noise"
+        level = self._quantiles.interval
+        return [*shown, *([] if level is None else [("intervals", f"{100 * level:g} %, for {of}")]), *facts]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Each quantile, with the interval that was published with it."""

@@ -121,18 +121,18 @@ class Shorthands(NamedQuestions):
 
     @overload
     def median(
-        self, column: str, guarantee: Guarantee | None = None, *, interval: float | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, interval: float | None = 0.95,
         rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
         request: str | None = None, **spend: Unpack[Spend],
     ) -> QuantileRelease: ...  # fmt: skip
     @overload
     def median(
-        self, column: str, guarantee: Guarantee | None = None, *, by: Names, interval: float | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, interval: float | None = 0.95,
         rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
         request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[QuantileRelease]: ...  # fmt: skip
     def median(
-        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (), interval: float | None = None,
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (), interval: float | None = 0.95,
         rows_at_least: int | None = None, contribution: Contribution | None = None, unit_sum: Bounds | None = None,
         request: str | None = None, **spend: Unpack[Spend],
     ) -> QuantileRelease | GroupedRelease[QuantileRelease]:  # fmt: skip
