@@ -41,6 +41,15 @@ def test_coverage(name, whole):
     assert below(rows, 4) == []
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_the_stored_run_is_the_whole_grid_and_holds(name):
+    """What the page shows: all settings, none of which lies below by four errors."""
+    with (STORED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(STUDY.part(name).cells(False))
+    assert below(rows, 4) == []
+
+
 @pytest.mark.parametrize(("name", "most"), [("mean", 1.25), ("variance", 1.5)])
 def test_intervals_are_about_as_wide_as_they_must_be(name, most):
     """Median over settings with 1,000 rows or more and a budget of at least 1, against known variances."""
