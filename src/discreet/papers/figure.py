@@ -45,6 +45,8 @@ _WORDS = {
     "rate": "sampling rate",
 }
 """What columns are called on axes, in legends and in captions."""
+_SYMBOLS = {"epsilon": "ε", "mu": "μ", "delta": "δ"}
+"""What columns are called above a panel."""
 _NUMBER = "abs(datum.value) >= 10000 ? format(datum.value, '~s') : format(datum.value, '~g')"
 
 
@@ -271,7 +273,11 @@ def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
 
 
 def _panel(row: dict[str, Any], fields: Sequence[str]) -> str:
-    return " · ".join(value if isinstance(value := row[name], str) else f"{name} = {value:g}" for name in fields)
+    def told(name: str) -> str:
+        value = row[name]
+        return value if isinstance(value, str) else f"{_SYMBOLS.get(name, name)} = {value:g}"
+
+    return " · ".join(told(name) for name in fields)
 
 
 def _sorted(values: Iterable[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.papers.claims.liu2023_claims import CLAIMS
 from discreet.papers.comparisons import direct, summary
 from discreet.papers.figure import Figure
-from discreet.papers.liu2023_case import CASE
+from discreet.papers.liu2023_case import CASE, HISTOGRAMS
 from discreet.papers.liu2023_readings import QUANTILES, READINGS
 from discreet.papers.liu2023_simulation import (
     EPSILONS,
@@ -251,6 +251,7 @@ Multiple sanitization uses m = 4.
             cells=_table2_cells,
             compute=_table2_rows,
         ),
+        HISTOGRAMS,
         CASE,
         QUANTILES,
         READINGS,

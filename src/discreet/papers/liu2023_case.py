@@ -14,7 +14,7 @@ from discreet.papers.liu2023_simulation import EPSILONS
 from discreet.papers.outcomes import Sample
 from discreet.papers.study import Part, Row
 
-__all__ = ["CASE"]
+__all__ = ["CASE", "HISTOGRAMS"]
 
 CENSORS = ((0.1, 0.1), (0.15, 0.05))
 """Table 3's own: the simulation's asymmetric case is the other way round."""
@@ -107,6 +107,50 @@ def _figure(name: str, title: str, censor: tuple[float, float]) -> Figure:
         measure="standard error (10⁻³)", where=(("α", censor[0]),),
         paper=printed,
     )  # fmt: skip
+
+
+# ---- Figure 2: histograms of the generated case --------------------------------------------------------------------
+
+
+def _histogram_cells(quick: bool) -> list[dict[str, Any]]:
+    return [{"n": 100_000 if quick else 3_364_743, "P": 100 if quick else 800}]
+
+
+def histogram_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
+    """Clicks per device in classes that double, and differences of partition means in 25 equal classes."""
+    rng = np.random.default_rng(seed)
+    size = parameters["n"] // parameters["P"]
+    arms = [_clicks(size * parameters["P"], rng) for _ in range(2)]
+    edges = np.array([0, 1, *(2**k for k in range(1, 17))])
+    counts = np.histogram(np.concatenate(arms), edges)[0]
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        label = f"{low}" if high == low + 1 else f"{low}–{high - 1}"
+        if count:  # the axis is logarithmic
+            yield {"panel of": "clicks", "class": label, "from": float(low + 1), "count": int(count)}
+    sums = [clicks.reshape(parameters["P"], size).sum(axis=1) for clicks in arms]
+    differences = (sums[1] - sums[0]) / size
+    counts, places = np.histogram(differences, 25)
+    for low, count in zip(places[:-1], counts, strict=True):
+        yield {"panel of": "differences", "class": f"{low:.2f}", "from": float(low), "count": int(count)}
+
+
+HISTOGRAMS = Part(
+    name="figure-2",
+    title="Figure 2: the generated case, before and after partitioning",
+    cells=_histogram_cells,
+    compute=histogram_rows,
+    figures=(
+        Figure(
+            name="figure-2-clicks", title="Figure 2 (a): clicks per device, classes that double", x="from", y="count",
+            log_x=True, log_y=True, measure="devices", x_words="1 + least clicks of the class",
+            where=(("panel of", "clicks"),),
+        ),
+        Figure(
+            name="figure-2-differences", title="Figure 2 (b): differences of partition means", x="from", y="count",
+            measure="partitions", x_words="difference of means, from", where=(("panel of", "differences"),),
+        ),
+    ),
+)  # fmt: skip
 
 
 CASE = Part(
