@@ -40,6 +40,7 @@ LABELS = {
     "variance": [],
     "std": [],
     "covariance_matrix": ["column", "with"],
+    "regression": ["term"],
     "quantile": ["arm", "probability"],
     "histogram": ["age"],
     "table": ["arm", "band"],
