@@ -27,6 +27,7 @@ SCRIPTS = {
     "Tumult Analytics": "accuracy_tumult_analytics",
     "diffprivlib": "accuracy_diffprivlib",
     "PipelineDP": "accuracy_pipelinedp",
+    "SmartNoise SQL": "accuracy_smartnoise_sql",
 }
 
 

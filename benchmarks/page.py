@@ -39,11 +39,12 @@ def noise() -> str:
     errors = {name: one["tasks"] for name, one in peer.stored("accuracy").items()}
     ours = errors.pop("discreet")["variance"]["rmse"]
     times = {name: one["variance"]["rmse"] / ours for name, one in errors.items() if "variance" in one}
+    names = list(times)
     costs = [one["features"]["composition"]["verdict"] for one in peer.stored("features").values()]
     least, *more = sorted(float(cost) for cost in costs if cost != "–")
     return (
         f"- **Less noise.** At the same guarantee, a variance has {min(times.values()):.1f} to "
-        f"{max(times.values()):.1f} times the error in {' and '.join(times)}.\n"
+        f"{max(times.values()):.1f} times the error in {', '.join(names[:-1])} and {names[-1]}.\n"
         f"  A hundred Gaussian releases cost ε = {least:g} together; "
         f"other libraries charge {more[0]:g} to {more[-1]:g}."
     )

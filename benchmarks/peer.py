@@ -18,6 +18,7 @@ ENVIRONMENTS = {
     "Tumult Analytics": "tumult-analytics",
     "diffprivlib": "diffprivlib",
     "PipelineDP": "pipelinedp",
+    "SmartNoise SQL": "smartnoise-sql",
 }
 
 

@@ -50,7 +50,7 @@ NO_RESULTS = {
     "still private": "Exact Dataset Arms Totals Spending Snapshot",
     "parts of a result": "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View",
     "how it is protected": "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses",
-    "what an attack goes through": "GeneratedWorld QuestionAudit Refusal Script",
+    "what an attack goes through": "Answer GeneratedWorld QuestionAudit Refusal Script",
     "rows made up from tables": "SyntheticRows",
     "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum",
 }
