@@ -7,7 +7,7 @@ import pytest
 from scipy.special import lambertw, ndtr, ndtri
 
 from discreet.mechanisms.laplace import LaplaceProfile
-from discreet.papers import load, run
+from discreet.papers import lee2022_tests, load, run
 from discreet.papers.lee2022 import crossing_by_ratio, crossing_on_tables
 
 
@@ -74,3 +74,31 @@ def test_quick_tests_of_the_study(tmp_path):
     page = result.page.read_text()
     assert "default" in page
     assert "The largest size over 36 settings" in page
+
+
+def test_decided_runs_draw_no_more_and_decide_the_same():
+    """Curtailed resampling against all resamples at once, on the same statistics."""
+    rng = np.random.default_rng(5)
+    null, observed = rng.random((60, 199)), np.sort(rng.random(60)) ** 0.2
+    used = np.zeros(60, dtype=int)
+
+    def resampled(index, count):
+        out = np.stack([null[i, used[i] : used[i] + count] for i in index])
+        used[index] += count
+        return out
+
+    found = lee2022_tests._rejections(resampled, observed, 199)
+    above = (null >= observed[:, None]).sum(axis=1)
+    assert found == np.count_nonzero(above / 199 < 0.05) == np.count_nonzero((1 + above) / 200 <= 0.05)
+    assert 0 < found < 60
+    assert used.min() < 199
+
+
+def test_figure_6_has_four_curves_and_tables_show_every_mechanism():
+    study = load("lee2022")
+    rows = study.part("figure-6").summary([{"mu": 2.0, "Gaussian 1/mu": 0.5, "b tight": 0.6, "b from Delta_1": 0.7,
+                                            "b from epsilon": 0.8}])  # fmt: skip
+    assert [row["cost over Gaussian"] for row in rows] == pytest.approx([1.0, 1.44, 1.96, 2.56])
+    cells = study.part("figure-7-8").compute({"model": "I", "p": 10, "mu": 0.25, "n": 50, "draws": 20}, 1)
+    (line,) = study.part("figure-7-8").shown(study.part("figure-7-8").summary(list(cells)))
+    assert {"M_Lap", "M_G", "M_r", "M_JS0", "M_JS", "M_rJS"} <= line.keys()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf, sqrt
 from typing import Any
 
-from discreet.papers.claims.stored_rows import average, least, most, pick
+from discreet.papers.claims.stored_rows import average, most, pick
 from discreet.papers.paper_claim import Claim, Measured, Rows, compared, votes
 
 __all__ = ["FIGURE_CLAIMS"]
@@ -144,8 +144,10 @@ FIGURE_CLAIMS: tuple[Claim, ...] = (
     ),
     _figure(
         "Figure 8", "figure-7-8", "Truncation changes nothing where N is large enough.",
-        "the same at N = 1600, μ = 0.25, p = 5",
-        lambda rows: average(_cut_helps(rows, mechanism="M_G", n=1600, mu=0.25, p=5)), 0.99, 1.01,
+        "smallest such ratio at N = 1600, μ = 0.25, p = 5, from the same draws",
+        lambda rows: Measured.exact(
+            min(row[_CUT] / row[_OPEN] for row in pick(rows, mechanism="M_G", n=1600, mu=0.25, p=5))
+        ), 0.99, 1.01,
     ),
     _figure(
         "Proposition 8, Figure 8", "figure-7-8", "Truncated mechanisms dominate.",
@@ -183,8 +185,8 @@ FIGURE_CLAIMS: tuple[Claim, ...] = (
     ),
     _figure(
         "Figure 11", "figure-9-12", "For μ = 0.1 and p = 18, M_JS does not control it up to N = 1500.",
-        "smallest size of M_JS for N from 500 to 1500",
-        lambda rows: least(_rate(row, "size") for row in pick(rows, mechanism="M_JS", n=(500, 1000, 1500), **_HARD)),
+        "average size of M_JS for N from 500 to 1500",
+        lambda rows: average(_rate(row, "size") for row in pick(rows, mechanism="M_JS", n=(500, 1000, 1500), **_HARD)),
         0.05,
     ),
     _figure(
