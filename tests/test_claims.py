@@ -12,7 +12,7 @@ from discreet.papers.paper_claim import FAILS, HOLDS, OPEN, VERDICTS, Claim, Mea
 from discreet.papers.verdicts import decided_in, shipped
 
 STORED = Path(__file__).parents[1] / "docs" / "studies"
-DECIDED = ("holohan2018", "liu2019", "liu2023", "miranda2026")
+DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")
 """Papers whose every sentence on a page is a claim."""
 
 
