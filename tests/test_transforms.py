@@ -357,6 +357,9 @@ def test_thousands(engine):
     found = encoded(table, schema, engine=engine, decimal=",", thousands=".")["x"]
     expected = [1234.5, 1234.5, 1234567, None, None, -1000, None, None, 0.5, 150, None, None]
     assert found == [None if value is None else round(2 * value) for value in expected]
+    bands = Schema(columns={"x": Bands(edges=[-2000, 0.25, 1234.25, 2_000_000])})
+    found = encoded(table, bands, engine=engine, decimal=",", thousands=".")["x"]
+    assert found == [None if value is None else (value >= 0.25) + (value >= 1234.25) for value in expected]
     with pytest.raises(InvalidParameter, match="thousands"):
         open_source(table, thousands=".")
 
@@ -548,6 +551,9 @@ def test_a_coded_file_is_published_in_words(tmp_path):
     lines += ["1;2;N;1.000", "1;2;15;2.000,5"] * 4
     (tmp_path / "acs.csv").write_text("\n".join(lines) + "\n", encoding="latin-1")
     (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+    planned = str(Job(tmp_path / "plan.toml").plan())
+    assert "Only rows with AGEP >= 16 and state != 'Guam' take part." in planned
+    assert "log_income is log1p(PINCP)." in planned
     result = Job(tmp_path / "plan.toml").run()
     released = json.loads(result.results.read_text(encoding="utf-8"))
     counts = dict(zip(["men", "women"], released["releases"]["table"]["value"], strict=True))

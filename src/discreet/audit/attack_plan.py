@@ -309,8 +309,15 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
     folder.mkdir()
     source = {key: value for key, value in file.source.items() if key in vars(Dialect())}
     path, ledger = _write(file, units, folder), folder / "attack.ledger"
+    # A first look may stop a run by what it published; the attack looks at all releases.
+    questions = tuple(replace(one, look=False) for one in file.questions)
     copy = replace(
-        file, source={"path": str(path), **source}, ledger=str(ledger), anchor=None, output=folder / "report"
+        file,
+        source={"path": str(path), **source},
+        ledger=str(ledger),
+        anchor=None,
+        output=folder / "report",
+        questions=questions,
     )
     script, ends, findings = Script(), [0], list[str]()
     with scripted(script):

@@ -24,6 +24,7 @@ from discreet.core.errors import (
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
+from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
@@ -137,6 +138,7 @@ class Job:
                 None if refusal is None else str(refusal),
                 _warnings(self.file),
                 self._rehearsed() if rehearse else (),
+                _transforms(self.file.schema),
             )
 
     def _rehearsed(self) -> tuple[tuple[str, Rehearsal], ...]:
@@ -338,6 +340,14 @@ def _begun(address: str) -> bool:
     except LedgerMissing:
         return False
     return True
+
+
+def _transforms(schema: Schema) -> tuple[str, ...]:
+    """Which rows take part, and how columns are computed."""
+    chosen = [] if schema.where is None else [f"Only rows with {schema.where.text} take part."]
+    joined = [f"{name}: at most {one.rows} rows of each {schema.unit.name}." for name, one in schema.related.items()]
+    made = [f"{name} is {one.value.text}." for name, one in schema.columns.items() if one.value is not None]
+    return (*joined, *chosen, *made)
 
 
 def _warnings(file: PlanFile) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class JobPlan(Tidy):
         Other ledgers that count releases of the same data.
     rehearsals
         Name and rehearsal of every release that can be rehearsed, where the plan has a scenario.
+    transforms
+        Which rows take part, and how columns are computed, in words.
     """
 
     title: str
@@ -62,6 +64,7 @@ class JobPlan(Tidy):
     refusal: str | None
     warnings: tuple[str, ...] = ()
     rehearsals: tuple[tuple[str, Rehearsal], ...] = ()
+    transforms: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
@@ -73,6 +76,7 @@ class JobPlan(Tidy):
             "refusal": self.refusal,
             "warnings": list(self.warnings),
             "rehearsals": [{"name": name, **one.to_dict()} for name, one in self.rehearsals],
+            "transforms": list(self.transforms),
         }
 
     def rows(self) -> list[Row]:
@@ -122,6 +126,7 @@ class JobPlan(Tidy):
             )
         notes = [(name, note) for name, planned in self.releases for note in planned.notes]
         lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
+        lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
         lines += self._rehearsed()
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
         if self.refusal is not None:

@@ -17,7 +17,7 @@ from discreet.core.errors import WrongType
 from discreet.core.rows.calendar import date_count
 from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
 
-__all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "stripped", "usable"]
+__all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "number_of", "stripped", "usable"]
 
 _BLANK = r"[ \t]*"
 _TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
@@ -120,7 +120,7 @@ def _any_lost(labels: Categories) -> bool:
 def _code(column: Any, labels: Categories, name: str) -> Any:
     """Position of a row's label on the list; null where it is not on it."""
     if isinstance(labels, Bands):
-        return _band(_number_of(column, name), labels)
+        return _band(number_of(column, name), labels)
     text = _label_text(column, labels, name)
     spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
     plain = isinstance(labels.labels[0], str) or not column.type().is_string()
@@ -167,7 +167,7 @@ def _no_label(column: Any, labels: Categories, name: str) -> Any:
     """Whether a label is missing, rather than not on the list."""
     kind = column.type()
     if isinstance(labels, Bands):
-        return _number_of(column, name).isnull()
+        return number_of(column, name).isnull()
     if labels.missing:
         text = _whole(column).cast("string") if kind.is_floating() else _text(column, name)
         text = _folded(text, labels)
@@ -199,7 +199,7 @@ def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
     return forbidden
 
 
-def _number_of(column: Any, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+def number_of(column: Any, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
     """The value as a double, infinite ones included; null where it is missing or not a number."""
     kind = column.type()
     if kind.is_floating():
@@ -245,7 +245,7 @@ def _value_of(column: Any, bounds: Bounds, name: str, decimal: str, thousands: s
     if isinstance(bounds, Dates):
         value = date_count(column, bounds, name)
     else:
-        value = _number_of(column, name, decimal, thousands)
+        value = number_of(column, name, decimal, thousands)
     return _without(value, column, bounds) if bounds.missing else value
 
 

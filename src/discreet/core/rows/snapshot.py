@@ -18,9 +18,9 @@ from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.row_expression import RowExpression
 from discreet.core.rows.computed import as_number, computed
-from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code, usable
+from discreet.core.rows.expressions import forbidden_label, grid_step, identifier, label_code, number_of, usable
 from discreet.core.rows.read import Dataset
-from discreet.core.schema import Bounds, Categories, Schema
+from discreet.core.schema import Bands, Bounds, Categories, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -150,6 +150,8 @@ def _computed(schema: Schema, names: Mapping[str, str], table: ir.Table, formula
 
 def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Dataset, marked: bool) -> dict[str, Any]:
     """An encoded column, and whether each value can be used."""
+    if isinstance(declared, Bands):  # its text is a number, written with the marks of the source
+        column = number_of(column, name, dataset.decimal, dataset.thousands)
     mark = {MARK + encoded: usable(column, declared, name, dataset.decimal, dataset.thousands)} if marked else {}
     return {encoded: _value(column, declared, name, dataset), **mark}
 
