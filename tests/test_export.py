@@ -171,7 +171,7 @@ def test_other_files_are_refused(run, tmp_path):
     del old["format"]
     (tmp_path / "old.json").write_text(json.dumps(old))
     (tmp_path / "text.json").write_text("no")
-    for name, says in (("old.json", "format 2"), ("text.json", "cannot be read"), ("none.json", "FileNotFound")):
+    for name, says in (("old.json", "format 3"), ("text.json", "cannot be read"), ("none.json", "FileNotFound")):
         with pytest.raises(InvalidParameter, match=says):
             export(tmp_path / name, "csv")
 
