@@ -147,6 +147,7 @@ figure { margin: 0 0 1.5rem; } img { width: 100%; max-width: 40rem; height: auto
 figcaption, .soft { color: #50565e; font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
 .told { border-left: 4px solid #d4d8dd; padding-left: 1rem; } .told.here { border-color: #0b5cad; margin-top: 1rem; }
 .told > strong:first-child { display: block; }
+.told td, .told th { white-space: normal; vertical-align: top; } .told { overflow-x: auto; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
 th, td { padding: .15rem .5rem; border-bottom: 1px solid #d4d8dd; text-align: left; white-space: nowrap; }
 @media (max-width: 50rem) { .part { grid-template-columns: minmax(0, 1fr); } }
