@@ -252,6 +252,8 @@ def _warnings(setting: Setting, finding: Finding) -> tuple[str, ...]:
     if finding.method == Direct.name or setting.statistic.partitions is None:
         return ()
     notes = []
+    if setting.censor[0] != setting.censor[1]:
+        notes.append("α ≠ β: sparse, skewed outcomes bias such a comparison; equal shares do not")
     if setting.partitions < FEWEST_PARTITIONS:
         notes.append(f"P = {setting.partitions} is below {FEWEST_PARTITIONS}: noise on counts of P values is large")
     if setting.sizes is not None and min(setting.sizes[:2]) / setting.partitions < FEWEST_UNITS_A_PARTITION:
