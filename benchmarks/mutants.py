@@ -346,7 +346,7 @@ def report(chosen: list[Mutant], known: Known, total: int, seed: int) -> dict[st
         "rate": round(killed / judged, 4) if judged else None,
         "audit_rate": round(count["killed by the audit"] / judged, 4) if judged else None,
         "controls": len(known.controls),
-        "controls_noticed": sum(found is not None for found in known.controls.values()),
+        "controls_noticed": sum(found not in OPEN for found in known.controls.values()),
         "list": sorted(listed, key=lambda one: one["name"]),
     }
 
