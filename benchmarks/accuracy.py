@@ -31,14 +31,22 @@ SCRIPTS = {
 }
 
 
-GRIDS = {"median": STEP}
+GRIDS = {"median": STEP, "tied median": 1, "wide median": 1}
 """Public grids of the columns that quantiles are about; libraries that have no grids are rounded to them."""
+WIDE = 1_000_000
+"""Half the width of a domain that says next to nothing about ages."""
 TASKS = {
     "count": "count",
+    "sharp count": "count at ε = 2",
     "sum": "sum",
     "mean": "mean",
     "variance": "variance",
     "median": "median income, in hundreds",
+    "tied median": "median age, in years",
+    "wide median": "median age, known to lie within ± 10⁶",
+    "covariance": "covariance of age and income, in thousands",
+    "correlation": "correlation of age and income",
+    "difference": "difference of the mean ages of two arms",
     "histogram": "histogram of 20 bins, a bin",
     "table": "table of 4 × 5, a cell",
     "answers": "20 yes/no answers each, a total, at (1, 10⁻⁶)",
@@ -57,6 +65,7 @@ def people(size: int = 1000) -> dict[str, Any]:
         "incomes": [STEP * round(math.exp(purse.inv_cdf((i + 0.5) / size)) / STEP) for i in range(size)],
         "richest": RICHEST,
         "step": STEP,
+        "wide": WIDE,
         "edges": [LOW + 4.1 * i for i in range(20)] + [HIGH],
         "rows": [i % SIDES[0] for i in range(size)],
         "columns": [(i * i + i // 7) % SIDES[1] for i in range(size)],
@@ -82,6 +91,12 @@ def truths(data: dict[str, Any]) -> dict[str, Any]:
     np.add.at(table, (data["rows"], data["columns"]), 1)
     return {
         "count": int((ages >= 65).sum()),
+        "sharp count": int((ages >= 65).sum()),
+        "tied median": float(np.median(ages)),
+        "wide median": float(np.median(ages)),
+        "covariance": float(np.cov(ages, np.array(data["incomes"]) / 1000, ddof=0)[0, 1]),
+        "correlation": float(np.corrcoef(ages, data["incomes"])[0, 1]),
+        "difference": float(ages[1::2].mean() - ages[::2].mean()),
         "sum": int(ages.sum()),
         "mean": float(ages.mean()),
         "variance": float(ages.var()),
@@ -130,6 +145,8 @@ def _cell(one: dict[str, Any] | None, own: dict[str, Any] | None) -> str:
     shown = f"{one['rmse']:.3g}"
     if own is None or one is own:
         return shown
+    if own["rmse"] == 0:  # every release was exact
+        return f"{shown} (alike)" if one["rmse"] == 0 else shown
     ratio = one["rmse"] / own["rmse"]
     # The error of N Laplace draws has a relative standard error of √(5/4N), that of normal ones less.
     chance = 3 * math.sqrt(1.25 / one["values"] + 1.25 / own["values"])

@@ -36,6 +36,12 @@ def histogram():
 
 found = {
     "count": told("tools.count_nonzero", lambda: float(tools.count_nonzero(ages >= 65, epsilon=1.0))),
+    "sharp count": told("tools.count_nonzero", lambda: float(tools.count_nonzero(ages >= 65, epsilon=2.0))),
+    "tied median": told("tools.median", lambda: float(tools.median(ages, epsilon=1.0, bounds=bounds))),
+    "wide median": told(
+        "tools.median",
+        lambda: float(tools.median(ages, epsilon=1.0, bounds=(-float(data["wide"]), float(data["wide"])))),
+    ),
     "median": told(
         "tools.median", lambda: float(tools.median(incomes, epsilon=1.0, bounds=(0.0, float(data["richest"]))))
     ),

@@ -1,6 +1,7 @@
 """Many releases of the same statistics with discreet's session."""
 
 import json
+import math
 import sys
 
 import pyarrow
@@ -25,6 +26,9 @@ one = PureDP(1.0)
 columns = {
     "age": Bounds(low, high, grid=1, nulls=(low + high) // 2),
     "income": Bounds(0, data["richest"], grid=data["step"]),
+    "thousands": Bounds(0, data["richest"] / 1000, grid=data["step"] / 1000),
+    "wide": Bounds(-data["wide"], data["wide"], grid=1),
+    "arm": Categories(["A", "B"]),
     "old": Categories(["no", "yes"]),
     "row": Categories(range(4)),
     "column": Categories(range(5)),
@@ -33,6 +37,9 @@ rows = pyarrow.table(
     {
         "age": data["ages"],
         "income": data["incomes"],
+        "thousands": [income / 1000 for income in data["incomes"]],
+        "wide": data["ages"],
+        "arm": ["AB"[place % 2] for place in range(size)],
         "old": ["yes" if age >= 65 else "no" for age in data["ages"]],
         "row": data["rows"],
         "column": data["columns"],
@@ -52,7 +59,7 @@ asked = Schema(
 
 def told(call, ask, times=repeats, **public):
     """The call and what it answered, from a ledger with enough for all of them."""
-    session = Session(rows, Schema(columns=columns, **public), ledger=":memory:", budget=PureDP(float(times)))
+    session = Session(rows, Schema(columns=columns, **public), ledger=":memory:", budget=PureDP(2.0 * times))
     return {"call": call, "values": [ask(session) for _ in range(times)]}
 
 
@@ -63,6 +70,12 @@ def answers(times):
     return {"call": "session.count(by=…)", "values": [flat(session.count(each, by="question")) for _ in range(times)]}
 
 
+def correlated(release):
+    """The correlation that is read from a covariance matrix."""
+    (first, between), (_, second) = release.matrix
+    return float(between / math.sqrt(first * second))
+
+
 def flat(release):
     """The cells of a table."""
     return [float(cell) for cell in release.value.ravel()]
@@ -70,11 +83,37 @@ def flat(release):
 
 found = {
     "count": told("session.count(by=…)", lambda session: float(session.count(one, by="old").value[1])),
+    "sharp count": told(
+        "session.count(by=…)",
+        lambda session: float(session.count(PureDP(2.0), by="old").value[1]),
+        repeats // 2,
+    ),
     "sum": told("session.sum", lambda session: float(session.sum("age", one).value)),
     "mean": told("session.mean", lambda session: session.mean("age", one).mean),
     "variance": told("session.variance", lambda session: session.variance("age", one).variance),
     "median": told(
         "session.quantile", lambda session: float(session.quantile("income", 0.5, one, interval=None).value)
+    ),
+    "tied median": told(
+        "session.quantile", lambda session: float(session.quantile("age", 0.5, one, interval=None).value)
+    ),
+    "wide median": told(
+        "session.quantile", lambda session: float(session.quantile("wide", 0.5, one, interval=None).value)
+    ),
+    "covariance": told(
+        "session.covariance_matrix",
+        lambda session: float(session.covariance_matrix(["age", "thousands"], one).matrix[0, 1]),
+        repeats // 5,
+    ),
+    "correlation": told(
+        "session.covariance_matrix",
+        lambda session: correlated(session.covariance_matrix(["age", "thousands"], one)),
+        repeats // 5,
+    ),
+    "difference": told(
+        "session.compare_means",
+        lambda session: session.compare_means("age", by="arm", guarantee=one).estimate,
+        repeats // 5,
     ),
     "histogram": told(
         "session.histogram", lambda session: flat(session.histogram("age", one, edges=data["edges"])), repeats // 5

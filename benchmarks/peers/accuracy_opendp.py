@@ -15,12 +15,15 @@ data = json.load(sys.stdin)
 low, high = data["bounds"]
 repeats, ages = data["repeats"], data["ages"]
 size = len(ages)
-age = pl.col.x.cast(int).fill_null((low + high) // 2)
+middle = (low + high) // 2
+age = pl.col.x.cast(int).fill_null(middle)
+# The sum of a column around zero moves less: a mean is most exact when the middle of the bounds is taken off before.
+centred = (pl.col.x.cast(int) - middle).fill_null(0)
 income = pl.col.x.cast(int).fill_null(0)
 candidates = list(range(0, data["richest"] + 1, data["step"]))
 
 
-def each(people, expression):
+def each(people, expression, epsilon=1.0):
     """A statistic of the same people once for each repeat; every repeat is a group with its own people."""
     frame = pl.LazyFrame(
         {"copy": [copy for copy in range(repeats) for _ in people], "x": people * repeats},
@@ -29,12 +32,17 @@ def each(people, expression):
     context = dp.Context.compositor(
         data=frame,
         privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(epsilon=1.0),
+        privacy_loss=dp.loss_of(epsilon=epsilon),
         split_evenly_over=1,
         margins=[dp.polars.Margin(by=["copy"], max_length=2 * size, invariant="keys")],
     )
     released = context.query().group_by("copy").agg(expression).release().collect()
     return [float(value) for value in released.sort("copy")[released.columns[-1]]]
+
+
+def means(people):
+    """Means of ages, from a column around zero."""
+    return [middle + value for value in each(people, centred.dp.mean((low - middle, high - middle)))]
 
 
 def cells(labels, times):
@@ -71,8 +79,14 @@ bins = [max(place for place in range(20) if edges[place] <= age) for age in ages
 crossed = [5 * row + column for row, column in zip(data["rows"], data["columns"], strict=True)]
 found = {
     "count": {"call": "dp.len", "values": each([age for age in ages if age >= 65], dp.len())},
+    "sharp count": {"call": "dp.len", "values": each([age for age in ages if age >= 65], dp.len(), 2.0)},
     "sum": {"call": "dp.sum", "values": each(ages, age.dp.sum((low, high)))},
-    "mean": {"call": "dp.mean", "values": each(ages, age.dp.mean((low, high)))},
+    "mean": {"call": "dp.mean, centred", "values": means(ages)},
+    "difference": {
+        "call": "dp.mean, centred, by arm",
+        "values": [b - a for a, b in zip(means(ages[::2]), means(ages[1::2]), strict=True)],
+    },
+    "tied median": {"call": "dp.median", "values": each(ages, age.dp.median(candidates=list(range(low, high + 1))))},
     "median": {"call": "dp.median", "values": each(data["incomes"], income.dp.median(candidates=candidates))},
     "histogram": {"call": "make_count_by_categories, make_laplace", "values": cells(bins, repeats // 5)},
     "table": {"call": "make_count_by_categories, make_laplace", "values": cells(crossed, repeats // 5)},
