@@ -145,8 +145,8 @@ def _cell(one: dict[str, Any] | None, own: dict[str, Any] | None) -> str:
     shown = f"{one['rmse']:.3g}"
     if own is None or one is own:
         return shown
-    if own["rmse"] == 0:  # every release was exact
-        return f"{shown} (alike)" if one["rmse"] == 0 else shown
+    if 0 in (own["rmse"], one["rmse"]):  # every release was exact
+        return f"{shown} (alike)" if own["rmse"] == one["rmse"] else shown
     ratio = one["rmse"] / own["rmse"]
     # The error of N Laplace draws has a relative standard error of √(5/4N), that of normal ones less.
     chance = 3 * math.sqrt(1.25 / one["values"] + 1.25 / own["values"])
