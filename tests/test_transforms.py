@@ -29,8 +29,6 @@ from discreet import (
     Unlisted,
     schema_from_dict,
 )  # fmt: skip
-from discreet.audit.pipeline import audit_pipeline
-from discreet.audit.transform_pipelines import transform_pipelines
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, take, totals
@@ -381,7 +379,7 @@ def test_frames_agree():
 
 
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_one_row_never_changes_another(data):
     """Encoded rows of a table are those of its rows one by one."""
     texts = st.sampled_from([text for text in HOSTILE_TEXTS if text is None or len(text) < 100])
@@ -422,7 +420,7 @@ def test_a_filter_makes_the_number_of_rows_private():
             session.proportion("arm", "a", PureDP(1.0)),
         ]
         assert ["n" in released.public for released in questions] == [public] * 3
-    values = range(5)
+    values = (0, 2, 4)
     schema = Schema(columns=plain, neighbours=Neighbours.REPLACE_ONE, size=2, where=Formula("x >= 2"))
     counts, sums = {}, {}
     for pair in product(values, values):
@@ -473,12 +471,6 @@ def test_filters_apply_before_limits():
     schema = Schema(columns={"x": Bounds(0, 9, grid=1)}, unit=unit, where=Formula("x > 4"))
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(60.0))
     assert session.count(PureDP(50.0), contribution=Contribution(total=1)).value == 2
-
-
-@pytest.mark.parametrize("pipeline", [one for one in transform_pipelines() if one.quick], ids=lambda one: one.name)
-def test_pipelines_hold(pipeline):
-    found = audit_pipeline(pipeline, scripts=1, pairs=6)
-    assert found.passed, found.findings
 
 
 # ---- end to end -----------------------------------------------------------------------------------------------------

@@ -48,7 +48,6 @@ _PEOPLE = [
 _ASKED: dict[str, Ask] = {
     "count": lambda s, g: s.count(g, by="arm", request="r"),
     "sum": lambda s, g: s.sum("cost", g, request="r"),
-    "table": lambda s, g: s.table("arm", g, request="r"),
 }
 
 

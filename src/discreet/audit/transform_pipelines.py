@@ -29,10 +29,8 @@ _WHERE = Formula("x >= 1 and arm != 'B' or y is missing")
 _ASKED: dict[str, Ask] = {
     "quality": lambda s, g: s.quality(g, columns=["x", "arm", "gap"], request="r"),
     "count": lambda s, g: s.count(g, request="r"),
-    "sum": lambda s, g: s.sum("gap", g, request="r"),
     "mean": lambda s, g: s.mean("gap", g, request="r"),
     "table": lambda s, g: s.table(["band", "half"], g, request="r"),
-    "proportion": lambda s, g: s.proportion("half", "R", g, request="r"),
 }
 
 
