@@ -50,14 +50,14 @@ HEAPED = np.array([0.55, 0.05, 0.02, 0.2, 0.03, 0.1, 0.04, 0.01])
 @pytest.mark.parametrize("guarantee", [d.GaussianDP(0.5), d.PureDP(0.5)])
 @pytest.mark.parametrize("sizes", [(300, 60), (150, 80, 40)])
 def test_equal_groups_are_rarely_told_apart(guarantee, sizes):
-    rng, repeats = np.random.default_rng(3), 120
+    rng, repeats = np.random.default_rng(3), 80
     found = {"rank_test": 0, "kolmogorov_smirnov": 0}
     for seed, release in enumerate(releases(rng, [HEAPED] * len(sizes), sizes, guarantee, repeats)):
         for name in found:
             test = getattr(release, name)("x", "arm", null=d.MonteCarlo(n_resamples=199, rng=seed))
             found[name] += test.pvalue <= 0.05
-    # Seeded; at most 5 % expected, with a standard deviation of 2 %.
-    assert all(hits / repeats < 0.12 for hits in found.values()), found
+    # Seeded; at most 5 % expected, with a standard deviation of 2.4 %.
+    assert all(hits / repeats < 0.13 for hits in found.values()), found
 
 
 def test_a_shift_is_found_by_ranks_before_it_is_by_a_table():

@@ -196,7 +196,7 @@ def covered(kind, n, epsilon, repeats, seed):
 def test_intervals_cover_whatever_the_errors_are(kind):
     found, _ = covered(kind, 500, 1.0, 200, 7)
     # Seeded; 95 % expected, with a standard deviation of 1.5 %.
-    assert all(share > 0.91 for share in found.values()), found
+    assert all(share > 0.88 for share in found.values()), found
 
 
 @pytest.mark.deep
@@ -210,7 +210,7 @@ def test_intervals_cover_on_a_grid(kind, n, epsilon):
 @pytest.mark.parametrize(("arms", "kind"), [(2, "normal"), (3, "heavy"), (3, "rare"), (5, "skewed")])
 def test_groups_of_one_mean_are_rarely_told_apart(arms, kind):
     """One-way analysis of variance with unequal groups and variances, by the Wald test of a column of labels."""
-    rng, repeats, epsilon = np.random.default_rng(arms), 200, 1.0
+    rng, repeats, epsilon = np.random.default_rng(arms), 100, 1.0
     terms = tuple(Linear(np.ones(arms) if not place else np.eye(arms)[place], np.zeros(1)) for place in range(arms))
     share = np.arange(1, arms + 1) / (arms * (arms + 1) / 2)
     rejected = 0
@@ -228,7 +228,7 @@ def test_groups_of_one_mean_are_rarely_told_apart(arms, kind):
         moments = LinearMoments(totals=totals, noise=2 / epsilon**2, kurtosis=3.0, cells=arms, degrees=(2,))
         fit = LeastSquares(moments, terms, Linear(np.zeros(arms), np.ones(1)))
         rejected += fit.wald(np.eye(arms)[1:], np.zeros(arms - 1)).pvalue <= 0.05
-    assert rejected / repeats < 0.1  # seeded; 5 % expected, with a standard deviation of 1.5 %
+    assert rejected / repeats < 0.12  # seeded; 5 % expected, with a standard deviation of 2.2 %
 
 
 SCHEMA = d.Schema(
