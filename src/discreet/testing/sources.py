@@ -102,6 +102,7 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
         _check_cells(data, table, one)
     for one in limits[:1] if quick else limits:
         _check_histogram(data, table, one)
+    _check_bands(data, table)
     _check_removal(make, data, table)
     _check_readings(make)
     users = {user for user in table["user"].to_pylist() if user is not None}
@@ -216,6 +217,17 @@ def _check_histogram(data: Dataset, table: pa.Table, limits: Contribution) -> No
     for (steps, counts), counted in zip(found, expected, strict=True):
         same = dict(zip(steps.tolist(), counts.tolist(), strict=True)) == dict(counted)
         require(same, f"{data.engine}: a histogram differs from the documented choice under {limits}")
+
+
+def _check_bands(data: Dataset, table: pa.Table) -> None:
+    """A band is how many of some grid steps a value reaches; no limit applies, so every row counts."""
+    steps = (-3, 0, 11)
+    snapshot = take(data, _schema(Contribution(total=table.num_rows)), salt="s4").banded({_SPEND: steps})
+    expected = np.zeros((len(_ARMS), len(steps) + 1), dtype=int)
+    for row in _encoded(table, ("arm",), (_SPEND,)):
+        expected[row[1], sum(row[4] >= step for step in steps)] += 1
+    found = totals(snapshot, Selected(by=("arm", _SPEND))).counts
+    require((found == expected.ravel()).all(), f"{data.engine}: bands of a number differ from the reference")
 
 
 def _check_removal(make: Callable[[pa.Table], Dataset], data: Dataset, table: pa.Table) -> None:
