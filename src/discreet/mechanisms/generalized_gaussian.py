@@ -1,4 +1,4 @@
-"""The generalized Gaussian mechanism (liu2019 (3)): noise with density proportional to exp(−(|x|/b)^p).
+"""The generalized Gaussian mechanism (liu2019 (3)): noise with density proportional to ``exp(−(|x|/b)^p)``.
 
 Order 1 would be Laplace noise, order 2 is Gaussian noise, and higher orders have flatter tops and lighter tails.
 Proof: ``docs/proofs/generalized_gaussian.md``.
@@ -50,7 +50,7 @@ def _order(value: Any) -> int:
 
 
 class GeneralizedGaussianLaw(LocationLaw):
-    """Generalized Gaussian noise: density p/(2b·Γ(1/p))·exp(−(|x − truth|/b)^p).
+    """Generalized Gaussian noise: density ``p/(2b·Γ(1/p))·exp(−(|x − truth|/b)^p)``.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class GeneralizedGaussianProfile(CurveProfile):
     Notes
     -----
     **Guarantee.** δ(ε) = F(x) − e^ε·F(x − t), where F is the standard distribution function and x solves
-    |x − t|^p − |x|^p = ε; exact. There is no ε-DP, no ρ-zCDP and no μ-GDP guarantee for an order above 2.
+    ``|x − t|^p − |x|^p = ε``; exact. There is no ε-DP, no ρ-zCDP and no μ-GDP guarantee for an order above 2.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class GeneralizedGaussianProfile(CurveProfile):
         return half - ball(epsilon).exp() * tail(gap - edge, self.order) / 2
 
     def _edge(self, epsilon: Fraction) -> arb:
-        """The output x up to which the loss |x − t|^p − |x|^p is above ε: a ball that is proved to hold it."""
+        """The output x up to which the loss ``|x − t|^p − |x|^p`` is above ε: a ball that is proved to hold it."""
         p, t, wanted = self.order, ball(self.shift), ball(epsilon)
 
         def loss(x: arb) -> arb:
@@ -209,7 +209,7 @@ def _unbounded(kind: str) -> NoConversion:
 
 
 def _float_edge(shift: float, order: int, epsilon: float) -> float:
-    """The solution of |x − t|^p − |x|^p = ε in doubles: where the certified search starts."""
+    """The solution of ``|x − t|^p − |x|^p = ε`` in doubles: where the certified search starts."""
     from scipy.optimize import brentq
 
     def excess(x: float) -> float:
