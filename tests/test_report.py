@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
-from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.charts import chart
+from discreet.publish.facts import Entry, report_facts
+from discreet.publish.prose import as_markdown
+from discreet.publish.report_page import as_page
 from discreet.publish.wording import reading_words
 from discreet.questions.count import CountQuestion
 from discreet.questions.left_out import LeftOutQuestion

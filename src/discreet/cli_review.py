@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.core.guarantee import ApproxDP
 from discreet.publish.terminal import say
 
 __all__ = ["approve", "bundle", "new_keys", "renew", "review", "verify", "withdraw"]
@@ -119,6 +118,7 @@ def renew(file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | 
     key
         Your private key; that of this name in your settings by default.
     """
+    from discreet.core.guarantee import ApproxDP
     from discreet.core.ledger import Ledger
 
     sign = _signer(by, key)

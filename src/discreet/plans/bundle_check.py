@@ -26,8 +26,10 @@ from discreet.plans.bundled_ledger import BundledLedger
 from discreet.plans.meaning import meaning
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.planned_question import PlannedQuestion
-from discreet.publish import Entry, as_markdown, as_page, report_facts
+from discreet.publish.facts import Entry, report_facts
 from discreet.publish.methods_note import methods_markdown, methods_page
+from discreet.publish.prose import as_markdown
+from discreet.publish.report_page import as_page
 
 __all__ = ["Verified", "verify_bundle"]
 

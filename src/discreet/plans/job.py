@@ -35,11 +35,13 @@ from discreet.plans.planned_question import PlannedQuestion
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
 from discreet.plans.source_state import SourceState
-from discreet.publish import Entry, as_markdown, as_page, report_facts
 from discreet.publish.anchors import write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
+from discreet.publish.facts import Entry, report_facts
 from discreet.publish.ledger_statement import planned_release
 from discreet.publish.methods_note import methods_markdown, methods_page
+from discreet.publish.prose import as_markdown
+from discreet.publish.report_page import as_page
 from discreet.publish.whole_file import write_whole
 from discreet.session import Session
 
