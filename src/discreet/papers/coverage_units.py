@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.guarantee import PureDP
+from discreet.core.guarantee import ApproxDP, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution
 from discreet.core.stability import in_parts
@@ -21,6 +21,8 @@ from discreet.omission.step import PoissonSample
 from discreet.papers.coverage_cells import FEWER, GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row
+from discreet.questions.table import ContingencyTable
+from discreet.releases import release
 
 __all__ = ["UNIT_PARTS"]
 
@@ -83,7 +85,35 @@ def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
     yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
 
 
+_SHARES: dict[str, list[float]] = {"even": [0.5, 0.3, 0.2], "rare": [0.03, 0.001, 0.969]}
+_TABLE = ContingencyTable({"answer": ["yes", "perhaps", "no"]})
+_CURRENCIES: dict[str, Any] = {
+    "ε-DP": PureDP,
+    "ρ-zCDP": lambda budget: ZeroConcentratedDP(budget**2 / 2),
+    "(ε, δ)-DP": lambda budget: ApproxDP(budget, 1e-6),
+}
+"""Noise of all three laws: geometric, normal, and the smaller of both."""
+
+
+def shares(parameters: Parameters, seed: int) -> Iterator[Row]:
+    """The shares of a table with three cells; the least covered of them counts."""
+    rng, truth = np.random.default_rng(seed), np.array(_SHARES[parameters["population"]])
+    sensitivity = _TABLE.exact_counts(np.zeros(3, dtype=int)).sensitivity
+    mechanism = additive_noise(_CURRENCIES[parameters["guarantee"]](parameters["budget"]), sensitivity, whole=True)
+    drawn = rng.multinomial(parameters["n"], truth, size=parameters["repeats"])
+    found = [release(_TABLE.exact_counts(counts), mechanism, rng=rng).population_interval(LEVEL) for counts in drawn]
+    low, high = (np.array([np.asarray(getattr(one, end), dtype=float) for one in found]) for end in ("low", "high"))
+    covered = (low <= truth) & (truth <= high)
+    least = int(np.argmin(covered.mean(axis=0)))
+    noise = float(np.max(np.asarray(mechanism.law(0).variance))) / parameters["n"] ** 2
+    ideal = math.sqrt(float(truth[least] * (1 - truth[least])) / parameters["n"] + noise)
+    yield coverage_row(parameters, covered[:, least], (high - low)[:, least], ideal)
+
+
 UNIT_PARTS = (
+    coverage_part(
+        "table", "Shares of a table with three cells", shares, settings(_SHARES, 200, guarantee=_CURRENCIES, **FEWER)
+    ),
     coverage_part(
         "units",
         "Mean over rows of units with 1 to 30 rows",

@@ -129,10 +129,22 @@ class CellEstimates(Tidy):
         return float(noise.quantile(1 - tail)) / float(noise.standard_deviation)
 
     def _share_ends(self, z: float) -> tuple[Array, Array]:
+        size, x = self._table.size, self.measured * self._table.size
+        # Noise that is nearly always 0 has a quantile of 0, sampling has not: never less than the normal score.
+        reach = max(self._quantile(z), z)
+        # Rare rows make counts skewed to the right, and rare absences to the left: by Cornish and Fisher the limit on
+        # the side of the short tail moves out by (z² − 1)/6·(1 − 2π), as far as sampling is what varies.
+        share = np.clip(self.measured, 0.0, 1.0)
+        sampling = self._table.rows_per_unit * (size * share * (1 - share) + 1)
+        skew = (reach**2 - 1) / 6 * self._table.rows_per_unit * sampling / (sampling + self._share_noise(share))
+        below = np.minimum(x, np.maximum(x - skew * np.maximum(1 - 2 * share, 0.0), 0.0))
+        above = np.maximum(x, np.minimum(x + skew * np.maximum(2 * share - 1, 0.0), size))
+        return self._score_ends(below, reach**2)[0], self._score_ends(above, reach**2)[1]
+
+    def _score_ends(self, x: Array, z2: float) -> tuple[Array, Array]:
         # (x − πS)² ≤ z²·(kNπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N. By Cauchy and
         # Schwarz, the squared deviation of a unit's k rows together is at most k times those of its rows.
-        size, x = self._table.size, self.measured * self._table.size
-        z2, spread = self._quantile(z) ** 2, self._table.rows_per_unit * size
+        size, spread = self._table.size, self._table.rows_per_unit * self._table.size
         if self._table.n is not None:
             noise = self._noise_variance
             a, b, c = size**2 + z2 * spread, 2 * x * size + z2 * spread, x**2 - z2 * noise
