@@ -196,3 +196,10 @@ def test_weak_associations_are_covered(slope):
         assert float(interval.width) > 0.01  # never "0 to 0"
         found.append(interval.contains(truth))
     assert np.mean(found) >= 0.89
+
+
+def test_shares_count_sampling_where_noise_is_nearly_always_zero():
+    """Whole-number noise that is 0 in 9,999 of 10,000 draws: the interval is that of a sample without noise."""
+    noisy = release(TABLE.exact_counts(np.full((2, 3), 50)), Geometric(0.1), rng=2)
+    width = np.asarray(noisy.population_interval().width)
+    assert np.allclose(width, 2 * 1.96 * math.sqrt(1 / 6 * 5 / 6 / 300), rtol=0.05)
