@@ -343,6 +343,7 @@ def report(chosen: list[Mutant], known: Known, total: int, seed: int) -> dict[st
         "equivalent": count["equivalent"],
         "undecided": count["undecided"],
         "killed_by_audit": count["killed by the audit"],
+        "asked_of_tests": sum(one.name in known.tests for one in chosen),
         "rate": round(killed / judged, 4) if judged else None,
         "audit_rate": round(count["killed by the audit"] / judged, 4) if judged else None,
         "controls": len(known.controls),
