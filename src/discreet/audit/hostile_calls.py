@@ -170,6 +170,12 @@ def _functions() -> dict[str, Call]:
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
         "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
+        "Scenario": (
+            d.Scenario,
+            {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}},
+        ),
+        "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "spread": 1.0, "at_low": 0.1}),
+        "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),
         "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
         "Categories": (d.Categories, {"labels": ["a", "b"]}),
         "Contribution": (d.Contribution, {"rows": 2, "groups": 2}),

@@ -77,6 +77,12 @@ def _session() -> dict[str, Call]:
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
             "spread": None, "partitions": None, "partition_by": None, "unit_sum": None,
         },
+        "compare_arms": {
+            "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
+            "spread": None, "partitions": None, "unit_sum": None,
+        },
+        "left_out": {"columns": "x", "most_rows": None, **grouped},
+        "rehearsing": {"scenario": d.Scenario(rows=9), "repeats": 2},
         "omitting": {"step": d.PoissonSample(0.5)},
     }  # fmt: skip
     calls = {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}

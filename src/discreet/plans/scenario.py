@@ -55,6 +55,13 @@ class ExpectedNumbers:
         requirements.positive("spread", self.spread)
         if not 0 <= requirements.finite("at_low", self.at_low) < 1:
             raise InvalidParameter("at_low", self.at_low, "must be a share from 0 to below 1", "Pass 0.9.")
+        if self.mean is not None:
+            requirements.finite("mean", self.mean)
+        if self.by is not None:
+            requirements.instance("by", self.by, str, 'the name of a column, such as "arm"')
+        if self.means is not None:
+            for mean in requirements.instance("means", self.means, (list, tuple), "means=[2.0, 2.4]"):
+                requirements.finite("means", mean)
         if (self.mean is None) == (self.means is None) or (self.by is None) != (self.means is None):
             raise InvalidParameter("mean", self.mean, "give mean, or by and means", 'Pass mean=2.0, or by="arm".')
 
@@ -92,6 +99,13 @@ class ExpectedLabels:
 
     shares: Sequence[Any]
     by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None:
+            requirements.instance("by", self.by, str, 'the name of a column, such as "arm"')
+        for one in requirements.instance("shares", self.shares, (list, tuple), "shares=[0.7, 0.3]"):
+            for share in one if isinstance(one, list | tuple) else (one,):
+                requirements.finite("shares", share)
 
     def table(self, labels: int, rows: int) -> Array:
         """Shares by label of ``by`` (rows) and label."""
@@ -133,6 +147,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         requirements.positive_integer("rows", self.rows)
+        requirements.instance("columns", self.columns, Mapping, '{"age": ExpectedNumbers(mean=41.0, spread=12.0)}')
         if requirements.finite("rows_per_unit", self.rows_per_unit) < 1:
             raise InvalidParameter("rows_per_unit", self.rows_per_unit, "must be at least 1", "Pass 3.5.")
 

@@ -256,9 +256,10 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
         """What is counted, up to how many rows of one unit."""
         unit = self.schema.unit
         if unit.column is None:
-            if self.most_rows not in (None, 1):
+            given = 1 if self.most_rows is None else requirements.positive_integer("most_rows", self.most_rows)
+            if given != 1:
                 raise InvalidParameter(
-                    "most_rows", self.most_rows, "a row is the unit, and counts once", "Leave it out."
+                    "most_rows", self.most_rows, "a row is the unit, and counts once", "Leave most_rows out."
                 )
             return LeftOut(most=1, unit=unit.name, limited=False)
         cells = self.schema.cells(column_names(self.by))
