@@ -64,7 +64,8 @@ def _kept(question: Q, step: Omission, **changed: Any) -> Q:
 def _least_kept(least: int, step: Omission) -> int:
     """A Poisson sample of so many rows keeps at least this many, but for a chance of 1e-9: six standard deviations."""
     if not isinstance(step, PoissonSample):
-        raise InvalidParameter("rows_at_least", least, "rows kept by a suppression are no sample", "Leave it out.")
+        rule = "rows kept by a suppression are no sample"
+        raise InvalidParameter("rows_at_least", least, rule, "Leave rows_at_least out.")
     kept = math.floor(step.rate * least - 6 * math.sqrt(step.rate * (1 - step.rate) * least))
     if kept < 1:
         raise InvalidParameter("rows_at_least", least, f"{step} may keep none of them", "Raise it or leave it out.")
