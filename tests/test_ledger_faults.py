@@ -226,7 +226,7 @@ def forged(path: Path, kind: str, change: dict[str, Any], seq: int) -> None:
         (6, "refund", {}, "entry 6: its kind 'refund' is unknown"),
         (6, "open", {}, "entry 6: a ledger begins with one entry of kind 'open'"),
         (1, "spend", {}, "entry 1: a ledger begins with one entry of kind 'open'"),
-        (1, "open", {"format": 9}, "format 9 is not the supported format 3"),
+        (1, "open", {"format": 9}, "it is not of format 3"),
         (6, "spend", {"total": ["1/10"]}, "entry 6: its charge or running total"),
         (6, "spend", {"charge": ["0"]}, "entry 6: its charge or running total"),
         (6, "spend", {"guarantee": {"kind": "pure", "epsilon": 0.05}}, "entry 6: its charge or running total"),
