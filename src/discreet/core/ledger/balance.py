@@ -151,7 +151,7 @@ class Balance:
         if entry.seq != self.seq + 1:
             raise self._broken(entry, f"entry {self.seq + 1} is missing")
         # Ledgers of older formats hash their entries differently, so the format is looked at first.
-        if entry.seq == 1 and f'"format":{FORMAT},' not in entry.body:
+        if entry.seq == 1 and '"format":' in entry.body and f'"format":{FORMAT},' not in entry.body:
             raise self._broken(entry, f"it is not of format {FORMAT}, which this version reads")
         if entry.hash != chained(self.head, entry.seq, entry.kind, entry.body):
             raise self._broken(entry, "its hash does not fit its content and the entries before it")
