@@ -46,13 +46,24 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
     "what is protected": "Guarantee PureDP ApproxDP GaussianDP ZeroConcentratedDP Sensitivity Accounting",
     "what is claimed": "Claim Protection Terms Unit",
-    "public facts": "Bounds Categories Column Contribution Domain Schema Partition PlanFile Study Part Target Unlisted",
+    "public facts": (
+        "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
+        "LedgerTerms Scenario Study Part Target Unlisted"
+    ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot",
-    "parts of a result": "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View",
-    "how it is protected": "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses",
+    "parts of a result": (
+        "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
+        "BundledLedger Decision JointTest LinearEstimate SubModel Term"
+    ),
+    "how it is protected": (
+        "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"
+    ),
     "what an attack goes through": "Answer GeneratedWorld QuestionAudit Refusal Script",
     "rows made up from tables": "SyntheticRows",
-    "laws and losses": "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum",
+    "laws and losses": (
+        "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
+        "Linear PairMoments PartMoments"
+    ),
 }
 
 

@@ -203,7 +203,7 @@ class GeneralizedGaussianProfile(CurveProfile):
 
 def _unbounded(kind: str) -> NoConversion:
     return NoConversion(
-        f"Generalized Gaussian noise of order 3 or more has no {kind} guarantee: its privacy loss grows faster than "
+        f"generalized Gaussian noise of order 3 or more has no {kind} guarantee: its privacy loss grows faster than "
         "that of Gaussian noise. State an ApproxDP guarantee with epsilon_at(delta)."
     )
 

@@ -64,7 +64,9 @@ class LawComparison(Tidy):
 
     def _one(self, mechanism: str, measure: str) -> float:
         if mechanism not in self.mechanisms:
-            raise InvalidParameter("mechanism", mechanism, f"must be one of {list(self.mechanisms)}", "Check the name.")
+            raise InvalidParameter(
+                "mechanism", mechanism, f"must be one of {list(self.mechanisms)}", "Check the spelling."
+            )
         found = (row["value"] for row in self.table if (row["mechanism"], row["measure"]) == (mechanism, measure))
         return float(next(found))
 

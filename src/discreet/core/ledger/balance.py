@@ -82,7 +82,7 @@ class Balance:
         if not allotted:
             return self.left()
         if team is None or team not in allotted:
-            raise InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Open the ledger with team=….")
+            raise InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Pass team=… to Ledger.")
         own = less(self._price(allotted[team]), self.by_team.get(team, self.accounting.nothing))
         return lower(own, self.left())
 

@@ -13,7 +13,7 @@ _LENGTHS = {"year": 4, "quarter": 7, "month": 7}
 def check_window(length: str | None) -> None:
     """Refuse a length that is none of the calendar's."""
     if length is not None and length not in _LENGTHS:
-        raise InvalidParameter("window", length, f"must be one of {list(_LENGTHS)}", "Leave it out for one budget.")
+        raise InvalidParameter("window", length, f"must be one of {list(_LENGTHS)}", "Leave it out, or choose one.")
 
 
 def window_of(length: str | None, created: str) -> str:
