@@ -107,7 +107,7 @@ def test_choices_beyond_the_remembered_ones_are_made_again():
 def test_an_engine_that_keeps_too_much_is_not_believed(monkeypatch):
     rows = pa.table({"u": [1] * 6, "l": ["a", "b"] * 3, "x": range(6)})
     schema = Schema(columns=LABELS, unit=PrivacyUnit("u"))
-    monkeypatch.setattr(keep, "_evenly", lambda position, *_: position >= 0)
+    monkeypatch.setattr(keep, "evenly", lambda position, *_: position >= 0)
     for limits in (Contribution(groups=1, rows=9), Contribution(rows=2), Contribution(total=2)):
         with pytest.raises(SourceError, match="more of a unit than its limits"):
             totals(take(open_source(rows), schema), Selected(by=("l",), contribution=limits))

@@ -81,6 +81,7 @@ def _session() -> dict[str, Call]:
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
             "spread": None, "partitions": None, "unit_sum": None,
         },
+        "quality": {"columns": "x", "guarantee": ONE, "request": None},
         "left_out": {"columns": "x", "most_rows": None, **grouped},
         "rehearsing": {"scenario": d.Scenario(rows=9), "repeats": 2},
         "omitting": {"step": d.PoissonSample(0.5)},

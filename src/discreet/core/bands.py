@@ -49,7 +49,8 @@ class Bands(Categories):
         if not listed or any(low >= high for low, high in pairwise(numbers)):
             raise InvalidParameter("bands", edges, "must be three or more increasing numbers", "Pass [0, 16, 25, 65].")
         object.__setattr__(self, "edges", tuple(numbers))
-        if not self.labels:
+        labels: Any = self.labels
+        if isinstance(labels, list | tuple) and not labels:
             object.__setattr__(self, "labels", _labels(numbers))
         super().__post_init__()
         if self.cells != len(numbers) - 1:

@@ -61,7 +61,7 @@ class Dates(Bounds):
             object.__setattr__(self, "unit", one_of("grid", self.grid, ("day", "month", "year"), 'Write "month".'))
             for name in ("low", "high", "nulls"):
                 given = getattr(self, name)
-                if name != "nulls" or given not in ("drop", "refuse"):
+                if name != "nulls" or not (isinstance(given, str) and given in ("drop", "refuse")):
                     object.__setattr__(self, name, _count(_date(name, given), self.unit))
         one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
         object.__setattr__(self, "grid", 1.0)

@@ -167,7 +167,10 @@ def compare_laws(
         reach = max(min(profile.epsilon_at(_LEAST_DELTA), 60.0) for profile in profiles.values())
         knots = np.linspace(0.0, max(reach, 1e-3), _KNOTS).tolist()
     else:
-        knots = [requirements.non_negative("epsilons", epsilon) for epsilon in epsilons]
+        knots = [
+            requirements.non_negative("epsilons", epsilon)
+            for epsilon in requirements.listed("epsilons", epsilons, "[0.5, 1]")
+        ]
     rows: list[Row] = []
     for name, mechanism in made.items():
         errors = []
@@ -234,7 +237,10 @@ def _places(bounds: tuple[float, float] | None, truths: Sequence[Any] | None) ->
     listed = requirements.listed("truths", truths, "a list of true values")
     if not listed:
         raise InvalidParameter("truths", truths, "must not be empty", "Pass truths=[0.0].")
-    return [(float(place if np.ndim(truth) else truth), truth) for place, truth in enumerate(listed)]
+    return [
+        (float(place) if np.ndim(truth) else requirements.finite("truths", truth), truth)
+        for place, truth in enumerate(listed)
+    ]
 
 
 def _ends(bounds: Any) -> tuple[float, float]:
