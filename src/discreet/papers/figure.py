@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-__all__ = ["LETTERS", "Figure", "panels", "told_apart", "worded"]
+__all__ = ["LETTERS", "Figure", "noted", "panels", "told_apart", "worded"]
 
 _WIDTH = 560
 """Of all panels side by side, in pixels."""
@@ -40,13 +41,27 @@ _WORDS = {
     "rejected": "share of tests that reject",
     "ratio": "ratio",
     "law": "law of the outcome",
+    "lambda_1 / lambda_2": "ratio λ₁/λ₂",
+    "lambda_2": "λ₂",
+    "m": "smallest probability of suppression m",
+    "M": "largest probability of suppression M",
+    "maximum": "where the maximum is reached",
+    "p2.5": "2.5 % quantile",
+    "p97.5": "97.5 % quantile",
+    "SE low": "10 % quantile",
+    "SE high": "90 % quantile",
+    "target": "proportion",
     "p": "number of cells p",
     "q": "sampling rate",
     "rate": "sampling rate",
 }
 """What columns are called on axes, in legends and in captions."""
-_SYMBOLS = {"epsilon": "ε", "mu": "μ", "delta": "δ"}
+_SYMBOLS = {"epsilon": "ε", "mu": "μ", "delta": "δ", "lambda_2": "λ₂"}
 """What columns are called above a panel."""
+_NAMED = {"model": "Model"}
+"""Columns whose values need their name above a panel."""
+_NOTE_LETTERS = 92
+"""Letters per line of a note below a chart."""
 _NUMBER = "abs(datum.value) >= 10000 ? format(datum.value, '~s') : format(datum.value, '~g')"
 
 
@@ -91,6 +106,8 @@ class Figure:
         Which cells of the part the figure needs, by parameter; all where it is not given.
     dots
         Whether every value on a line gets a mark.
+    note
+        What differs from the paper's figure, such as a smaller grid: written below the chart and into the caption.
     """
 
     name: str
@@ -112,6 +129,7 @@ class Figure:
     paper: tuple[Mapping[str, Any], ...] = ()
     cells: tuple[tuple[str, Any], ...] = ()
     dots: bool = True
+    note: str = ""
 
     def selected(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that are drawn."""
@@ -124,11 +142,16 @@ class Figure:
         told = [f"{self.measure or worded(self.y)} against {self.x_words or worded(self.x)}"]
         lines = "one line" if self.mark == "line" else "marks"
         told += [f"{lines} for each {worded(self.colour)}"] if self.colour else []
-        told += [f"bars from {worded(self.low)} to {worded(self.high)}"] if self.low and self.high else []
+        if self.low and self.high:
+            ends = f"bars from the {worded(self.low)} to the {worded(self.high)}"
+            told += [ends if self.low in _WORDS else "bars: 95 % Monte-Carlo intervals"]
         told += ["hollow red squares: values printed in the paper"] if self.paper else []
         facets = [worded(name) for name in (self.row, self.column) if name is not None]
         told += [f"one panel for each {' and '.join(facets)}"] if facets else []
-        return f"{self.title}: {', '.join(told)}."
+        return f"{self.title}: {', '.join(told)}.{self._noted()}"
+
+    def _noted(self) -> str:
+        return f" {self.note}" if self.note else ""
 
     def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
         """The Altair chart."""
@@ -159,7 +182,7 @@ class Figure:
             marks = alt.Chart().transform_filter("datum.printed")
             layers.append(marks.mark_point(shape="square", size=90, color="#d00000", strokeWidth=2).encode(**places))
         printed = [{**row, "printed": True} for row in self.paper]
-        return panels(alt.layer(*layers), [*selected, *printed], self.column, self.row)
+        return noted(panels(alt.layer(*layers), [*selected, *printed], self.column, self.row), self.note)
 
     def _measure(self) -> str:
         return self.measure or worded(self.y)
@@ -262,6 +285,18 @@ def panels(drawn: Any, rows: Sequence[dict[str, Any]], column: str | None, row: 
     return drawn.configure_axis(**LETTERS).configure_legend(orient="bottom", **LETTERS)
 
 
+def noted(drawn: Any, note: str) -> Any:
+    """The chart with a note below it."""
+    import altair as alt
+
+    if not note:
+        return drawn
+    title = alt.TitleParams(
+        wrap(note, _NOTE_LETTERS), orient="bottom", anchor="start", fontSize=12, fontWeight="normal", color="#50565e"
+    )
+    return drawn.properties(title=title)
+
+
 def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
     """Few labels: on a logarithmic axis the values themselves or powers of ten."""
     if not log:
@@ -275,7 +310,9 @@ def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
 def _panel(row: dict[str, Any], fields: Sequence[str]) -> str:
     def told(name: str) -> str:
         value = row[name]
-        return value if isinstance(value, str) else f"{_SYMBOLS.get(name, name)} = {value:g}"
+        if isinstance(value, str):
+            return f"{_NAMED[name]} {value}" if name in _NAMED else value
+        return f"{_SYMBOLS.get(name, name)} = {value:g}"
 
     return " · ".join(told(name) for name in fields)
 

@@ -247,7 +247,7 @@ def _figures(name: str) -> tuple[Figure, ...]:
     return tuple(
         Figure(
             name=f"{name}-{y}",
-            title=title,
+            title=f"{name.capitalize().replace('-', ' ')}: {title}",
             x="n",
             y=y,
             low=f"{y} low",
@@ -259,9 +259,9 @@ def _figures(name: str) -> tuple[Figure, ...]:
             target=target,
         )
         for y, title, words, target in (
-            ("bias", "Bias", "bias", 0.0),
-            ("rmse", "Root mean squared error", "root mean squared error", None),
-            ("coverage", "Coverage of the paper's interval", "coverage", 0.95),
+            ("bias", "bias", "bias", 0.0),
+            ("rmse", "root mean squared error", "root mean squared error", None),
+            ("coverage", "coverage of the paper's interval", "coverage of 95 % intervals", 0.95),
         )
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from discreet.papers.figure import LETTERS, Figure, told_apart, worded
+from discreet.papers.figure import LETTERS, Figure, noted, told_apart, worded
 
 __all__ = ["Metric", "MetricGrid"]
 
@@ -61,9 +61,8 @@ class MetricGrid(Figure):
         measures = ", ".join(metric.words for metric in self.metrics)
         told = f"{self.title}: {measures} against {worded(self.x)}, one line for each {worded(self.colour or '')}"
         bands = any(metric.within for metric in self.metrics)
-        return told + (
-            "; grey: the target, with two standard errors of the simulation on either side." if bands else "."
-        )
+        grey = "; grey: the target, with two standard errors of the simulation on either side." if bands else "."
+        return told + grey + self._noted()
 
     def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
         """The Altair chart."""
@@ -73,7 +72,7 @@ class MetricGrid(Figure):
         lines = [self._line(metric, selected, place == 0) for place, metric in enumerate(self.metrics)]
         drawn = alt.vconcat(*lines, spacing=8).resolve_scale(color="shared", shape="shared", strokeDash="shared")
         drawn = drawn.properties(padding=4).configure(aria=False)
-        return drawn.configure_axis(**LETTERS).configure_legend(orient="bottom", **LETTERS)
+        return noted(drawn.configure_axis(**LETTERS).configure_legend(orient="bottom", **LETTERS), self.note)
 
     def _line(self, metric: Metric, rows: Sequence[dict[str, Any]], first: bool) -> Any:
         """One measure over all settings, on one scale."""
