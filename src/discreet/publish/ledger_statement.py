@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from textwrap import wrap
 
 from discreet.core.display import as_html, as_text
 from discreet.core.ledger import Spend, Statement
@@ -10,6 +11,7 @@ from discreet.core.ledger import Spend, Statement
 __all__ = ["planned_release", "statement_html", "statement_text"]
 
 _COLUMNS = ("#", "time (UTC)", "name", "release", "partition", "charge", "in words")
+_WIDTH, _INDENT = 80, " " * 7
 
 
 def planned_release(request: str | None) -> tuple[str, str | None] | None:
@@ -25,7 +27,7 @@ def planned_release(request: str | None) -> tuple[str, str | None] | None:
 
 
 def statement_text(statement: Statement) -> str:
-    """The statement as text: two lines per release, with its name and its guarantee in words.
+    """The statement as text: each release with its name and its guarantee in words.
 
     Examples
     --------
@@ -37,7 +39,7 @@ def statement_text(statement: Statement) -> str:
     for one in statement.spends:
         seq, created, name, title, partition, charge, words = _told(one, statement)
         lines.append(f"{seq:>5}  {created}  {name or '(unnamed)'}: {title}{f' in {partition}' if partition else ''}")
-        lines.append(f"       {charge}: {words}")
+        lines += wrap(f"{charge}: {words}", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return "\n".join(lines)
 
 

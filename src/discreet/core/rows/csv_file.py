@@ -57,9 +57,8 @@ class _CsvFile:
             return bytes(decoder.decode(raw, not raw).encode())
         except UnicodeDecodeError as failure:
             line += failure.object[: failure.start].count(b"\n")
-            raise self.refused(
-                line, f"is not {self.dialect.encoding}", 'Declare the encoding, for example encoding = "cp1252".'
-            ) from None
+            fix = 'Declare the encoding, for example encoding = "cp1252"; in a plan, write it below [source].'
+            raise self.refused(line, f"is not {self.dialect.encoding}", fix) from None
 
     def parsed(self, line: int, piece: bytes, names: Sequence[str]) -> pa.Table:
         """The fields of whole records as text; refuses what is malformed."""
@@ -82,8 +81,8 @@ class _CsvFile:
             return csv.read_csv(pa.BufferReader(piece), **options)
         except pa.ArrowInvalid:
             bad, found = self._miscounted(piece, len(names))
-            says = f"has {found} fields, not {len(names)}"
-            raise self.refused(line + bad, says, "Correct the file, or declare its delimiter.") from None
+            fix = 'Correct the file, or declare its delimiter = ";", for example; in a plan, write it below [source].'
+            raise self.refused(line + bad, f"has {found} fields, not {len(names)}", fix) from None
 
     def _check_quotes(self, line: int, piece: bytes) -> bool:
         """Whether anything is quoted; refuses quotes that stand where they mean nothing."""
