@@ -241,7 +241,10 @@ Multiple sanitization uses m = 4.
             title="The same methods, certified",
             cells=certified_cells,
             compute=partial(simulation_rows, published=False),
-            reported="Not in the paper: what its methods give once their guarantee holds.",
+            reported=(
+                "Not in the paper: what its methods give once their guarantee holds. "
+                "The forms with six statistics, winsorized6 and trimmed6, are not in this grid."
+            ),
             summary=drawn,
             shown=shown,
         ),
