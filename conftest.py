@@ -49,6 +49,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SystemEntropy, "words", words)
+        patch.setattr("secrets.randbelow", lambda count: int(generator.integers(count)))
         # A ledger's salt decides which rows a unit keeps.
         patch.setattr("secrets.token_hex", lambda size: generator.bytes(size).hex())
         yield

@@ -63,7 +63,7 @@ def test_methods_of_comparisons():
     with pytest.raises(InvalidParameter) as refusal:
         method_named("?")
     names = re.findall(r"'(\w+)'", str(refusal.value).split("one of")[1])
-    assert len(names) == 15
+    assert len(names) == 21
     assert {f"method {name}" for name in names} - {"method original"} <= set(AUDITED)  # that one is not private
 
 

@@ -76,9 +76,9 @@ def swapped():
 
 
 def nulls_stay():
-    original = keep._taking_part
+    original = keep.taking_part
     return patch.object(
-        keep, "_taking_part", lambda snapshot, selected: original(replace(snapshot, gaps=frozenset()), selected)
+        keep, "taking_part", lambda snapshot, selected: original(replace(snapshot, gaps=frozenset()), selected)
     )
 
 

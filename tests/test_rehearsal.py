@@ -65,7 +65,9 @@ def test_errors_and_widths_are_those_of_runs(name):
             widths = [getattr(one, kind).width for one in own if getattr(one, kind) is not None]
             assert (planned is None) == (not widths)
             if widths:
-                assert np.mean(widths) == pytest.approx(planned, rel=0.1), (measure.measure, kind)
+                # Ends of intervals for counts are whole numbers, of which a few runs meet only some.
+                whole = 0.5 if name == "left_out" else None
+                assert np.mean(widths) == pytest.approx(planned, rel=0.1, abs=whole), (measure.measure, kind)
     assert (rehearsed.power is not None) == (name in TESTS)
     assert rehearsed.ask in str(rehearsed)
 
@@ -73,7 +75,7 @@ def test_errors_and_widths_are_those_of_runs(name):
 def test_rehearsed_errors_are_those_of_an_independent_calculation():
     """Laplace noise on Σ(1 − u) and Σu of 4,000 rows, in numpy: mean, median and 95 % of the errors."""
     rng = np.random.default_rng(5)
-    rehearsed = planning(repeats=500).mean("spend", guarantee=PureDP(1.0))
+    rehearsed = planning(repeats=2500).mean("spend", guarantee=PureDP(1.0))
     n, mean = ROWS, 8.0 / 50
     totals = np.array([n * (1 - mean), n * mean]) + rng.laplace(size=(100_000, 2))
     errors = 50 * np.abs(totals[:, 1] / totals.sum(axis=1) - mean)

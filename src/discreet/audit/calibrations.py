@@ -172,7 +172,9 @@ def _groups() -> Iterator[Compared]:
         first = float(best.chance([1])[0])
         yield "a group of one", 0 < first <= delta * (1 + 1e-9) and first >= 0.9 * delta / groups
         many = np.array([0] * 50 + [10**6] * 50)
-        yield "what is drawn", rule.shown(many).tolist() == [False] * 50 + [True] * 50 == best.shown(many).tolist()
+        # Noise lifts an empty group over a threshold now and then; only the optimal rule never shows one.
+        yield "what is drawn", best.shown(many).tolist() == [False] * 50 + [True] * 50
+        yield "large groups are drawn", bool(np.all(noisy.shown(many[50:])))
 
 
 def _tables() -> Iterator[Compared]:

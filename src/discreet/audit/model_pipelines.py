@@ -25,6 +25,7 @@ ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ONE = PureDP(1.0)
 PAPER_METHODS = (
     "2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "winsorized6", "trimmed6", "winsorized6DD", "trimmed6DD",
+    "winsorizedDD", "trimmedDD",
     "naive", "naiveDD", "naive5", "naive5DD",
 )  # fmt: skip
 """liu2023's methods in their certified form; "original" is not private, and refused on real data."""

@@ -52,7 +52,7 @@ class PairMoments(NoisyTotals):
     0.0
     >>> low, high = pair.covariance_interval(0.95)
     >>> round(float(high), 3)
-    0.023
+    0.006
     """
 
     shape: tuple[int, int]

@@ -41,7 +41,7 @@ class ExpectedNumbers:
     --------
     >>> spend = ExpectedNumbers(mean=2.0, spread=8.0, at_low=0.9)
     >>> drawn = spend.draw(100_000, (0.0, 200.0), np.random.default_rng(1))
-    >>> abs(drawn.mean() - 2.0) < 0.1, abs(drawn.std() - 8.0) < 0.3, round((drawn == 0).mean(), 1)
+    >>> bool(abs(drawn.mean() - 2.0) < 0.1), bool(abs(drawn.std() - 8.0) < 0.3), round(float((drawn == 0).mean()), 1)
     (True, True, 0.9)
     """
 

@@ -116,8 +116,8 @@ def plan_comparison(
     --------
     >>> from discreet import PureDP
     >>> plan = plan_comparison((100_000, 100_000), bounds=(0, 500), guarantee=PureDP(1.0), spread=20.0)
-    >>> plan.method, round(plan.smallest_effect, 3)
-    ('direct', 0.252)
+    >>> plan.method, round(plan.smallest_effect, 2)
+    ('direct', 0.25)
     """
     requirements.instance("units", units, tuple, "units=(1000, 1000)")
     if len(tuple(units)) != 2:
