@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
+from discreet.audit import run as audit_run
 from discreet.audit.bounds import certified_epsilon, certified_mu, clopper_pearson, smallest_excess
 from discreet.audit.catalogue import cases
 from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
@@ -27,14 +28,13 @@ CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}
 
 
-def test_a_short_run_finds_nothing():
-    """On reproducible noise: with fresh noise, one of fifty audits at 99.999 % each would raise a false alarm once in
-    two thousand runs.
-    """
+def test_a_short_run_finds_nothing(monkeypatch):
+    """On reproducible noise, with a quarter of the worlds that `discreet audit` generates; the rest is the same."""
+    monkeypatch.setitem(audit_run.WORLDS, False, 8)
     report = run_audit()
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]
-    assert len(report.lines) > 250
+    assert len(report.lines) > 220
     assert all(len(line) <= 80 for line in str(report).splitlines())
     assert "nothing exceeds its claim" in report.to_html()
 

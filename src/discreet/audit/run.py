@@ -274,9 +274,13 @@ A short run makes fewer than 1,000 of them, so one is wrong in fewer than one ru
 """
 
 
+WORLDS = {False: 32, True: 96}
+"""How many worlds a short and a deep run generate."""
+
+
 def _attacked(deep: bool, part: int) -> Iterator[Line]:
     """A share of the generated worlds, a line for each; more of them in a deep run."""
-    for number, world in enumerate(generated_worlds(96 if deep else 32)):
+    for number, world in enumerate(generated_worlds(WORLDS[deep])):
         if number % _SHARES != part - 1:
             continue
         found = list(attack_world(world, draws=20_000 if deep else 2_000, confidence=1 - _ALPHA))
