@@ -37,7 +37,7 @@ class KeyPair(Result):
         return [
             ("public key", self.public),
             ("private key", f"{self.path}; keep it, and its password, to yourself"),
-            ("in the plan", f'[ledger.approvals.keys] {self.name} = "{self.public}"'),
+            ("in the plan", f'{self.name} = "{self.public}", below [ledger.approvals.keys]'),
         ]
 
     def to_dict(self) -> dict[str, str]:

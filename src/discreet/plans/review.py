@@ -26,6 +26,9 @@ from discreet.publish.wording import attacker_words
 __all__ = ["PublicFact", "Review", "review"]
 
 
+_CHANGES = {Neighbours.ADD_REMOVE: "adding or removing one", Neighbours.REPLACE_ONE: "replacing the data of one"}
+
+
 @dataclass(frozen=True)
 class PublicFact:
     """Something that the plan takes as known to everybody, and where it says that it is known from."""
@@ -182,7 +185,7 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     rows = []
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
         error = one.rows()[0]["expected_error"]
-        exact = "depends on the data" if error is None else f"{one.read} within {number(error)} (95 %)"
+        exact = "depends on the data" if error is None else f"{one.read} within {error:.3g} (95 %)"
         rows.append(
             {
                 "title": question.title,
@@ -199,7 +202,7 @@ def _attacker(file: PlanFile, ledger: Ledger) -> list[str]:
     said = [
         attacker_words(budget, unit, file.schema.neighbours),
         f"Whatever somebody believed with even odds about one {unit}, all releases of the whole budget together "
-        f"move to at most {_believed(budget):.0%}.",
+        f"move to at most {100 * _believed(budget):.3g} %.",
     ]
     if file.terms.window is not None:
         said.append(
@@ -235,7 +238,7 @@ def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
     return [
         ("How strong is the guarantee, and of which kind?", f"{ledger.budget}: {ledger.budget.sentence()}."),
         ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),
-        ("Between which data sets does it hold?", schema.neighbours.value.replace("_", " ")),
+        ("Between which data sets does it hold?", f"Those that differ by {_CHANGES[schema.neighbours]} {unit.name}."),
         ("Are bounds and labels fixed without looking at the data?",
          "Each has a source." if not missing else f"No source is given for: {', '.join(missing)}."),
         ("Do all releases about the same people count in one budget?", f"In the ledger {Path(ledger.path).name}."),

@@ -118,7 +118,7 @@ def spending_page(statement: Statement) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(statement.heading())}</title>"
         "<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;"
-        "padding:0 1rem}table{border-collapse:collapse;display:block;overflow-x:auto}"
+        "padding:0 1rem;overflow-wrap:break-word}table{border-collapse:collapse;display:block;overflow-x:auto}"
         "td,th{text-align:left;padding:.25rem .8rem .25rem 0;vertical-align:top}"
         "svg{max-width:100%;height:auto;background:#fff}</style></head><body>"
         f"{statement_html(statement)}<figure>{picture}</figure></body></html>"

@@ -25,7 +25,7 @@ body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); back
 main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
 .soft { color: var(--soft); overflow-wrap: anywhere; } .warn { color: var(--warn); font-weight: 600; }
-table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; overflow-wrap: anywhere; } .wide { overflow-x: auto; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; }
 @media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
