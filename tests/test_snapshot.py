@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import SourceError
-from discreet.core.rows import Selected, histograms, keep, take, totals
+from discreet.core.rows import Selected, histograms, keep, spilling, take, totals
 from discreet.core.rows.read import Dataset, open_source
 from discreet.core.rows.spilling import remove_directory, spill_directory
 from discreet.questions.comparison.partitioning import arms_on_engine
@@ -265,3 +266,24 @@ def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
     assert [one.name.startswith("discreet-spill-") for one in tmp_path.iterdir()] == [True]
     del session
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_being_made_is_not_swept_away(tmp_path, monkeypatch):
+    """Another process may look for dead directories at any moment, also before this one holds its lock."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock, made = spilling._locked, []
+
+    def interrupted(path):
+        if not made:
+            made.append(path)
+            path.touch()
+            spilling._sweep(tmp_path)
+        return lock(path)
+
+    monkeypatch.setattr(spilling, "_locked", interrupted)
+    directory, held = spilling.spill_directory()
+    assert directory.is_dir()
+    spilling._sweep(tmp_path)
+    assert directory.is_dir()
+    spilling.remove_directory(directory, held)
+    assert not directory.exists()

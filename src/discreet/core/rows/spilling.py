@@ -17,13 +17,18 @@ __all__ = ["remove_directory", "spill_directory"]
 
 _PREFIX = "discreet-spill-"
 _LOCK = "alive"
+_UNNAMED = "being-made"
+"""The lock file before its lock is held: under its own name, another process could find it free and sweep it away."""
 
 
 def spill_directory() -> tuple[Path, IO[bytes] | None]:
     """Make a directory that only this user can read, with its lock held; `remove_directory` takes both."""
     _sweep(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    return directory, _locked(directory / _LOCK)
+    held = _locked(directory / _UNNAMED)
+    with suppress(OSError):  # Windows renames no open file, and removes none either
+        os.replace(directory / _UNNAMED, directory / _LOCK)
+    return directory, held
 
 
 def _sweep(parent: Path) -> None:
