@@ -9,30 +9,27 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
-from discreet.core.protection import Neighbours
-from discreet.core.rows import Selected, Snapshot
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.rows import Snapshot
+from discreet.core.schema import Bounds, Schema
 from discreet.core.stability import check_unit_sum
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
-from discreet.questions.comparison.compare import Terms, method_named, public_facts
 from discreet.questions.comparison.comparison_plan import plan_methods
 from discreet.questions.comparison.many_arms import ArmComparisons, compare_arm_totals
-from discreet.questions.comparison.methods import Method, Setting
+from discreet.questions.comparison.methods import Setting
 from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
 from discreet.questions.comparison.partitioning import arms_on_engine
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
-from discreet.questions.question import Question
 
 __all__ = ["ArmsQuestion"]
 
 
 @dataclass(frozen=True)
-class ArmsQuestion(Question[ArmComparisons]):
+class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     """Several arms of a data set, and how the mean of a column differs between each of them and the control.
 
     All arms are measured at once: a unit is in one arm, so they cost what one of them costs. Intervals and p-values are
@@ -96,32 +93,10 @@ class ArmsQuestion(Question[ArmComparisons]):
             raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
         self.statistic  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
 
-    @property
-    def _by_id(self) -> bool:
-        return self.schema.unit.column is not None
-
-    @property
-    def outcome(self) -> Bounds:
-        """Bounds of one unit's outcome."""
-        return self.unit_sum or self.schema.bounds(self.column)
-
     @cached_property
-    def statistic(self) -> MeanDifference:
+    def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
         """What is measured."""
-        labels, _ = self.schema.categories(self.by), self.schema.bounds(self.column)
-        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
-        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
-        return MeanDifference(
-            bounds=(self.outcome.low, self.outcome.high),
-            arms=labels.cells,
-            partitions=self.partitions,
-            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
-            arm="private" if replaced and not fixed else self.arm,
-        )
-
-    @property
-    def _method(self) -> Method:
-        return method_named(self.method, spread=self.spread)
+        return self._measured(arms=self.schema.categories(self.by).cells, partitions=self.partitions)
 
     def content(self) -> dict[str, Any]:
         return {
@@ -134,24 +109,8 @@ class ArmsQuestion(Question[ArmComparisons]):
             "schema": self.schema.facts_of([self.column, self.by]),
         }
 
-    def _terms(self, ledger: Ledger | None) -> Terms:
-        facts = public_facts(self.schema.neighbours, self.statistic.arm)
-        return Terms.of(
-            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
-            question=self.content(), ledger=ledger,
-        )  # fmt: skip
-
-    def claim(self, ledger: Ledger | None) -> Claim:
-        return self._terms(ledger).certified_claim(self.statistic)
-
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ArmComparisons:
-        selected = Selected(
-            by=(self.by,),
-            columns=(self.column,),
-            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
-            unit_sum=self.outcome if self._by_id else None,
-        )
-        arms = arms_on_engine(rows, selected, self.statistic.partitions)
+        arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         return compare_arm_totals(arms, self.statistic, self._terms(ledger), against_control=True, request=request)
 
     def read(self, stored: Any) -> ArmComparisons:
@@ -185,7 +144,8 @@ class ArmsQuestion(Question[ArmComparisons]):
         size = self.expected_rows // self.statistic.arms
         public = size_is_public(self.schema.neighbours, self.statistic.arm)
         setting = Setting(self.statistic, self.schema.neighbours, (size, size) if public else None)
-        guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
         level = 1 - 0.05 / (self.statistic.arms - 1)
-        planned = plan_methods([self._method], Spending(self.guarantee), setting, (size, size), guess, level=level)
+        planned = plan_methods(
+            [self._method], Spending(self.guarantee), setting, (size, size), self._guess, level=level
+        )
         return planned.standard_error[planned.method], planned.smallest_effect

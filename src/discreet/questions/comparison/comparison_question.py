@@ -9,24 +9,23 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
-from discreet.core.rows import Selected, Snapshot
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.rows import Snapshot
+from discreet.core.schema import Bounds, Schema
 from discreet.core.stability import check_unit_sum
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
-from discreet.questions.comparison.compare import Terms, compare_totals, method_named, public_facts
+from discreet.questions.comparison.compare import compare_totals
 from discreet.questions.comparison.comparison_plan import ComparisonPlan, plan_methods
 from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.methods import Best, Direct, Method, NoiseAware, Setting
 from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
 from discreet.questions.comparison.partitioning import arms_by_column, arms_on_engine
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
-from discreet.questions.question import Question
 
 __all__ = ["ComparisonQuestion"]
 
@@ -34,7 +33,7 @@ _WITHIN = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
-class ComparisonQuestion(Question[MeanComparison]):
+class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     """Two arms of a data set that a schema describes, and how to compare the mean of a column between them.
 
     Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
@@ -100,30 +99,13 @@ class ComparisonQuestion(Question[MeanComparison]):
         if self.statistic.partitions is None and not isinstance(chosen, Direct | Best):
             raise InvalidParameter("partitions", None, f"is needed by {chosen.name}", "Pass partitions=….")
 
-    @property
-    def _by_id(self) -> bool:
-        return self.schema.unit.column is not None
-
-    @property
-    def outcome(self) -> Bounds:
-        """Bounds of one unit's outcome."""
-        return self.unit_sum or self.schema.bounds(self.column)
-
-    @property
-    def _method(self) -> Method:
-        return method_named(self.method, spread=self.spread)
-
     @cached_property
-    def statistic(self) -> MeanDifference:
+    def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
         """What is measured."""
-        self.schema.categories(self.by), self.schema.bounds(self.column)
-        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
-        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
-        return MeanDifference(
-            bounds=(self.outcome.low, self.outcome.high),
-            partitions=self.partitions if self.partition_by is None else self._natural_partitions(self.partition_by),
-            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
-            arm="private" if replaced and not fixed else self.arm,
+        natural = self.partition_by
+        return self._measured(
+            arms=self.schema.categories(self.by).cells,
+            partitions=self.partitions if natural is None else self._natural_partitions(natural),
         )
 
     def _natural_partitions(self, column: str) -> int:
@@ -175,30 +157,11 @@ class ComparisonQuestion(Question[MeanComparison]):
         chosen = self._method
         return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
 
-    def _selected(self) -> Selected:
-        """What has to be added up."""
-        return Selected(
-            by=(self.by,) if self.partition_by is None else (self.by, self.partition_by),
-            columns=(self.column,),
-            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
-            unit_sum=self.outcome if self._by_id else None,
-        )
-
-    def _terms(self, ledger: Ledger | None) -> Terms:
-        """Validated arguments of the comparison itself."""
-        facts = public_facts(self.schema.neighbours, self.statistic.arm)
-        return Terms.of(
-            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method, spread=self.spread,
-            question=self.content(), ledger=ledger,
-        )  # fmt: skip
-
-    def claim(self, ledger: Ledger | None) -> Claim:
-        return self._terms(ledger).certified_claim(self.statistic)
-
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> MeanComparison:
-        selected, partitions = self._selected(), self.statistic.partitions
-        natural = self.partition_by is not None
-        arms = arms_by_column(rows, selected) if natural else arms_on_engine(rows, selected, partitions)
+        if self.partition_by is None:
+            arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
+        else:
+            arms = arms_by_column(rows, self._selected(self.partition_by))
         return compare_totals(arms, self.statistic, self._terms(ledger), request=request)
 
     def read(self, stored: Any) -> MeanComparison:
@@ -231,6 +194,5 @@ class ComparisonQuestion(Question[MeanComparison]):
         single = self._single()
         if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
             return None
-        guess = (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
-        planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), guess)
+        planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), self._guess)
         return planned if isinstance(single, NoiseAware) else replace(planned, notes=())  # they are about partitions
