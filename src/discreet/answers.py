@@ -5,20 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import DiscreetError, NoPopulationInterval
+from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
+from discreet.core.protection import Protection
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows
 from discreet.publish.wording import guarantee_words
 from discreet.releases import Release
 
-__all__ = ["Answer", "Readable", "name_of", "pair_name"]
+__all__ = ["Answer", "Readable", "name_of", "pair_name", "protection_published"]
 
 
 class Readable(Tidy):
@@ -118,15 +120,34 @@ class Answer(Release, Readable):
         return errors
 
     def published(self) -> dict[str, Any]:
-        return {
-            "unit": str(self.protection.unit),
-            "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
-            "protects": str(self.protection),
-            "mechanism": self.mechanism.to_dict(),
-            "sensitivity": str(self.sensitivity),
-            "release_id": self.release_id,
-            "created": self.created,
-        }
+        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
+
+
+class Protected(Protocol):
+    """An answer that knows how it was protected and where the ledger has it."""
+
+    @property
+    def protection(self) -> Protection: ...
+    @property
+    def guarantee(self) -> Guarantee | None: ...
+    @property
+    def release_id(self) -> str: ...
+    @property
+    def created(self) -> str: ...
+
+
+def protection_published(answer: Protected, mechanism: Mapping[str, Any], sensitivity: str | None) -> dict[str, Any]:
+    """What a report says of an answer's protection, as JSON-ready data."""
+    unit = str(answer.protection.unit)
+    return {
+        "unit": unit,
+        "guarantee": guarantee_words(answer.guarantee, unit),
+        "protects": str(answer.protection),
+        "mechanism": dict(mechanism),
+        "sensitivity": sensitivity,
+        "release_id": answer.release_id,
+        "created": answer.created,
+    }
 
 
 def name_of(columns: Sequence[str], position: int) -> str:

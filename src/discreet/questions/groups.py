@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.answers import Readable
+from discreet.answers import Readable, protection_published
 from discreet.core.columns import Categories, Label
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.display import Facts
@@ -25,7 +25,6 @@ from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection, selecting_guarantee
 from discreet.plans.plan import Plan, affordable
 from discreet.publish.readings import Reading
-from discreet.publish.wording import guarantee_words
 from discreet.questions.forms import COLUMN, METHOD, Form
 from discreet.questions.question import Question
 
@@ -93,15 +92,7 @@ class ReleasedGroups(Readable):
         return [Reading(str(label), "shown", labels={self.column: label}, measure="shown") for label in self.labels]
 
     def published(self) -> dict[str, Any]:
-        return {
-            "unit": str(self.protection.unit),
-            "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
-            "protects": str(self.protection),
-            "mechanism": self.mechanism.to_dict(),
-            "sensitivity": str(self.sensitivity),
-            "release_id": self.release_id,
-            "created": self.created,
-        }
+        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
 
     def heading(self) -> str:
         return f"Groups of {self.column}"

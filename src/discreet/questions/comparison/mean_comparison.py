@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.answers import Readable
+from discreet.answers import Readable, protection_published
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
@@ -18,7 +18,6 @@ from discreet.core.interval import Interval
 from discreet.core.protection import Protection
 from discreet.inference.arm_means import Contrast
 from discreet.publish.readings import Reading
-from discreet.publish.wording import guarantee_words
 
 __all__ = ["MeanComparison"]
 
@@ -137,15 +136,7 @@ class MeanComparison(Readable):
         ]
 
     def published(self) -> dict[str, Any]:
-        return {
-            "unit": str(self.protection.unit),
-            "guarantee": guarantee_words(self.guarantee, str(self.protection.unit)),
-            "protects": str(self.protection),
-            "mechanism": {"name": self.method},
-            "sensitivity": None,
-            "release_id": self.release_id,
-            "created": self.created,
-        }
+        return protection_published(self, {"name": self.method}, None)
 
     def verdict(self) -> Mapping[str, Any]:
         return {"test": "equal means", "pvalue": self.pvalue}
