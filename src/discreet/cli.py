@@ -69,7 +69,11 @@ def _app() -> App:
         result_action="return_value",
         sort_key=_FILE_COMMANDS,
     )
+    keys = App(
+        name="keys", help="Make the keys that approvals need.", result_action="return_value", sort_key=_FILE_COMMANDS
+    )
     app.command(ledger)
+    app.command(keys)
     commands: tuple[Callable[..., None], ...] = (
         _describe,
         _plan,
@@ -84,7 +88,10 @@ def _app() -> App:
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
     from discreet import cli_review  # it needs the same extra
 
-    _add_review(app)
+    checks = (cli_review.review, cli_review.approve, cli_review.withdraw, cli_review.bundle, cli_review.verify)
+    for check in checks:
+        app.command(check, name=check.__name__, sort_key=_FILE_COMMANDS)
+    keys.command(cli_review.new_keys, name="new")
     ledger.command(_show, name="show")
     ledger.command(_explain, name="explain")
     ledger.command(_verify, name="verify")
@@ -92,21 +99,6 @@ def _app() -> App:
     ledger.command(cli_review.renew, name="renew")
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
-
-
-def _add_review(app: App) -> None:
-    """The commands of those who review, approve and check."""
-    from cyclopts import App as Commands
-
-    from discreet import cli_review  # it needs the same extra
-
-    for command in (cli_review.review, cli_review.approve, cli_review.withdraw, cli_review.bundle, cli_review.verify):
-        app.command(command, name=command.__name__, sort_key=_FILE_COMMANDS)
-    keys = Commands(
-        name="keys", help="Make the keys that approvals need.", result_action="return_value", sort_key=_FILE_COMMANDS
-    )
-    keys.command(cli_review.new_keys, name="new")
-    app.command(keys)
 
 
 def _default(value: Any) -> Any:

@@ -64,13 +64,13 @@ def approve(file: Path, /, *, by: Signer, key: Path | None = None, period: str |
     from discreet.plans.job import Job
     from discreet.plans.review import review as reviewed
 
-    missing = reviewed(file, period=period).unsourced
+    job = Job(file, period=period)  # what is reviewed is what is signed, whatever happens to the file
+    missing = reviewed(job.file).unsourced
     if missing:
         raise InvalidParameter(
             "source", ", ".join(missing), "has no source in the plan",
             'Write source = "…", a sentence on where the fact is public, below each of them.',
         )  # fmt: skip
-    job = Job(file, period=period)
     sign = _signer(by, key)
     with job.ledger(write=True) as ledger:
         digest = ledger.approve(job.meaning(ledger), by=by, sign=sign)

@@ -152,6 +152,8 @@ class _Case:
 
     def __init__(self, bundle: dict[str, Any], key: str | None, anchor: str | None) -> None:
         self.bundle, self.key, self.anchor = bundle, key, anchor
+        self._spends: dict[str, Mapping[str, Any] | None] = {}
+        """The payment of each release: several checks ask for it."""
         try:
             told = bundle["plan"]
             self.file = PlanFile.parse(told["text"], Path(told["name"]), period=told["period"])
@@ -227,8 +229,10 @@ class _Case:
         return found[0]
 
     def _spend(self, question: PlannedQuestion) -> Mapping[str, Any]:
-        identity = question.question.claim(None).identity()
-        spend = self.ledger.spend(question.name, self.file.period, identity)
+        if question.name not in self._spends:
+            identity = question.question.claim(None).identity()
+            self._spends[question.name] = self.ledger.spend(question.name, self.file.period, identity)
+        spend = self._spends[question.name]
         if spend is None:
             raise _Refused(f"release {question.name!r}", "the ledger holds no payment for this question as planned")
         return spend

@@ -37,40 +37,37 @@ class SourceState:
         if "://" in file.ledger:  # a ledger on a server has no place beside it: the record is beside the plan
             self._record = file.path.with_suffix(".sources")
         self._plan = file.path.name
+        self._plans = self._recorded()
+        self._seen = self._plans.get(self._plan, {})
         self._now = _keyed(file.open_options()["source"], ledger.salt)
 
     def warnings(self, drawn: int) -> list[str]:
         """What somebody who reads the results must know about the source."""
-        seen = self._seen()
-        before = seen.get(self._period)
-        if self._now is None or not seen:
+        before = self._seen.get(self._period)
+        if self._now is None or not self._seen:
             return []
         if not drawn:
             stale = before is not None and before != self._now
             return (
                 ["The source changed after these answers were released; they describe it as it was."] if stale else []
             )
-        same = [period for period, state in seen.items() if state == self._now and period != self._period]
+        same = [period for period, state in self._seen.items() if state == self._now and period != self._period]
         return [f"The source is the one of {max(same)}: nothing in it changed since then."] if same else []
 
     def remember(self, drawn: int) -> None:
         """Note the source of new releases. A record that cannot be written is done without."""
         if self._now is None or not drawn:
             return
-        plans = self._plans()
-        plans[self._plan] = self._seen() | {self._period: self._now}
+        plans = self._plans | {self._plan: self._seen | {self._period: self._now}}
         with suppress(OSError):
             write_whole(self._record, json.dumps(plans, indent=1))
 
-    def _plans(self) -> dict[str, dict[str, str]]:
+    def _recorded(self) -> dict[str, dict[str, str]]:
         try:
             found = json.loads(self._record.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
-
-    def _seen(self) -> dict[str, str]:
-        return dict(self._plans().get(self._plan, {}))
 
 
 def _keyed(source: str, salt: bytes) -> str | None:

@@ -20,7 +20,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down, greatest, least, up
 
-__all__ = ["Accounting", "Amount", "added", "covers", "less", "lower", "peak"]
+__all__ = ["Accounting", "Amount", "added", "covers", "less", "peak"]
 
 Amount = tuple[Fraction, ...]
 """What is counted: (Σε,), (Σε, Σδ), (Σρ,) or (Σμ²,)."""
@@ -39,11 +39,6 @@ def less(first: Amount, second: Amount) -> Amount:
 def peak(first: Amount, second: Amount) -> Amount:
     """The larger of the two, coordinate by coordinate."""
     return tuple(max(a, b) for a, b in zip(first, second, strict=True))
-
-
-def lower(first: Amount, second: Amount) -> Amount:
-    """The smaller of the two, coordinate by coordinate."""
-    return tuple(min(a, b) for a, b in zip(first, second, strict=True))
 
 
 def covers(allowance: Amount, amount: Amount) -> bool:

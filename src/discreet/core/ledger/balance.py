@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerCorrupted, LedgerMismatch
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, lower
+from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less
 from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.consent import Consent
@@ -84,7 +84,7 @@ class Balance:
         if team is None or team not in allotted:
             raise InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Pass team=… to Ledger.")
         own = less(self._price(allotted[team]), self.by_team.get(team, self.accounting.nothing))
-        return lower(own, self.left())
+        return tuple(map(min, own, self.left()))
 
     def at(self, created: str) -> Balance:
         """The balance at a time: a new window begins with nothing spent. A clock that goes back changes nothing."""

@@ -22,9 +22,10 @@ from discreet.core.errors import (
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import covers, less
-from discreet.core.ledger.approval import Approvals, Sign, digest_of, signed_text
+from discreet.core.ledger.approval import Approvals
+from discreet.core.ledger.approved_book import ApprovedBook
 from discreet.core.ledger.balance import Balance, texts
-from discreet.core.ledger.book import Book, Decision
+from discreet.core.ledger.book import Decision
 from discreet.core.ledger.journal import Entry, canonical
 from discreet.core.ledger.partition import Partition
 from discreet.core.ledger.records import Preview, Reservation, Spend, Statement
@@ -35,7 +36,7 @@ from discreet.core.result import Result
 __all__ = ["Ledger", "Reservation"]
 
 
-class Ledger(Book):
+class Ledger(ApprovedBook):
     """A budget for one data set and the record of everything that was spent from it.
 
     One object may be used by any number of threads.
@@ -111,7 +112,6 @@ class Ledger(Book):
             approvals=approvals, window=window, teams=teams,
         )  # fmt: skip
         self._team = team
-        self._plan: str | None = None
         super().__init__(path, terms, timeout=timeout, read_only=read_only)
 
     # -- spending ------------------------------------------------------------------------------------------
@@ -183,8 +183,7 @@ class Ledger(Book):
     def _repeated(self, balance: Balance, content: Mapping[str, Any]) -> Reservation:
         """The reservation of a repeated request."""
         request = content["request"]
-        recorded = self._entry(balance.requests[request]).content
-        if claim.fingerprint(content) != claim.fingerprint(recorded):
+        if claim.fingerprint(content) != claim.fingerprint(self._entry(balance.requests[request]).content):
             raise InvalidParameter(
                 "request", request, "was used for a different release",
                 "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
@@ -258,56 +257,6 @@ class Ledger(Book):
 
         self._step(decide)
         return declared
-
-    # -- approvals -----------------------------------------------------------------------------------------
-
-    def approve(self, meaning: Mapping[str, Any], *, by: str, sign: Sign) -> str:
-        """Record that somebody approves a plan; returns the plan's digest.
-
-        Parameters
-        ----------
-        meaning
-            What the plan means, made of JSON values. ``releases`` says how often each release may be made, by the
-            fingerprint of its claim; ``renew`` is a guarantee that is added to the budget.
-        by, sign
-            Who approves, and what makes their Ed25519 signature.
-        """
-        digest = digest_of(meaning)
-        self._state({"plan": digest, "meaning": dict(meaning), "by": claim.text("by", by), "approves": True}, sign)
-        return digest
-
-    def withdraw(self, plan: str, *, by: str, sign: Sign) -> None:
-        """Record that somebody no longer approves a plan. Releases that were made remain made."""
-        self._state({"plan": plan, "meaning": None, "by": claim.text("by", by), "approves": False}, sign)
-
-    def _state(self, said: dict[str, Any], sign: Sign) -> None:
-        def decide(balance: Balance) -> Decision:
-            content = said | {"signature": sign(signed_text(balance.head, said)).hex(), "created": claim.now()}
-            balance.consent.check_statement(balance.head, content)
-            return "approval", canonical("meaning", content)
-
-        self._step(decide)
-
-    def under(self, plan: str) -> None:
-        """Make the next releases of this object under an approved plan, by its digest."""
-        self._plan = claim.text("plan", plan)
-
-    def approving(self, plan: str) -> tuple[str, ...]:
-        """Who approves a plan now."""
-        return tuple(sorted(self._look().consent.approving.get(plan, ())))
-
-    def agreed(self, plan: str) -> bool:
-        """Whether enough people approve a plan; always where the ledger has no rule."""
-        return self._look().consent.agreed(plan)
-
-    def approved(self) -> tuple[Mapping[str, Any], ...]:
-        """What was ever approved, oldest first."""
-        return tuple(self._look().consent.meanings.values())
-
-    @property
-    def approvals(self) -> Approvals | None:
-        """Who must approve; None where nobody has to."""
-        return self._look().consent.rule
 
     # -- what belongs to it --------------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+"""Approved book: a ledger's entries, with the approvals that people sign in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.core.ledger import claim
+from discreet.core.ledger.approval import Approvals, Sign, digest_of, signed_text
+from discreet.core.ledger.balance import Balance
+from discreet.core.ledger.book import Book, Decision
+from discreet.core.ledger.journal import canonical
+
+__all__ = ["ApprovedBook"]
+
+
+class ApprovedBook(Book):
+    """A book in which plans are approved, and under one of which the next releases are made."""
+
+    _plan: str | None = None
+
+    def approve(self, meaning: Mapping[str, Any], *, by: str, sign: Sign) -> str:
+        """Record that somebody approves a plan; returns the plan's digest.
+
+        Parameters
+        ----------
+        meaning
+            What the plan means, made of JSON values. ``releases`` says how often each release may be made, by the
+            fingerprint of its claim; ``renew`` is a guarantee that is added to the budget.
+        by, sign
+            Who approves, and what makes their Ed25519 signature.
+        """
+        digest = digest_of(meaning)
+        self._state({"plan": digest, "meaning": dict(meaning), "by": claim.text("by", by), "approves": True}, sign)
+        return digest
+
+    def withdraw(self, plan: str, *, by: str, sign: Sign) -> None:
+        """Record that somebody no longer approves a plan. Releases that were made remain made."""
+        self._state({"plan": plan, "meaning": None, "by": claim.text("by", by), "approves": False}, sign)
+
+    def _state(self, said: dict[str, Any], sign: Sign) -> None:
+        def decide(balance: Balance) -> Decision:
+            content = said | {"signature": sign(signed_text(balance.head, said)).hex(), "created": claim.now()}
+            balance.consent.check_statement(balance.head, content)
+            return "approval", canonical("meaning", content)
+
+        self._step(decide)
+
+    def under(self, plan: str) -> None:
+        """Make the next releases of this object under an approved plan, by its digest."""
+        self._plan = claim.text("plan", plan)
+
+    def approving(self, plan: str) -> tuple[str, ...]:
+        """Who approves a plan now."""
+        return tuple(sorted(self._look().consent.approving.get(plan, ())))
+
+    def agreed(self, plan: str) -> bool:
+        """Whether enough people approve a plan; always where the ledger has no rule."""
+        return self._look().consent.agreed(plan)
+
+    def approved(self) -> tuple[Mapping[str, Any], ...]:
+        """What was ever approved, oldest first."""
+        return tuple(self._look().consent.meanings.values())
+
+    @property
+    def approvals(self) -> Approvals | None:
+        """Who must approve; None where nobody has to."""
+        return self._look().consent.rule
