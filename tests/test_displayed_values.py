@@ -6,7 +6,7 @@ from discreet import ApproxDP, PureDP, Session
 
 from .test_every_question import ASKED, SCHEMA, rows
 
-COUNTS = ("count", "rows left out")
+COUNTS = ("count", "number of rows left out")
 
 
 def little(name):

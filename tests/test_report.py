@@ -62,7 +62,7 @@ def facts():
     )
 
 
-@pytest.mark.parametrize(("epsilon", "power"), [(0.5, "8%"), (1.0, "14%"), (4.0, "98%")])
+@pytest.mark.parametrize(("epsilon", "power"), [(0.5, "8 %"), (1.0, "14 %"), (4.0, "98 %")])
 def test_reports_say_what_an_attacker_can_tell_at_this_budget(epsilon, power):
     ledger = Ledger(":memory:", budget=PureDP(epsilon))
     for neighbours, size in ((Neighbours.ADD_REMOVE, None), (Neighbours.REPLACE_ONE, 10)):

@@ -37,9 +37,9 @@ def refuse_unusable(answer: Any, spent: Guarantee) -> None:
     """Stop where a released share says that a column is all but unusable. It reads the noisy answer alone."""
     columns = answer.unusable() if isinstance(answer, QualityRelease) else ()
     if columns:
-        named = ", ".join(f"{name!r} ({answer.share(name):.0%} usable)" for name in columns)
+        named = ", ".join(f"{name!r} ({100 * answer.share(name):.0f} % usable)" for name in columns)
         raise Unusable(
-            f"quality: less than {UNUSABLE:.0%} of the values can be used in {named}, so the run stops. Check bounds, "
-            "labels, missing words and, for files, decimal, thousands and delimiter; or remove quality from the plan. "
-            f"Only this look was paid for: {spent}."
+            f"quality: less than {100 * UNUSABLE:.0f} % of the values can be used in {named}, so the run stops. "
+            "Check bounds, labels, missing words and, for files, decimal, thousands and delimiter; or remove "
+            f"quality from the plan. Only this look was paid for: {spent}."
         )

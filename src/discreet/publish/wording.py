@@ -127,8 +127,8 @@ def attacker_words(guarantee: Guarantee, unit: str, neighbours: Neighbours) -> s
     }[neighbours]
     judged = next(words for most, words in _ATTACKS if power <= most)
     return (
-        f"An attacker who sees everything here and accepts 5 % false alarms {does} at most {power:.0%} of the time. "
-        f"{judged}"
+        f"An attacker who sees everything here and accepts 5 % false alarms {does} at most "
+        f"{100 * power:.0f} % of the time. {judged}"
     )
 
 

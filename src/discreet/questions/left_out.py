@@ -179,11 +179,11 @@ class LeftOutRelease(Answer):
             self.rows_missing,
             self.rows_interval(missing=True),
             labels={"why": "missing"},
-            measure="rows left out",
+            measure="number of rows left out",
         )
         if not self._of.limited:
             return [missing]
-        units = f"{self._of.unit}s with rows left out"
+        units = f"number of units ({self._of.unit}) with rows left out"
         return [
             Reading("", self.units, self.units_interval(), labels={"why": "any"}, measure=units),
             Reading(
@@ -191,7 +191,7 @@ class LeftOutRelease(Answer):
                 self.rows_over_limit,
                 self.rows_interval(),
                 labels={"why": "limits"},
-                measure="rows left out",
+                measure="number of rows left out",
             ),
             missing,
         ]
@@ -200,7 +200,7 @@ class LeftOutRelease(Answer):
         """What to show."""
         shown = [
             (
-                f"{reading.measure}{', ' if reading.label else ''}{reading.label}",
+                f"{reading.measure.removeprefix('number of ')}{', ' if reading.label else ''}{reading.label}",
                 f"{number(reading.estimate)} ({number(reading.noise.low)} to {number(reading.noise.high)}, 95 %)",
             )
             for reading in self.readings()

@@ -124,7 +124,8 @@ class QualityRelease(Answer):
         shown = [
             (
                 f"usable, {reading.label}",
-                f"{reading.estimate:.0%} ({reading.noise.low:.0%} to {reading.noise.high:.0%}, 95 %)",
+                f"{100 * reading.estimate:.0f} % "
+                f"({100 * reading.noise.low:.0f} to {100 * reading.noise.high:.0f} %, 95 %)",
             )
             for reading in self.readings()
             if reading.noise is not None
