@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,40 @@ from discreet.core.interval import Interval
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.publish.readings import Reading
 
-__all__ = ["Design", "LinearEstimate", "LinearFit", "SubModel", "Term", "interval_words"]
+__all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term", "interval_words"]
 
 Array = NDArray[np.float64]
 CONSTANT = "const"
+
+
+class Fitted(Protocol):
+    """What is read from a fit between the bounds: by least squares, or of another model that is linear in its terms."""
+
+    @property
+    def coefficients(self) -> Array:
+        """One per term."""
+
+    @property
+    def rows(self) -> float:
+        """Number of rows, known or estimated."""
+
+    def standard_error(self, along: Array) -> float:
+        """Of the estimate of ``along``·β."""
+
+    def interval(self, along: Array, level: float) -> tuple[float, float]:
+        """All values of ``along``·β that are not rejected."""
+
+    def pvalue(self, along: Array, value: float = 0.0) -> float:
+        """Of the hypothesis that ``along``·β has this value."""
+
+    def covariance(self) -> Array:
+        """Covariance matrix of the coefficients."""
+
+    def wald(self, restrictions: Array, values: Array) -> JointTest:
+        """Whether several combinations of coefficients have given values."""
+
+
+F = TypeVar("F", bound=Fitted, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -57,7 +87,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Generic[F]):
     """A regression between the bounds, and how its coefficients are read in the units of the data.
 
     Attributes
@@ -75,8 +105,8 @@ class Design:
     outcome: Term
     terms: tuple[Term, ...]
     labels: Mapping[str, Sequence[Any]]
-    sampled: LeastSquares
-    observed: LeastSquares
+    sampled: F
+    observed: F
 
     @cached_property
     def units(self) -> Array:
@@ -115,7 +145,7 @@ class LinearEstimate:
 
     estimate: float
     standard_error: float
-    _design: Design = field(repr=False)
+    _design: Design[Fitted] = field(repr=False)
     _along: Array = field(repr=False)
 
     def confidence_interval(self, level: float = 0.95) -> Interval:
@@ -134,7 +164,7 @@ class LinearEstimate:
             )  # fmt: skip
         return Interval(low, high, level)
 
-    def _ends(self, fit: LeastSquares, level: float) -> tuple[float, float]:
+    def _ends(self, fit: Fitted, level: float) -> tuple[float, float]:
         low, high = fit.interval(self._along, requirements.level(level))
         shift = self.estimate - float(self._along @ fit.coefficients)
         return low + shift, high + shift
@@ -145,16 +175,15 @@ class LinearEstimate:
         return self._design.sampled.pvalue(self._along, requirements.finite("value", value) - shift)
 
 
-class LinearFit(ABC):
-    """Coefficients of a regression with intervals that hold for errors of any law: the names are those of statsmodels.
+class Coefficients(ABC, Generic[F]):
+    """Coefficients of a model that is linear in its terms: the names are those of statsmodels.
 
-    The coefficients are those of the best linear description in the population of clipped values. Intervals, standard
-    errors and p-values count noise and sampling, and assume neither normal errors nor errors of equal variance.
+    Intervals, standard errors and p-values count noise and sampling.
     """
 
     @property
     @abstractmethod
-    def design(self) -> Design:
+    def design(self) -> Design[F]:
         """The fit and its units."""
 
     def _estimate(self, position: int) -> LinearEstimate:
@@ -207,25 +236,9 @@ class LinearFit(ABC):
         return np.asarray(units @ self.design.sampled.covariance() @ units.T)
 
     @property
-    def rsquared(self) -> float:
-        """The share of the outcome's variance that is described, from 0 to 1."""
-        return self.design.sampled.r_squared
-
-    @property
-    def scale(self) -> float:
-        """Variance of what is left."""
-        return self.design.sampled.residual_variance * self.design.outcome.width**2
-
-    @property
     def nobs(self) -> float:
         """Number of rows, which is public or noisy."""
         return self.design.sampled.rows
-
-    def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
-        """The mean outcome of rows with these values, with its interval."""
-        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
-        estimate = float(along @ self.design.sampled.coefficients) + self.design.outcome.low
-        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
 
     def combine(self, weights: Mapping[str, float]) -> LinearEstimate:
         """A weighted sum of coefficients, such as the difference of two."""
@@ -248,11 +261,14 @@ class LinearFit(ABC):
         chosen = [position for position, term in enumerate(self.design.terms) if term.column in used]
         return self.design.sampled.wald(np.eye(len(self.design.terms))[chosen], np.zeros(len(chosen)))
 
-    def summary(self, alpha: float = 0.05) -> str:
-        """The regression as a table."""
-        on = ", ".join(dict.fromkeys(term.column for term in self.design.terms if term.column))
+    @property
+    def _on(self) -> str:
+        return ", ".join(dict.fromkeys(term.column for term in self.design.terms if term.column))
+
+    def _table(self, alpha: float, letter: str) -> list[str]:
+        """The coefficients as lines of a table."""
         intervals, pvalues = self.conf_int(alpha), self.pvalues
-        head = ("", "coef", "std err", "t", "P>|t|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
+        head = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
         lines: list[tuple[str, ...]] = [head]
         for name, one in self.coefficients.items():
             ends = intervals[name]
@@ -263,16 +279,12 @@ class LinearFit(ABC):
                 (name, number(one.estimate), number(one.standard_error), ratio, f"{pvalues[name]:.3f}", *shown)
             )
         widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-        table = [
+        return [
             "  ".join(
                 [line[0].ljust(widths[0]), *(one.rjust(width) for one, width in zip(line[1:], widths[1:], strict=True))]
             )
             for line in lines
         ]
-        spread = number(math.sqrt(self.scale))
-        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, standard deviation of what is left {spread}"
-        words = "Standard errors, tests and intervals count noise and sampling, for errors of any law."
-        return "\n".join([f"Least squares of {self.design.outcome.name} on {on}", facts, *table, words])
 
     def coefficient_readings(self) -> list[Reading]:
         """Every coefficient with both intervals; None stands for an interval without an end."""
@@ -291,6 +303,38 @@ class LinearFit(ABC):
         ]
 
 
+class LinearFit(Coefficients[LeastSquares]):
+    """Coefficients of a regression with intervals that hold for errors of any law.
+
+    The coefficients are those of the best linear description in the population of clipped values. Intervals, standard
+    errors and p-values assume neither normal errors nor errors of equal variance.
+    """
+
+    @property
+    def rsquared(self) -> float:
+        """The share of the outcome's variance that is described, from 0 to 1."""
+        return self.design.sampled.r_squared
+
+    @property
+    def scale(self) -> float:
+        """Variance of what is left."""
+        return self.design.sampled.residual_variance * self.design.outcome.width**2
+
+    def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
+        """The mean outcome of rows with these values, with its interval."""
+        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
+        estimate = float(along @ self.design.sampled.coefficients) + self.design.outcome.low
+        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The regression as a table."""
+        spread = number(math.sqrt(self.scale))
+        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, standard deviation of what is left {spread}"
+        words = "Standard errors, tests and intervals count noise and sampling, for errors of any law."
+        head = f"Least squares of {self.design.outcome.name} on {self._on}"
+        return "\n".join([head, facts, *self._table(alpha, "t"), words])
+
+
 def interval_words(interval: Interval) -> str:
     """Both ends, or that there are none."""
     if not math.isfinite(float(interval.width)):
@@ -306,10 +350,10 @@ def _finite(interval: Interval) -> Interval | None:
 class SubModel(LinearFit):
     """A regression on some of the columns of a release: it costs nothing more."""
 
-    fitted: Design
+    fitted: Design[LeastSquares]
 
     @property
-    def design(self) -> Design:
+    def design(self) -> Design[LeastSquares]:
         return self.fitted
 
     def __str__(self) -> str:

@@ -193,7 +193,7 @@ class RegressionRelease(Answer, LinearFit):
         sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
         return max(1, round(self.sensitivity.require_l1() / sides))
 
-    def _fitted(self, on: Sequence[str]) -> Design:
+    def _fitted(self, on: Sequence[str]) -> Design[LeastSquares]:
         terms, outcome = self._of.terms(on), self._of.explained
         functions, explained = tuple(map(self._of.linear, terms)), self._of.linear(outcome)
         sampled, observed = (
@@ -202,7 +202,7 @@ class RegressionRelease(Answer, LinearFit):
         return Design(outcome, terms, self._of.labels, sampled, observed)
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> Design[LeastSquares]:
         return self._fitted(self.on)
 
     def model(self, *on: str) -> SubModel:
