@@ -26,10 +26,11 @@ def test_each_arm_is_compared_with_the_control_and_said_in_a_sentence():
     assert [(one.treatment, one.against) for one in found.pairs] == [("new", "old"), ("wide", "old")]
     assert found["wide", "old"].pvalue < 0.001 < found["new", "old"].pvalue
     wide, correction = found.sentences()[1:]
-    assert wide.startswith("The mean of wide is ")
-    assert "above that of old" in wide
+    assert wide.startswith("The mean of wide is above that of old: the difference is 1.")
+    assert "; p < 0.001). The difference is significant at the 5 % level." in wide
     assert "corrected for 2 comparisons" in correction
     assert "corrected for 2 comparisons" in str(found)
+    assert [one.pvalue for one in found.readings()] == [one.pvalue for one in found.pairs]
     assert session.ledger.remaining() == PureDP(0.0)  # all arms for the price of one
 
 

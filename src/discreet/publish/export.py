@@ -186,6 +186,7 @@ _MEANINGS = {
     "population_low": "95 % interval for the population (noise and sampling), lower end",
     "population_high": "95 % interval for the population (noise and sampling), upper end",
     "standard_error": "Standard error",
+    "pvalue": "p-value of the hypothesis that the estimated number is 0",
     "unit": "Privacy unit that is protected",
     "guarantee": "Guarantee of the release",
 }

@@ -39,6 +39,8 @@ class Reading:
     standard_error
         Of the noise alone; where only a population interval is known, of noise and sampling. None where it is not
         known.
+    pvalue
+        Of the hypothesis that the number is 0 in the population; None where it was not tested.
     """
 
     label: str
@@ -48,6 +50,7 @@ class Reading:
     labels: Mapping[str, Any] = field(default_factory=dict)
     measure: str = "value"
     standard_error: float | None = None
+    pvalue: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The reading as JSON-ready data."""
@@ -59,6 +62,7 @@ class Reading:
             "noise": None if self.noise is None else self.noise.to_dict(),
             "population": None if self.population is None else self.population.to_dict(),
             "standard_error": self.standard_error,
+            "pvalue": self.pvalue,
         }
 
 

@@ -11,7 +11,7 @@ from discreet.publish.findings import findings
 from discreet.publish.grids import grids, label_columns, label_words, place_of
 from discreet.publish.page_style import rendered
 from discreet.publish.readings import by_measure, reliability
-from discreet.publish.wording import measure_words, mechanism_words, moment, reading_words, verdict
+from discreet.publish.wording import measure_words, mechanism_words, moment, pvalue_words, reading_words, verdict
 
 __all__ = ["as_page"]
 
@@ -23,13 +23,15 @@ _TEMPLATE = """
 <thead><tr>{% for name in labels %}<th scope="col" class="label">{{ variables.get(name, name) }}</th>{% endfor %}
 <th scope="col">estimate</th>
 {% if has(readings, "noise") %}<th scope="col" class="noise">noise interval</th>{% endif %}
-{% if has(readings, "population") %}<th scope="col" class="both">population interval</th>{% endif %}</tr></thead>
+{% if has(readings, "population") %}<th scope="col" class="both">population interval</th>{% endif %}
+{% if has(readings, "pvalue") %}<th scope="col">p-value</th>{% endif %}</tr></thead>
 <tbody>{% for reading in readings %}{% set _, noise, both = words(reading) %}
 <tr>{% for name in labels %}<th scope="row" class="label">{{ label_words(place_of(reading).get(name), name) }}</th>{%
 endfor %}
 <td>{{ marked(reading) }}</td>
 {% if has(readings, "noise") %}<td>{{ noise }}</td>{% endif %}
-{% if has(readings, "population") %}<td>{{ both }}</td>{% endif %}</tr>{% endfor %}
+{% if has(readings, "population") %}<td>{{ both }}</td>{% endif %}
+{% if has(readings, "pvalue") %}<td>{{ pvalue_words(reading.pvalue) }}</td>{% endif %}</tr>{% endfor %}
 </tbody>
 {% endmacro %}
 {% macro titled(words) %}
@@ -143,13 +145,14 @@ def as_page(facts: Mapping[str, Any]) -> str:
         measure_words=measure_words,
         place_of=place_of,
         verdict=verdict,
+        pvalue_words=pvalue_words,
         by_measure=by_measure,
         grids=grids,
         label_columns=label_columns,
         label_words=label_words,
         reliability=reliability,
         flagged=lambda release: any(reliability(reading) for reading in release["readings"]),
-        has=lambda readings, kind: any(reading[kind] for reading in readings),
+        has=lambda readings, kind: any(reading.get(kind) is not None for reading in readings),
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "NUMBERS", "Row", "Tidy", "aligned", "as_arrow", "column_kinds", "release_rows", "tidy_rows"]
 
 Row = dict[str, Any]
-NUMBERS = ("estimate", "noise_low", "noise_high", "population_low", "population_high", "standard_error")
+NUMBERS = ("estimate", "noise_low", "noise_high", "population_low", "population_high", "standard_error", "pvalue")
 """Columns of numbers; a row leaves empty what is not known."""
 COLUMNS = ("measure", *NUMBERS, "unit", "guarantee")
 """Columns that every row has, after those of its labels. The unit is the privacy unit that the guarantee protects."""
@@ -123,6 +123,7 @@ def _row(reading: Mapping[str, Any]) -> Row:
         "population_low": _number(population.get("low")),
         "population_high": _number(population.get("high")),
         "standard_error": _number(reading["standard_error"]),
+        "pvalue": _number(reading.get("pvalue")),
     }
 
 

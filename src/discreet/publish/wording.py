@@ -11,8 +11,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 
 __all__ = [
-    "SHARES", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "reading_words",
-    "verdict",
+    "SHARES", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "pvalue_equation",
+    "pvalue_words",     "reading_words", "verdict",
 ]  # fmt: skip
 
 _LARGE = 1e4
@@ -137,6 +137,17 @@ def moment(stamp: str) -> str:
     return f"{stamp[:10]} {stamp[11:16]} UTC"
 
 
+def pvalue_words(pvalue: float) -> str:
+    """A p-value with three decimals."""
+    return "< 0.001" if pvalue < 0.001 else f"{pvalue:.3f}"
+
+
+def pvalue_equation(pvalue: float) -> str:
+    """The same as an equation: p = 0.013, or p < 0.001."""
+    shown = pvalue_words(pvalue)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
 def verdict(test: Mapping[str, Any]) -> str:
     """A test in words, at the 5 % level.
 
@@ -149,5 +160,5 @@ def verdict(test: Mapping[str, Any]) -> str:
         return " ".join(test["said"])
     found = _FOUND.get(test["test"], "the hypothesis does not hold")
     evidence = "evidence" if test["pvalue"] <= 0.05 else "no evidence"
-    pvalue = "p < 0.001" if test["pvalue"] < 0.001 else f"p = {test['pvalue']:.3f}"
-    return f"There is {evidence} that {found} ({pvalue}). The test of {test['test']} accounts for the noise."
+    shown = pvalue_equation(test["pvalue"])
+    return f"There is {evidence} that {found} ({shown}). The test of {test['test']} accounts for the noise."

@@ -195,15 +195,16 @@ class CellEstimates(Tidy):
         interval = self.confidence_interval()
         parts = (self.estimate, self.standard_error, interval.low, interval.high)
         numbers = zip(*(np.ravel(np.asarray(part, dtype=float)).tolist() for part in parts), strict=True)
-        kind = "noise" if self.kind == "count" else "population"
+        counted = self.kind == "count"
         return [
             Reading(
                 " · ".join(map(str, cell)),
                 value,
+                noise=Interval(low, high, interval.level) if counted else None,
+                population=None if counted else Interval(low, high, interval.level),
                 labels=dict(zip(self.columns, cell, strict=True)),
                 measure=self.kind,
                 standard_error=error,
-                **{kind: Interval(low, high, interval.level)},
             )
             for cell, (value, error, low, high) in zip(product(*self.labels), numbers, strict=True)
         ]

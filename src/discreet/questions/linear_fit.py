@@ -298,6 +298,7 @@ class Coefficients(ABC, Generic[F]):
                 labels={"term": name},
                 measure="coefficient",
                 standard_error=one.standard_error,
+                pvalue=one.pvalue(),
             )
             for name, one in self.coefficients.items()
         ]

@@ -21,6 +21,7 @@ from discreet.inference.arm_means import Contrast, contrast
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned
+from discreet.publish.wording import pvalue_equation, reading_words
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.mean_comparison import MeanComparison
@@ -69,12 +70,12 @@ class ArmComparisons(Readable):
         """One sentence per pair, and one that says what was corrected for."""
         said = []
         for one in self.pairs:
-            low, high = one.confidence_interval()
+            difference, _, interval = reading_words(one.readings()[0].to_dict())
             way = "above" if one.estimate >= 0 else "below"
             found = "The difference is significant" if one.pvalue <= 0.05 else "No difference was found"
             said.append(
-                f"The mean of {one.treatment} is {abs(one.estimate):.3g} {way} that of {one.against} (difference "
-                f"{low:.3g} to {high:.3g}, p = {one.pvalue:.3g}). {found} at the 5 % level."
+                f"The mean of {one.treatment} is {way} that of {one.against}: the difference is {difference} "
+                f"({interval}; {pvalue_equation(one.pvalue)}). {found} at the 5 % level."
             )
         return [*said, self.correction()]
 

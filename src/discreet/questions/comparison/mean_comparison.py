@@ -132,6 +132,7 @@ class MeanComparison(Readable):
                 labels={"treatment": self.treatment, "control": self.against},
                 measure="difference of means",
                 standard_error=self.standard_error,
+                pvalue=self.pvalue,
             )
         ]
 
