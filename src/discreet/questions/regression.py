@@ -8,18 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.answers import Answer
 from discreet.core.columns import Label
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
@@ -28,9 +26,9 @@ from discreet.inference.least_squares import LeastSquares
 from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.plans.plan import DETECTED
-from discreet.publish.readings import Reading
+from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
-from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term, interval_words
+from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tensor_parts import MOST_PARTS, TensorParts, tensor_measurement
 from discreet.releases import Release
@@ -163,17 +161,12 @@ class RegressionMoments(TensorParts):
 
 
 @dataclass(frozen=True)
-class RegressionRelease(Answer, LinearFit):
+class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
     """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`)."""
 
     @property
     def _of(self) -> RegressionMoments:
         return cast(RegressionMoments, self.statistic)
-
-    @property
-    def on(self) -> tuple[str, ...]:
-        """The columns of the regression."""
-        return tuple(self._of.on)
 
     def _moments(self, rows_per_unit: int) -> LinearMoments:
         law = self.mechanism.law(0.0)
@@ -187,12 +180,6 @@ class RegressionRelease(Answer, LinearFit):
             degrees=self._of.degrees,
         )
 
-    @property
-    def _rows_per_unit(self) -> int:
-        """All rows of a unit may move together, in whatever cells they are."""
-        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
-        return max(1, round(self.sensitivity.require_l1() / sides))
-
     def _fitted(self, on: Sequence[str]) -> Design[LeastSquares]:
         terms, outcome = self._of.terms(on), self._of.explained
         functions, explained = tuple(map(self._of.linear, terms)), self._of.linear(outcome)
@@ -201,52 +188,15 @@ class RegressionRelease(Answer, LinearFit):
         )
         return Design(outcome, terms, self._of.labels, sampled, observed)
 
-    @cached_property
-    def design(self) -> Design[LeastSquares]:
-        return self._fitted(self.on)
-
     def model(self, *on: str) -> SubModel:
         """The regression on some of the columns, from the same release: it costs nothing more."""
-        for column in on:
-            if column not in self.on or on.count(column) > 1:
-                raise InvalidParameter(
-                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
-                )
-        return SubModel(self._fitted(on))
-
-    @property
-    def estimate(self) -> Array:
-        """The coefficients, the constant first."""
-        return np.array(list(self.params.values()))
-
-    def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Intervals for the coefficients in the data; privacy noise only."""
-        return _stacked(self.noise_int(1 - level), level)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Intervals for the coefficients in the population: noise and sampling together."""
-        return _stacked(self.conf_int(1 - level), level)
+        return SubModel(self._fitted_on(on))
 
     def heading(self) -> str:
         return f"Regression of {self._of.explained.name}"
 
-    def facts(self) -> Facts:
-        """Every coefficient with its population interval, then how it was protected."""
-        lines = [
-            (name, f"{number(self.params[name])}  ({interval_words(ends)})") for name, ends in self.conf_int().items()
-        ]
-        hidden = ("value", "95 % interval")
-        fit = [("R²", f"{self.rsquared:.3f}"), ("rows", number(round(self.nobs)))]
-        return [*lines, *fit, *(fact for fact in super().facts() if fact[0] not in hidden)]
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """Every coefficient, with both intervals."""
-        return self.coefficient_readings()
-
-
-def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
-    low, high = (np.array([getattr(one, end) for one in intervals.values()]) for end in ("low", "high"))
-    return Interval(low, high, level)
+    def fit_facts(self) -> Facts:
+        return [("R²", f"{self.rsquared:.3f}")]
 
 
 @dataclass(frozen=True)

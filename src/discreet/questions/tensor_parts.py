@@ -68,7 +68,8 @@ class TensorParts(Statistic):
     degrees: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        bounds = bounds_of_columns("bounds", self.bounds)
+        # Without numbers there is one part, the row itself: totals are counts.
+        bounds = bounds_of_columns("bounds", self.bounds) if self.bounds or not isinstance(self.bounds, tuple) else ()
         degrees = tuple(requirements.positive_integer("degrees", degree) for degree in self.degrees)
         if len(degrees) != len(bounds):
             raise InvalidParameter("degrees", degrees, f"must be {len(bounds)}, one per column", "Check both.")

@@ -1,0 +1,90 @@
+"""Coefficients of a release: what the releases of all regressions share, whatever they fit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.answers import Answer
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.interval import Interval
+from discreet.core.protection import Neighbours
+from discreet.publish.readings import Reading
+from discreet.questions.linear_fit import Coefficients, Design, F, interval_words
+
+__all__ = ["CoefficientsRelease"]
+
+
+@dataclass(frozen=True)
+class CoefficientsRelease(Answer, Coefficients[F]):
+    """Noisy moments, and the coefficients that follow from them."""
+
+    @abstractmethod
+    def _fitted(self, on: Sequence[str]) -> Design[F]:
+        """The fit on some of the columns."""
+
+    @abstractmethod
+    def fit_facts(self) -> Facts:
+        """How well the fit describes the outcome."""
+
+    @property
+    def on(self) -> tuple[str, ...]:
+        """The columns of the regression."""
+        return tuple(cast(Any, self.statistic).on)
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """All rows of a unit may move together, in whatever cells they are."""
+        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        return max(1, round(self.sensitivity.require_l1() / sides))
+
+    @cached_property
+    def design(self) -> Design[F]:
+        return self._fitted(self.on)
+
+    def _fitted_on(self, on: Sequence[str]) -> Design[F]:
+        """The fit on columns that a user named."""
+        for column in on:
+            if column not in self.on or on.count(column) > 1:
+                raise InvalidParameter(
+                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
+                )
+        return self._fitted(on)
+
+    @property
+    def estimate(self) -> NDArray[np.float64]:
+        """The coefficients, the constant first."""
+        return np.array(list(self.params.values()))
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the data; privacy noise only."""
+        return _stacked(self.noise_int(1 - level), level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the population: noise and sampling together."""
+        return _stacked(self.conf_int(1 - level), level)
+
+    def facts(self) -> Facts:
+        """Every coefficient with its population interval, then how it was protected."""
+        lines = [
+            (name, f"{number(self.params[name])}  ({interval_words(ends)})") for name, ends in self.conf_int().items()
+        ]
+        hidden = ("value", "95 % interval")
+        fit = [*self.fit_facts(), ("rows", number(round(self.nobs)))]
+        return [*lines, *fit, *(fact for fact in super().facts() if fact[0] not in hidden)]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every coefficient, with both intervals."""
+        return self.coefficient_readings()
+
+
+def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
+    low, high = (np.array([getattr(one, end) for one in intervals.values()]) for end in ("low", "high"))
+    return Interval(low, high, level)
