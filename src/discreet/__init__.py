@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions as BoundedProportions
     from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales as bounded_laplace_scales
     from discreet.mechanisms.bounded.tied_pair import TiedPair as TiedPair
+    from discreet.mechanisms.box_noise import BoxNoise as BoxNoise
     from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism as ExponentialMechanism
     from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold as GaussianThreshold
     from discreet.mechanisms.choices.group_selection import OptimalSelection as OptimalSelection
@@ -112,6 +113,7 @@ _PUBLIC = {
     # mechanisms
     "Laplace": "mechanisms.laplace",
     "Geometric": "mechanisms.geometric",
+    "BoxNoise": "mechanisms.box_noise",
     "Gaussian": "mechanisms.gaussian",
     "GeneralizedGaussian": "mechanisms.generalized_gaussian",
     "GaussianThreshold": "mechanisms.choices.gaussian_threshold",

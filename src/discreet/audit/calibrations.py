@@ -21,6 +21,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import OptimalSelection
@@ -78,6 +79,8 @@ def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str
         yield Laplace, _EVERY, sensitivity, {}
     for sensitivity in (_ONE, _TWO, Sensitivity(l2=0.3)):
         yield Gaussian, _NORMAL, sensitivity, {}
+    for sensitivity in (Sensitivity(linf=0.3, dimension=7), Sensitivity(coordinates=(1.0, 0.5))):
+        yield BoxNoise, _EVERY, sensitivity, {}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO):
         yield Geometric, (_PURE, PureDP(2.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
     for bounds in ((0.0, 2.0), (-1.0, 40.0), (0.0, math.inf)):
@@ -103,6 +106,7 @@ def _closed_forms() -> Iterator[Compared]:
         exact = Fraction(size) / Fraction(repr(parameter))
         for name, scale in (
             ("Laplace", Laplace.calibrate(PureDP(parameter), Sensitivity(l1=size)).scale),
+            ("box noise", BoxNoise.calibrate(PureDP(parameter), Sensitivity(linf=size, dimension=4)).scale),
             ("Gaussian", Gaussian.calibrate(GaussianDP(parameter), Sensitivity(l2=size)).scale),
         ):
             yield f"the scale of {name}", exact <= Fraction(scale) <= exact * (1 + Fraction(1, 2**51))
@@ -207,6 +211,8 @@ def _refusals() -> Iterator[Compared]:
         partial(RankDeficientGaussian.calibrate, PureDP(1.0), _TWO),
         partial(BoundedLaplace.calibrate, PureDP(1.0), _ONE, bounds=(1.0, 0.0)),
         partial(OptimalSelection.calibrate, PureDP(1.0), _ONE),
+        partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
+        partial(BoxNoise, 1.0, 0),
         partial(Geometric, 0.0),
         partial(Laplace, -1.0),
         partial(Gaussian, math.nan),

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from discreet.audit.case import PAIR, UNIT, Case, Draw, one_by_one
 from discreet.audit.choice_cases import choice_cases, quantile_cases
 from discreet.audit.exact_losses import (
+    Cells,
     ExactAudit,
+    audit_cells,
     audit_exactly,
     audit_laws,
 )
@@ -31,6 +33,7 @@ from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
@@ -138,6 +141,7 @@ def _vectors() -> Iterator[Case]:
     yield _product("Laplace, two cells", Laplace.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _product("geometric, two cells", Geometric.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _box()
     changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
     mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
     claim = mechanism.profile(Sensitivity(coordinates=(0.1, 0.4)))
@@ -153,6 +157,31 @@ def _vectors() -> Iterator[Case]:
         _sampled(mechanism, [0.1, 0.4]),
         lambda: audit_laws(claim, [pairs]),
     )
+
+
+def _box() -> Case:
+    """Two numbers that both move by one, which box noise protects together."""
+    both = Sensitivity(linf=1.0, dimension=2)
+    mechanism = BoxNoise.calibrate(PureDP(1.0), both)
+    return Case(
+        "box noise, two numbers, ε 1",
+        mechanism.guarantee(both),
+        _sampled(mechanism, [0.0, 0.0]),
+        _sampled(mechanism, [1.0, 1.0]),
+        lambda: audit_cells(mechanism.profile(both), [_box_cells(mechanism.scale)]),
+    )
+
+
+def _box_cells(scale: float, steps: int = 20, reach: int = 24) -> Cells:
+    """The plane, cut into squares of a side of 1/steps: probabilities around (0, 0) and around (1, 1)."""
+    side = 1 / (steps * scale)
+    ring = np.arange(-reach * steps, reach * steps)
+    ring = np.where(ring < 0, -ring - 1, ring)  # how many squares lie between a coordinate and 0
+    outer = np.exp(-side * np.maximum.outer(ring, ring))
+    # The larger coordinate alone counts, but in the squares on the diagonals, where it may be either.
+    p = outer * side * -np.expm1(-side) / 8
+    p[np.equal.outer(ring, ring)] *= 2 * (1 - (1 + side) * math.exp(-side)) / (side * -math.expm1(-side))
+    return Cells(p[steps:, steps:].ravel(), p[:-steps, :-steps].ravel())
 
 
 def _tables() -> Iterator[Case]:

@@ -43,6 +43,7 @@ def _mechanisms() -> dict[str, Call]:
         "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
         "Geometric": (d.Geometric, {"scale": 1.0}),
         "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
+        "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0}),
         "GeneralizedGaussian": (d.GeneralizedGaussian, {"scale": 1.0, "order": 4}),
         "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
@@ -56,6 +57,8 @@ def _mechanisms() -> dict[str, Call]:
             {"guarantee": one, "sensitivity": unit, "bounds": (0, 2)},
         ),
     }
+    each = d.Sensitivity(linf=1.0, dimension=3)
+    calls["BoxNoise.calibrate"] = (d.BoxNoise.calibrate, {"guarantee": one, "sensitivity": each})
     calls |= _structured()
     for kind in (d.Laplace, d.Geometric, d.Gaussian):
         calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
@@ -63,6 +66,7 @@ def _mechanisms() -> dict[str, Call]:
         "Laplace": (d.Laplace(1.0), 0.0),
         "Geometric": (d.Geometric(1.0), 0),
         "Gaussian": (d.Gaussian(1.0), 0.0),
+        "BoxNoise": (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]),
         "GeneralizedGaussian": (d.GeneralizedGaussian(1.0), 0.0),
         "BoundedLaplace": (bounded, 0.5),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),

@@ -22,6 +22,7 @@ from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
@@ -163,6 +164,7 @@ def _tables() -> Iterator[Pipeline]:
     simplex: dict[str, Any] = {"kind": Gaussian, "clip": "simplex", "rank_deficient": True}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
         "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
+        "BoxNoise": (ADD, ONE, lambda exact: BoxNoise.calibrate(ONE, exact.sensitivity)),
         "Gaussian": (ADD, NORMAL, lambda exact: Gaussian.calibrate(NORMAL, exact.sensitivity)),
         "RankDeficientGaussian": (
             REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),

@@ -14,6 +14,7 @@ from discreet.core.noise.entropy import Words
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
@@ -37,6 +38,7 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
         ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2), Fraction(1, 3)),
         ("geometric: small, large", Geometric(1.0), 0, 10**6),
         ("Gaussian: small, large", Gaussian(1.0), 0.0, 1e6),
+        ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
         ("bounded Laplace: edge, middle", bounded, 0.0, 0.5),
         ("boundary-inflated: edge, middle", inflated, 0.0, 0.5),
         ("exponential: close, clear", ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),

@@ -24,6 +24,9 @@ class Sensitivity:
     l1, l2
         Largest ℓ₁ and ℓ₂ change. Where only one is given the other is taken from it if it follows: ℓ₂ ≤ ℓ₁
         always; ℓ₁ ≤ √p·ℓ₂ only where ``dimension`` is given (it is 1 for a scalar).
+    linf
+        Largest change of any one coordinate, where that is known to be less than ℓ₂; with ``dimension`` it may be
+        given alone, and ℓ₁ and ℓ₂ follow.
     dimension
         Number of coordinates of the statistic, where it is fixed.
     moves
@@ -50,6 +53,7 @@ class Sensitivity:
     dimension: int | None = None
     moves: tuple[float, ...] | None = None
     coordinates: tuple[float, ...] | None = field(default=None, repr=False)
+    linf: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.coordinates is not None:
@@ -58,21 +62,30 @@ class Sensitivity:
             object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
         if self.moves is not None:
             self._from_moves(self.moves)
+        if self.linf is not None and self.l1 is None and self.l2 is None and self.dimension is not None:
+            largest = Fraction(_float_above("linf", self.linf))
+            object.__setattr__(self, "l1", self.dimension * largest)
+            object.__setattr__(self, "l2", root_up(self.dimension * largest**2))
         if self.l1 is None and self.l2 is None:
             raise InvalidParameter(
-                "l1", None, "a sensitivity needs l1, l2 or moves", "Pass Sensitivity(l1=1.0), for example."
+                "l1",
+                None,
+                "a sensitivity needs l1, l2, moves, or linf and dimension",
+                "Pass Sensitivity(l1=1.0), for example.",
             )
-        for name in ("l1", "l2"):
+        for name in ("l1", "l2", "linf"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _float_above(name, getattr(self, name)))
         if self.l2 is None:
             object.__setattr__(self, "l2", self.l1)
         elif self.l1 is None and self.dimension is not None:
             object.__setattr__(self, "l1", root_up(self.dimension * Fraction(self.l2) ** 2))
+        if self.linf is None:
+            object.__setattr__(self, "linf", self.l2)
         self._check_order()
 
     def _from_coordinates(self, coordinates: Any) -> None:
-        if any(one is not None for one in (self.moves, self.l1, self.l2, self.dimension)):
+        if any(one is not None for one in (self.moves, self.l1, self.l2, self.linf, self.dimension)):
             raise InvalidParameter("coordinates", coordinates, "already fixes the rest", "Give coordinates alone.")
         # The k-th largest change is at most the k-th largest bound, so the bounds dominate every change.
         bounds = _sizes("coordinates", coordinates)
@@ -81,14 +94,15 @@ class Sensitivity:
         object.__setattr__(self, "dimension", len(bounds))
 
     def _from_moves(self, moves: Any) -> None:
-        if self.l1 is not None or self.l2 is not None:
-            raise InvalidParameter("moves", moves, "already fixes l1 and l2", "Leave out l1 and l2.")
+        if any(one is not None for one in (self.l1, self.l2, self.linf)):
+            raise InvalidParameter("moves", moves, "already fixes l1, l2 and linf", "Leave them out.")
         sizes = sorted(_sizes("moves", moves), reverse=True)
         if self.dimension is not None and len(sizes) > self.dimension:
             raise InvalidParameter(
                 "moves", moves, f"has more entries than dimension = {self.dimension}", "Check the two values."
             )
         object.__setattr__(self, "moves", tuple(sizes))
+        object.__setattr__(self, "linf", sizes[0])
         total = sum((Fraction(size) for size in sizes), Fraction(0))
         object.__setattr__(self, "l1", _float_above("moves", total))
         object.__setattr__(self, "l2", root_up(sum((Fraction(size) ** 2 for size in sizes), Fraction(0))))
@@ -96,6 +110,8 @@ class Sensitivity:
     def _check_order(self) -> None:
         if self.l1 is not None and self.l2 is not None and self.l2 > self.l1:
             raise InvalidParameter("l2", self.l2, f"cannot exceed l1 = {self.l1:g}", "Check the two values.")
+        if self.require_linf() > self.require_l2():
+            raise InvalidParameter("linf", self.linf, f"cannot exceed l2 = {self.l2:g}", "Check the two values.")
 
     def require_l1(self) -> float:
         """ℓ₁, or an error that says how to give it."""
@@ -107,13 +123,17 @@ class Sensitivity:
         """ℓ₂; it always follows from ℓ₁ where it is not given."""
         return cast(float, self.l2)
 
+    def require_linf(self) -> float:
+        """ℓ∞; it always follows from ℓ₂ where it is not given."""
+        return cast(float, self.linf)
+
     def to_dict(self) -> dict[str, Any]:
         """The sensitivity as JSON-ready data; `from_dict` reads it back."""
         if self.coordinates is not None:
             return {"coordinates": list(self.coordinates)}
         if self.moves is not None:
             return {"moves": list(self.moves), "dimension": self.dimension}
-        return {"l1": self.l1, "l2": self.l2, "dimension": self.dimension}
+        return {"l1": self.l1, "l2": self.l2, "linf": self.linf, "dimension": self.dimension}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Sensitivity:

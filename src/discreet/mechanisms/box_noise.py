@@ -1,0 +1,255 @@
+"""Box noise: many numbers that each move a little, protected together.
+
+A row that moves every one of k totals by at most Δ moves them by kΔ in ℓ₁, and Laplace noise must cover all of it. Box
+noise covers the largest of the moves alone: its density falls with the largest coordinate, and its privacy curve is
+that of Laplace noise on a single number that moves by Δ. The price is a longer radius: a coordinate has the variance
+(k + 1)(k + 2)/3 squared scales, where Laplace noise has 2k². Proof: ``docs/proofs/box_noise.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core import requirements
+from discreet.core.contract import Mechanism
+from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
+from discreet.core.guarantee import Guarantee
+from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
+from discreet.core.noise.exact_draws import Family, uniform_ball
+from discreet.core.noise.families import ExponentialFamily
+from discreet.core.noise.law import Floats, Truth, plain
+from discreet.core.noise.location import Location, power_of_two
+from discreet.core.rounding import ball
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
+from discreet.mechanisms.location_noise import LocationLaw, probabilities
+
+__all__ = ["BoxLaw", "BoxNoise"]
+
+Array = NDArray[np.float64]
+_ONE = np.asarray(1.0)
+_SIDE_ERROR = 2.0**-50
+"""Covers 64 bits as a double between −1 and 1, the bits beyond them, and the two products with the radius."""
+_HALVINGS = 64
+
+
+class BoxLaw(LocationLaw):
+    """Box noise: density exp(−‖x − truth‖∞/b) / (2ᵏ·k!·bᵏ) for k numbers.
+
+    Densities, moments and quantiles are those of one coordinate. Coordinates are uncorrelated, and share a radius.
+
+    Parameters
+    ----------
+    location
+        The truth: k numbers, which are drawn together, or one of them.
+    scale, dimension, grid
+        b, k, and the power of two to which draws are rounded.
+
+    Examples
+    --------
+    >>> law = BoxLaw(10.0, 2.0, dimension=5)
+    >>> law.mean, law.variance, law.cdf(10.0)
+    (10.0, 56.0, 0.5)
+    """
+
+    def __init__(self, location: Truth, scale: float, *, dimension: int, grid: float | None = None) -> None:
+        super().__init__(location, scale, grid=grid)
+        self.dimension = dimension
+        if self._shape and math.prod(self._shape) != dimension:
+            raise InvalidParameter(
+                "truth", f"{math.prod(self._shape)} numbers", f"must be {dimension}, or one of them",
+                "Set dimension to how many there are.",
+            )  # fmt: skip
+
+    @property
+    def mean(self) -> Floats:
+        """The truth."""
+        return plain(np.broadcast_to(self.location, self._shape))
+
+    @property
+    def variance(self) -> Floats:
+        """(k + 1)(k + 2)/3·b²."""
+        k = self.dimension
+        return plain(np.broadcast_to((k + 1) * (k + 2) / 3 * self.scale**2, self._shape))
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density of a coordinate: Q(k, |x|/b)/2kb, with Q the upper incomplete gamma function over Γ(k)."""
+        z = np.abs(self._standardised(x))
+        return plain(scipy.special.gammaincc(self.dimension, z) / (2 * self.dimension * self.scale))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Distribution function of a coordinate."""
+        z = self._standardised(x)
+        tail = self._tail(np.abs(z))
+        return plain(np.where(z < 0, tail, 1 - tail))
+
+    def _tail(self, z: Array) -> Array:
+        """P(X > z) = (k·Q(k + 1, z) − z·Q(k, z))/2k for z ≥ 0."""
+        k = self.dimension
+        with np.errstate(invalid="ignore"):
+            found = scipy.special.gammaincc(k + 1, z) / 2 - z * scipy.special.gammaincc(k, z) / (2 * k)
+        return np.asarray(np.where(np.isinf(z), 0.0, np.maximum(found, 0.0)))
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Inverse distribution function of a coordinate, by halving."""
+        p = probabilities(q)
+        tail = np.minimum(p, 1 - p)
+        # P(X > z) ≤ P(radius > z), so the radius that exceeds its own quantile is above what is looked for.
+        low, high = np.zeros(p.shape), scipy.special.gammainccinv(self.dimension + 1, tail)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            above = self._tail(middle) > tail
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        reach = np.where(tail == 0.5, 0.0, high)
+        return plain(self.location + self.scale * np.where(p < 0.5, -reach, reach))
+
+    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+        together = self.dimension if self._shape else 1
+        radii = _Radii(math.prod(shape) // together, self.dimension)
+        return _BoxFamily(float(self.scale), float(self.scale / self.grid), together, radii)
+
+    def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        together = self.dimension if self._shape else 1
+        radii = rng.gamma(self.dimension + 1.0, size=math.prod(shape) // together)
+        sides = rng.uniform(-1.0, 1.0, size=(radii.size, together)) * radii[:, None]
+        return np.asarray(sides.reshape(shape) * self.scale + self.location)
+
+
+class _Radii:
+    """Sums of k + 1 standard exponential variables, each known to as many bits as any of its coordinates needs."""
+
+    def __init__(self, rows: int, dimension: int, entropy: Entropy = SYSTEM_ENTROPY) -> None:
+        self._parts, self._entropy = dimension + 1, entropy
+        self._words = entropy.words(rows * self._parts)
+        self._further: dict[int, tuple[list[int], int]] = {}
+        exponential = ExponentialFamily(_ONE, _ONE)
+        with np.errstate(all="ignore"):  # NaN where bits are too few: those rows are worked out in balls
+            drawn, error = exponential.fast(self._words, slice(0, self._words.size))
+        self.floats = drawn.reshape(rows, self._parts).sum(axis=1)
+        # The errors of the parts, and of adding them up in any order.
+        self.error = self._parts * (error + float(np.fmax.reduce(self.floats, initial=0.0)) * 2.0**-52)
+
+    def enclose(self, row: int, count: int) -> arb:
+        """A radius as a ball, from at least so many bits of each of its parts."""
+        start = row * self._parts
+        bits, known = self._further.get(row, ([int(word) for word in self._words[start : start + self._parts]], 64))
+        while known < count:
+            bits = [(old << 64) | int(new) for old, new in zip(bits, self._entropy.words(self._parts), strict=True)]
+            known += 64
+        self._further[row] = bits, known
+        return sum((-uniform_ball(one, known).log() for one in bits), arb(0))
+
+
+@dataclass(frozen=True)
+class _BoxFamily:
+    """b·R·(2U − 1): a uniform point of a cube whose half side is the radius that several coordinates share."""
+
+    scale: float
+    scale_in_cells: float
+    together: int
+    radii: _Radii = field(repr=False)
+
+    def fast(self, words: Words, part: slice) -> tuple[Array, Array]:
+        """Noise in cells and its error bound."""
+        radii = self.radii.floats[np.arange(part.start, part.stop) // self.together]
+        sides = words.astype(float) * 2.0**-63 - 1.0
+        error = self.scale_in_cells * (self.radii.error + radii * _SIDE_ERROR)
+        return sides * radii * self.scale_in_cells, error
+
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """Noise as a ball."""
+        side = 2 * uniform_ball(bits, count) - 1
+        return ball(self.scale) * self.radii.enclose(index // self.together, count) * side
+
+
+@dataclass(frozen=True)
+class BoxNoise(Mechanism):
+    """Noise on k numbers together: uniform in a cube whose size is random (the ℓ∞ K-norm mechanism).
+
+    Parameters
+    ----------
+    scale
+        b in exp(−‖x‖∞/b), in units of the statistic: Δ∞/ε meets ε-DP, whatever k is.
+    dimension
+        k, how many numbers are protected together.
+    grid
+        Power of two to which outputs are rounded; by default 2⁻²⁰ of the scale. Rounding is post-processing.
+
+    Guarantee
+    ---------
+    With t = Δ∞/b it is t-DP, (ε, 1 − e^{−(t−ε)/2})-DP for every ε from 0 to t, (t + e^{−t} − 1)-zCDP and μ-GDP with
+    μ = −2Φ⁻¹(e^{−t/2}/2), all tight: the privacy curve of Laplace noise on one number. Proof:
+    ``docs/proofs/box_noise.md``.
+
+    Examples
+    --------
+    >>> from discreet import Laplace, PureDP, Sensitivity
+    >>> each = Sensitivity(linf=1.0, dimension=20)
+    >>> noise = BoxNoise.calibrate(PureDP(1.0), each)
+    >>> noise, noise.guarantee(each)
+    (BoxNoise(scale=1.0, dimension=20, grid=None), PureDP(epsilon=1.0))
+    >>> noise.law(0.0).variance, Laplace.calibrate(PureDP(1.0), each).law(0.0).variance
+    (154.0, 800.0)
+    """
+
+    name: ClassVar[str] = "box_noise"
+    scale: float
+    dimension: int
+    grid: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
+        object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
+        if self.grid is not None:
+            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
+
+    @classmethod
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
+        """The least noise that meets ``guarantee`` for ``sensitivity``, whose ``dimension`` must be known."""
+        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(linf=1.0, dimension=5)")
+        if sensitivity.dimension is None:
+            raise InvalidParameter(
+                "sensitivity", sensitivity, "must have a dimension: box noise protects a fixed number of numbers",
+                "Pass Sensitivity(linf=1.0, dimension=5), for example.",
+            )  # fmt: skip
+        scale = laplace_scale(guarantee, Sensitivity(l1=sensitivity.require_linf()))
+        return cls(scale, sensitivity.dimension, grid)
+
+    def law(self, truth: Truth) -> BoxLaw:
+        """The exact distribution of the output given the truth: of all numbers together, or of one of them."""
+        return BoxLaw(truth, self.scale, dimension=self.dimension, grid=self.grid)
+
+    def profile(self, sensitivity: Sensitivity) -> LaplaceProfile:
+        """The exact privacy curve."""
+        requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(linf=1.0, dimension=5)")
+        return LaplaceProfile([Fraction(sensitivity.require_linf()) / Fraction(self.scale)])
+
+    def check(self, exact: Exact) -> None:
+        """Refuse more or fewer numbers than the noise was made for."""
+        value = np.asarray(exact.value)
+        if value.ndim and value.size != self.dimension:
+            raise InvalidParameter(
+                "dimension",
+                self.dimension,
+                f"must be {value.size}, as many as there are numbers",
+                "Calibrate it to them.",
+            )
+
+    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+        """An interval for each number by itself."""
+        law = self.law(0.0)
+        reach = law.quantile((1 + level) / 2) + law.grid / 2
+        return plain(np.asarray(value) - reach), plain(np.asarray(value) + reach)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+        return {"scale": self.scale, "dimension": self.dimension, "grid": self.grid}
