@@ -209,7 +209,6 @@ def test_counts_and_whole_sums_get_whole_noise():
     assert isinstance(additive_noise(ApproxDP(1.0, 1e-6), pair, whole=True), Geometric)
     assert isinstance(additive_noise(ApproxDP(0.1, 1e-2), Sensitivity(moves=(1,) * 30), whole=True), Gaussian)
     assert isinstance(additive_noise(GaussianDP(1.0), one, whole=True), Gaussian)
-    assert isinstance(additive_noise(ZeroConcentratedDP(0.1), one, whole=True), Gaussian)
     assert isinstance(additive_noise(PureDP(1.0), Sensitivity(moves=(2**21,)), whole=True), Laplace)
     assert isinstance(additive_noise(PureDP(1.0), one), Laplace)
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.choices.quantile_interval import QuantileInterval as QuantileInterval
     from discreet.mechanisms.composed import compose_profiles as compose_profiles
     from discreet.mechanisms.composition import compose as compose
+    from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
     from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
     from discreet.mechanisms.geometric import Geometric as Geometric
@@ -115,6 +116,7 @@ _PUBLIC = {
     "Geometric": "mechanisms.geometric",
     "BoxNoise": "mechanisms.box_noise",
     "Gaussian": "mechanisms.gaussian",
+    "DiscreteGaussian": "mechanisms.discrete_gaussian",
     "GeneralizedGaussian": "mechanisms.generalized_gaussian",
     "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
     "OptimalSelection": "mechanisms.choices.group_selection",

@@ -27,6 +27,7 @@ from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import OptimalSelection
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
@@ -83,6 +84,9 @@ def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str
         yield BoxNoise, _EVERY, sensitivity, {}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO):
         yield Geometric, (_PURE, PureDP(2.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
+    for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO, Sensitivity(l1=3.0, l2=2.5, dimension=9)):
+        yield DiscreteGaussian, (_CONCENTRATED, ZeroConcentratedDP(3.0)), sensitivity, {}
+    yield DiscreteGaussian, (_APPROXIMATE,), _ONE, {}
     for bounds in ((0.0, 2.0), (-1.0, 40.0), (0.0, math.inf)):
         yield BoundedLaplace, (_PURE, PureDP(3.0), _APPROXIMATE), Sensitivity(l1=0.5), {"bounds": bounds}
         yield BoundaryInflatedLaplace, (_PURE, PureDP(3.0)), Sensitivity(l1=0.5), {"bounds": bounds}
@@ -113,6 +117,9 @@ def _closed_forms() -> Iterator[Compared]:
         rho = Gaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(l2=size)).scale
         square = Fraction(size) ** 2 / (2 * Fraction(repr(parameter)))
         yield "the scale at ρ", square <= Fraction(rho) ** 2 <= square * (1 + Fraction(1, 2**50))
+        whole_rho = DiscreteGaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(moves=(size,))).scale
+        square = Fraction(math.ceil(size)) ** 2 / (2 * Fraction(repr(parameter)))
+        yield "the scale of whole noise at ρ", square <= Fraction(whole_rho) ** 2 <= square * (1 + Fraction(1, 2**50))
     whole = Geometric.calibrate(PureDP(0.5), Sensitivity(l1=2.0)).scale
     yield "the scale of whole noise", 4.0 <= whole <= 4.0000001
     both = Laplace.calibrate(PureDP(0.5), _TWO).scale
@@ -214,6 +221,10 @@ def _refusals() -> Iterator[Compared]:
         partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
         partial(BoxNoise, 1.0, 0),
         partial(Geometric, 0.0),
+        partial(DiscreteGaussian, 0.0),
+        partial(DiscreteGaussian, 2000.0),
+        partial(DiscreteGaussian.calibrate, PureDP(1.0), _ONE),
+        partial(DiscreteGaussian.calibrate, GaussianDP(1.0), _ONE),
         partial(Laplace, -1.0),
         partial(Gaussian, math.nan),
     )

@@ -26,7 +26,7 @@ from discreet.audit.exact_losses import (
 from discreet.audit.group_cases import group_cases
 from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
 from discreet.core.contract import Mechanism
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
@@ -34,6 +34,7 @@ from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
 from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
@@ -91,6 +92,11 @@ def _scalars() -> Iterator[Case]:
     two = Sensitivity(moves=(2,))
     yield _scalar("geometric, ε 2, two rows a unit", Geometric.calibrate(PureDP(2.0), two), two, (0, 2))
     yield _scalar("Gaussian, μ 1", Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
+    concentrated = ZeroConcentratedDP(0.5)
+    yield _scalar("discrete Gaussian, ρ 0.5", DiscreteGaussian.calibrate(concentrated, UNIT), UNIT, (0, 1))
+    yield _scalar(
+        "discrete Gaussian, ρ 0.5, two rows a unit", DiscreteGaussian.calibrate(concentrated, two), two, (0, 2)
+    )
     approximate = ApproxDP(1.0, 0.01)
     yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
     flat = GeneralizedGaussian.calibrate(approximate, UNIT, order=4)
@@ -104,7 +110,12 @@ def _scalars() -> Iterator[Case]:
     inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("boundary-inflated Laplace, ε 1", inflated, tenth, (0.0, 0.1))
     every: tuple[tuple[str, Mechanism], ...]
-    every = (("Laplace", Laplace(1.0)), ("geometric", Geometric(1.0)), ("Gaussian", Gaussian(1.0)))
+    every = (
+        ("Laplace", Laplace(1.0)),
+        ("geometric", Geometric(1.0)),
+        ("Gaussian", Gaussian(1.0)),
+        ("discrete Gaussian", DiscreteGaussian(1.0)),
+    )
     for name, mechanism in every:
         yield Case(
             f"{name}, every distance up to Δ",
@@ -142,6 +153,8 @@ def _vectors() -> Iterator[Case]:
     yield _product("geometric, two cells", Geometric.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _box()
+    whole = DiscreteGaussian.calibrate(ZeroConcentratedDP(0.5), PAIR)
+    yield _product("discrete Gaussian, two cells", whole, PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
     mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
     claim = mechanism.profile(Sensitivity(coordinates=(0.1, 0.4)))

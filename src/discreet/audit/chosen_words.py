@@ -25,6 +25,7 @@ from discreet.core.noise.families import ExponentialFamily, GaussianFamily, Gumb
 from discreet.core.noise.location import Location, default_grid
 from discreet.core.noise.race import noisy_argmax
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.geometric import GeometricLaw
 from discreet.mechanisms.laplace import LaplaceLaw
@@ -128,6 +129,18 @@ def _geometric(word: int, scale: float, **_: Any) -> arb:
     return _sign(word) * (size if size > 0 else arb(0))
 
 
+def _discrete_gaussian(word: int, scale: float, **_: Any) -> arb:
+    """The whole number m with P(≥ m + 1) ≤ U < P(≥ m), where P(≥ m) is a sum of e^{−k²/2σ²}, term by term."""
+    u, reach = _uniform(word, 63), math.ceil(60 * scale) + 1
+    weights = [(-_exact(Fraction(k * k) / (2 * Fraction(scale) ** 2))).exp() for k in range(reach)]
+    beyond, total = arb(0), weights[0] + 2 * sum(weights[1:], arb(0))
+    for size in range(reach - 1, 0, -1):
+        beyond += 2 * weights[size] / total
+        if u < beyond:
+            return _sign(word) * arb(size)
+    return arb(0)
+
+
 _Oracle = Callable[..., arb]
 _TRUTHS: tuple[Any, ...] = (
     0.0,
@@ -144,10 +157,15 @@ _TRUTHS: tuple[Any, ...] = (
 
 def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
     """Names, laws of n draws (with their parameters), and oracles."""
-    kinds = ((LaplaceLaw, _laplace), (GaussianLaw, _gaussian), (GeometricLaw, _geometric))
+    kinds = (
+        (LaplaceLaw, _laplace, 1000.0),
+        (GaussianLaw, _gaussian, 1000.0),
+        (GeometricLaw, _geometric, 1000.0),
+        (DiscreteGaussianLaw, _discrete_gaussian, 70.0),
+    )
     for number, truth in enumerate(_TRUTHS):
-        for kind, oracle in kinds:
-            scale = (1.7, 0.01, 12.0, 1000.0, 0.5)[number % 5]
+        for kind, oracle, largest in kinds:
+            scale = (1.7, 0.01, 12.0, largest, 0.5)[number % 5]
             yield f"{kind.__name__} around {truth}", partial(_law, kind, truth, scale), oracle
     for truth, scale, lower, upper in (
         (0.3, 0.1, 0.0, 1.0), (0.01, 4000.0, 0.0, 1.0), (2.0, 0.7, 2.0, 5.0), (5.0, 0.02, 2.0, 5.0),

@@ -44,6 +44,7 @@ def _mechanisms() -> dict[str, Call]:
         "Geometric": (d.Geometric, {"scale": 1.0}),
         "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
         "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0}),
+        "DiscreteGaussian": (d.DiscreteGaussian, {"scale": 1.0}),
         "GeneralizedGaussian": (d.GeneralizedGaussian, {"scale": 1.0, "order": 4}),
         "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
@@ -62,11 +63,16 @@ def _mechanisms() -> dict[str, Call]:
     calls |= _structured()
     for kind in (d.Laplace, d.Geometric, d.Gaussian):
         calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
+    calls["DiscreteGaussian.calibrate"] = (
+        d.DiscreteGaussian.calibrate,
+        {"guarantee": d.ZeroConcentratedDP(0.5), "sensitivity": unit},
+    )
     drawn: dict[str, tuple[Any, Any]] = {
         "Laplace": (d.Laplace(1.0), 0.0),
         "Geometric": (d.Geometric(1.0), 0),
         "Gaussian": (d.Gaussian(1.0), 0.0),
         "BoxNoise": (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]),
+        "DiscreteGaussian": (d.DiscreteGaussian(1.0), 0),
         "GeneralizedGaussian": (d.GeneralizedGaussian(1.0), 0.0),
         "BoundedLaplace": (bounded, 0.5),
         "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
-from discreet.core.guarantee import PureDP
+from discreet.core.guarantee import PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.count import CountQuestion
@@ -163,6 +164,9 @@ def _sizes() -> Iterator[Compared]:
     for column, by, kind in (("x", (), Geometric), ("z", (), Laplace), ("x", "arm", Geometric), ("z", "arm", Laplace)):
         mechanism = SumQuestion(schema, column, _ONE, by=by).measurement.mechanism
         yield f"noise on sums of {column} by {by}", isinstance(mechanism, kind)
+    concentrated = ZeroConcentratedDP(0.5)
+    for question in (CountQuestion(schema, concentrated), SumQuestion(schema, "x", concentrated, by="arm")):
+        yield "whole noise under ρ", isinstance(question.measurement.mechanism, DiscreteGaussian)
     yield "two columns", CovarianceMatrixQuestion(schema, ("x", "y"), _ONE).measurement.sensitivity.l1 is not None
     yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", _ONE).measurement)
     yield (

@@ -11,7 +11,7 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
 from discreet.core.contract import Mechanism
 from discreet.core.exact import Exact
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
@@ -28,6 +28,7 @@ from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
@@ -57,7 +58,7 @@ from discreet.releases import release
 __all__ = ["release_pipelines"]
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-ONE, NORMAL = PureDP(1.0), GaussianDP(1.0)
+ONE, NORMAL, CONCENTRATED = PureDP(1.0), GaussianDP(1.0), ZeroConcentratedDP(0.5)
 LETTERS = ("a", "b", "c")
 NUMBERS = [3.0, 1.0, 2.5, 99.0]
 CORNERS = [(1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (7.0, -7.0)]
@@ -166,6 +167,9 @@ def _tables() -> Iterator[Pipeline]:
         "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
         "BoxNoise": (ADD, ONE, lambda exact: BoxNoise.calibrate(ONE, exact.sensitivity)),
         "Gaussian": (ADD, NORMAL, lambda exact: Gaussian.calibrate(NORMAL, exact.sensitivity)),
+        "DiscreteGaussian": (
+            ADD, CONCENTRATED, lambda exact: DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),
+        ),
         "RankDeficientGaussian": (
             REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),
         ),

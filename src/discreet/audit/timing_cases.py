@@ -18,6 +18,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
@@ -39,6 +40,7 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
         ("geometric: small, large", Geometric(1.0), 0, 10**6),
         ("Gaussian: small, large", Gaussian(1.0), 0.0, 1e6),
         ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
+        ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6),
         ("bounded Laplace: edge, middle", bounded, 0.0, 0.5),
         ("boundary-inflated: edge, middle", inflated, 0.0, 0.5),
         ("exponential: close, clear", ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
