@@ -79,6 +79,7 @@ def _app() -> App:
         _plan,
         _run,
         _export,
+        _open,
         cli_audit.advise,
         cli_audit.attack,
         cli_audit.audit,
@@ -163,6 +164,25 @@ def _run(
     done = job.run(again=_spend_again(job, again, yes), output=out, progress=shown)
     if not quiet:
         say(dumps(done.to_dict(), indent=1, ensure_ascii=False) if json else done)
+
+
+def _open(plan: Path | None = None, /, *, port: int = 0, no_browser: bool = False) -> None:
+    """Open the studio: plan, review and publish in the browser, on this machine alone.
+
+    Parameters
+    ----------
+    plan
+        A plan file, a data file, or a folder; the current folder by default.
+    port
+        Port of this machine to listen on; a free one by default.
+    no_browser
+        Only print the address.
+    """
+    try:
+        from discreet.studio.serve import open_studio
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "starlette", "studio") from None
+    open_studio(plan, port=port, browser=not no_browser, say=say)
 
 
 def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.errors import DiscreetError
 from discreet.publish.terminal import say
 
 __all__ = ["approve", "bundle", "new_keys", "renew", "review", "verify", "withdraw"]
@@ -61,20 +61,10 @@ def approve(file: Path, /, *, by: Signer, key: Path | None = None, period: str |
     period
         The period to approve, instead of the plan's own.
     """
+    from discreet.plans.approving import approve_plan
     from discreet.plans.job import Job
-    from discreet.plans.review import review as reviewed
 
-    job = Job(file, period=period)  # what is reviewed is what is signed, whatever happens to the file
-    missing = reviewed(job.file).unsourced
-    if missing:
-        raise InvalidParameter(
-            "source", ", ".join(missing), "has no source in the plan",
-            'Write source = "…", a sentence on where the fact is public, below each of them.',
-        )  # fmt: skip
-    sign = _signer(by, key)
-    with job.ledger(write=True) as ledger:
-        digest = ledger.approve(job.meaning(ledger), by=by, sign=sign)
-        _print(f"{by} approves plan {digest}. Approving now: {', '.join(ledger.approving(digest))}.")
+    _print(approve_plan(Job(file, period=period), by=by, sign=lambda: _signer(by, key)))
 
 
 def withdraw(file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None) -> None:

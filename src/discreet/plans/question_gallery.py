@@ -1,0 +1,256 @@
+"""Gallery: every question in words, its settings, and a first form of it for the columns at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.questions import asked, forms
+from discreet.questions.forms import Form
+from discreet.questions.shorthands import SHORTHANDS, Shorthand
+
+__all__ = ["GalleryEntry", "Setting", "gallery", "suggested"]
+
+_TOPICS: Mapping[str, tuple[str, ...]] = {
+    "Counts and shares": ("count", "share", "table", "tables", "histogram", "mode", "groups"),
+    "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
+    "Relations": ("regression", "covariance_matrix", "clusters"),
+    "Tests and comparisons": (
+        "compare_means", "compare_arms", "homogeneity", "independence", "goodness_of_fit",
+    ),
+    "Is the data usable?": ("quality", "left_out"),
+}  # fmt: skip
+_OTHER = "More"
+_ANSWERS: Mapping[str, str] = {
+    "count": "How many rows are there, in all or in each group?",
+    "share": "What proportion of rows has one label: yes, employed, north?",
+    "table": "How many rows have each combination of labels?",
+    "tables": "Several tables with their margins, in one release in which everything adds up.",
+    "histogram": "How are the values of one column distributed?",
+    "mode": "Which label is the most frequent one? Publishes the label and no count.",
+    "groups": "Which labels occur at all, where the list itself is not public? Needs a δ.",
+    "mean": "What is the average, in all or in each group?",
+    "sum": "What is the total, in all or in each group?",
+    "median": "Which value has half of the rows below it?",
+    "quantile": "Which values have a quarter, a half, nine tenths of the rows below them?",
+    "std": "How widely do values spread, in the unit of the column?",
+    "variance": "How widely do values spread, squared?",
+    "regression": "How does one number change with others, all else equal?",
+    "covariance_matrix": "Which numbers move together? With means and correlations.",
+    "clusters": "Where do rows gather? Publishes the centres.",
+    "compare_means": "Do two groups differ in their average? For A/B tests.",
+    "compare_arms": "Which of several groups differs from the first in its average?",
+    "homogeneity": "Are labels distributed alike in all groups?",
+    "independence": "Are two columns of labels related?",
+    "goodness_of_fit": "Do labels occur in the proportions that you expect?",
+    "quality": "What proportion of each column's values can be used?",
+    "left_out": "How many rows do limits and missing values leave out?",
+}
+_HELP: Mapping[str, str] = {
+    "column": "The column that the question is about.",
+    "columns": "The columns that take part.",
+    "by": "One answer for each label of these columns.",
+    "label": "The label whose proportion you want.",
+    "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
+    "the standard deviation that serves the plan only.",
+    "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
+    "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
+    "expected_mean": "The average that you expect. It serves the plan only.",
+    "expected_share": "The proportion that you expect. It serves the plan only.",
+    "probabilities": "Quantiles such as 0.25, 0.5, 0.75; for a test, the proportion that you expect of each label.",
+    "interval": "Level of the interval around each quantile, or false for none.",
+    "rows_at_least": "A public lower bound of the number of rows.",
+    "recursive": "Find many quantiles one inside the other, which costs less noise and gives no intervals.",
+    "edges": "Where bins begin and end: 0, 18, 65, 100.",
+    "bins": "How many bins of equal width.",
+    "tables": "The tables, each a list of columns.",
+    "weights": "Which tables matter more.",
+    "method": "How the answer is computed; leave it empty for the usual way.",
+    "on": "The columns that explain the first one.",
+    "n_clusters": "How many centres to find.",
+    "iterations": "How many rounds; more rounds divide the budget further.",
+    "partitions": "Into how many parts the units are divided; leave it empty.",
+    "arm": "Whether the size of each group is public.",
+    "censor": "Proportions of the smallest and of the largest parts that are set aside.",
+    "most_rows": "Rows of one person up to which the count is exact.",
+}
+_KINDS: Sequence[tuple[Form, str]] = (
+    (forms.COLUMN, "column"),
+    (forms.COLUMNS, "columns"),
+    (forms.LABEL, "label"),
+    (forms.FLAG, "flag"),
+    (forms.WHOLE, "number"),
+    (forms.NUMBER, "number"),
+    (forms.SHARE, "number"),
+    (forms.LEVEL, "toml"),
+    (forms.PROBABILITIES, "numbers"),
+    (forms.SHARES, "numbers"),
+    (forms.EDGES, "numbers"),
+    (forms.PAIR, "numbers"),
+    (forms.TEXT, "text"),
+    (forms.METHOD, "text"),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a question: its name, whether it must be given, how it is typed, and what it means.
+
+    ``kind`` is ``column``, ``columns``, ``label``, ``flag``, ``number``, ``numbers``, ``text``, or ``toml`` for what
+    is written as in a plan file.
+    """
+
+    name: str
+    required: bool
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
+class GalleryEntry:
+    """One question of the gallery: its name in a plan file, its topic, what it answers, and its settings."""
+
+    ask: str
+    topic: str
+    answers: str
+    settings: tuple[Setting, ...]
+
+
+def gallery() -> tuple[GalleryEntry, ...]:
+    """Every question, by topic.
+
+    Examples
+    --------
+    >>> {one.ask: one.answers for one in gallery()}["mean"]
+    'What is the average, in all or in each group?'
+    """
+    questions: dict[str, Any] = asked() | SHORTHANDS
+    listed = [(ask, topic) for topic, names in _TOPICS.items() for ask in names if ask in questions]
+    named = {ask for ask, _ in listed} | {"proportion"}  # `share` is the word that readers know
+    others = [(ask, _OTHER) for ask in questions if ask not in named]
+    return tuple(_entry(ask, topic, questions[ask]) for ask, topic in (*listed, *others))
+
+
+def _entry(ask: str, topic: str, kind: Any) -> GalleryEntry:
+    described = (kind.kind if isinstance(kind, Shorthand) else kind).__doc__ or ask
+    settings = tuple(
+        Setting(name, required, _kind(kind.forms[name]), _HELP.get(name, f"{kind.forms[name].words}.".capitalize()))
+        for name, required in kind.settings().items()
+        if name in kind.forms
+    )
+    return GalleryEntry(ask, topic, _ANSWERS.get(ask, described.splitlines()[0]), settings)
+
+
+def _kind(form: Form) -> str:
+    return next((kind for known, kind in _KINDS if known is form), "toml")
+
+
+def suggested(ask: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """First settings of a question from the declared columns, as in a plan file; what cannot be told is left out.
+
+    Parameters
+    ----------
+    ask
+        The question.
+    columns
+        The ``[schema.columns]`` of a plan: declarations by name.
+
+    Examples
+    --------
+    >>> suggested("share", {"age": {"low": 0, "high": 120}, "sex": {"categories": ["f", "m"]}})
+    {'column': 'sex', 'label': 'f'}
+    """
+    made = _FIRST[ask](_Columns.sorted(columns)) if ask in _FIRST else {}
+    return {name: value for name, value in made.items() if value not in (None, [])}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Declared columns by what they hold; names in the order of the plan."""
+
+    numbers: list[str]
+    listed: list[str]
+    unlisted: list[str]
+    labels: Mapping[str, list[Any]]
+
+    @classmethod
+    def sorted(cls, columns: Mapping[str, Mapping[str, Any]]) -> _Columns:
+        held = {name: _held(one) for name, one in columns.items()}
+        numbers, listed, unlisted = (
+            [name for name, what in held.items() if what == wanted] for wanted in ("number", "listed", "unlisted")
+        )
+        return cls(numbers, listed, unlisted, {name: _labels(columns[name]) for name in listed})
+
+    def with_labels(self, least: int, most: int | None = None) -> str | None:
+        """The first column with so many labels."""
+        fits = [
+            name for name, labels in self.labels.items() if least <= len(labels) <= (most or max(least, len(labels)))
+        ]
+        return fits[0] if fits else None
+
+
+def _held(column: Any) -> str:
+    """Whether a declaration is of numbers, of listed labels, or of labels that are not public."""
+    if not isinstance(column, Mapping):
+        return "unknown"
+    if "unlisted" in column:
+        return "unlisted"
+    return "listed" if {"categories", "labels", "bands"} & set(column) else "number"
+
+
+def _labels(column: Mapping[str, Any]) -> list[Any]:
+    listed = column.get("categories", [])
+    return list(listed) if isinstance(listed, list) else []
+
+
+def _first(names: Sequence[Any], place: int = 0) -> Any:
+    return names[place] if len(names) > place else None
+
+
+def _share(columns: _Columns) -> dict[str, Any]:
+    column = _first(columns.listed)
+    return {"column": column, "label": _first(columns.labels.get(column, []))}
+
+
+def _fit(columns: _Columns) -> dict[str, Any]:
+    column = _first(columns.listed)
+    return {"column": column, "probabilities": _even(len(columns.labels.get(column, [])))}
+
+
+def _even(cells: int) -> list[float]:
+    """Equal proportions with three digits; the last one makes them add up to one."""
+    each = round(1 / cells, 3) if cells else 0.0
+    return [each] * (cells - 1) + [round(1 - each * (cells - 1), 3)] if cells else []
+
+
+def _histogram(columns: _Columns) -> dict[str, Any]:
+    return {"column": columns.numbers[0], "bins": 10} if columns.numbers else {"column": _first(columns.listed)}
+
+
+def _tables(columns: _Columns) -> dict[str, Any]:
+    two = columns.listed[:2]
+    return {"tables": [[one] for one in two] + ([two] if len(two) == 2 else [])}
+
+
+def _number(columns: _Columns) -> dict[str, Any]:
+    return {"column": _first(columns.numbers)}
+
+
+_FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
+    **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
+    **dict.fromkeys(("share", "proportion"), _share),
+    **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
+    "tables": _tables,
+    "histogram": _histogram,
+    "mode": lambda known: {"column": _first(known.listed)},
+    "groups": lambda known: {"column": _first(known.unlisted)},
+    "quantile": lambda known: {**_number(known), "probabilities": [0.25, 0.5, 0.75]},
+    "regression": lambda known: {**_number(known), "on": known.numbers[1:2] or known.listed[:1]},
+    "covariance_matrix": lambda known: {"columns": known.numbers[:3]},
+    "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
+    "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
+    "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},
+    "homogeneity": lambda known: {"column": _first(known.listed), "by": _first(known.listed, 1)},
+    "goodness_of_fit": _fit,
+}

@@ -1,0 +1,108 @@
+"""App: which handler answers which address. Handlers are plain functions of the desk and a request."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from discreet.core.errors import DiscreetError
+from discreet.studio import plan_pages, publish_pages, start_pages
+from discreet.studio.desk import HERE, Desk, from_script
+from discreet.studio.folder import Folder
+from discreet.studio.guard import Guard
+
+__all__ = ["MOST_UPLOAD", "studio_app"]
+
+MOST_UPLOAD = 500_000_000
+Handler = Callable[[Desk, Request], Any]
+_SEEN: dict[str, Handler] = {
+    "/": start_pages.start_page,
+    "/new": start_pages.new_page,
+    "/plan": plan_pages.plan_page,
+    "/pulse": plan_pages.pulse,
+    "/text": plan_pages.show_text,
+    "/review": publish_pages.review_page,
+    "/run": publish_pages.run_page,
+    "/progress": publish_pages.progress,
+    "/download": publish_pages.download,
+    "/ledger": publish_pages.ledger_page,
+    "/learn": publish_pages.learn_page,
+}
+_DONE: dict[str, Handler] = {
+    "/new": start_pages.make_plan,
+    "/upload": start_pages.upload,
+    "/change": plan_pages.change,
+    "/declare": plan_pages.declare,
+    "/add": plan_pages.add_question,
+    "/remove": plan_pages.remove,
+    "/undo": plan_pages.undo,
+    "/text": plan_pages.write_text,
+    "/approve": publish_pages.approve,
+    "/run": publish_pages.start_run,
+    "/bundle": publish_pages.bundle,
+    "/anchor": publish_pages.anchor,
+}
+
+
+def studio_app(folder: Path, *, token: str, most_upload: int = MOST_UPLOAD) -> Guard:
+    """The studio for the plans and data of a folder, behind its guard.
+
+    Parameters
+    ----------
+    folder
+        Nothing outside of it is opened.
+    token
+        What the first link carries.
+    most_upload
+        Most bytes of a dropped file.
+    """
+    guard = Guard(None, token=token, most_upload=most_upload)
+    desk = Desk(folder=Folder(folder.resolve()), csrf=lambda: guard.csrf, most_upload=most_upload)
+    routes = [
+        *(Route(path, _answering(desk, handler), methods=["GET"]) for path, handler in _SEEN.items()),
+        *(Route(path, _answering(desk, handler), methods=["POST"]) for path, handler in _DONE.items()),
+        Mount("/static", StaticFiles(directory=HERE / "static")),
+    ]
+    guard.app = Starlette(routes=routes, exception_handlers={DiscreetError: partial(_refused, desk)})
+    return guard
+
+
+def _answering(desk: Desk, handler: Handler) -> Callable[[Request], Any]:
+    if inspect.iscoroutinefunction(handler):
+
+        async def awaited(request: Request) -> Response:
+            return await handler(desk, request)  # type: ignore[no-any-return]
+
+        return awaited
+
+    def answered(request: Request) -> Response:
+        return handler(desk, request)  # type: ignore[no-any-return]
+
+    return answered
+
+
+def _refused(desk: Desk, request: Request, refusal: Exception) -> Response:
+    """Say what was refused, on a page or in the notice of the page that asked."""
+    if from_script(request):
+        return PlainTextResponse(
+            str(refusal), status_code=400, headers={"hx-retarget": "#notice", "hx-reswap": "textContent"}
+        )
+    typed = [(name, value) for name, value in request.scope.get("form", []) if not _hidden(name)]
+    try:
+        plan = desk.name_of(desk.document(request))
+    except DiscreetError:
+        plan = None
+    return desk.page("refused.html", status=400, title="Refused", refusal=str(refusal), typed=typed, plan=plan)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith("was:") or name in ("seen", "password")

@@ -1,0 +1,154 @@
+"""Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from discreet.core.display import number
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.schema import Bounds
+from discreet.plans.plan import Plan
+from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
+from discreet.plans.planned_question import PlannedQuestion
+from discreet.plans.sampling_error import sampling_error
+from discreet.publish.wording import attacker_words
+from discreet.studio.draft import Draft
+from discreet.studio.pictures import budget_bar, interval_sketch
+
+__all__ = ["live_view"]
+
+_DIGITS = 3
+_ROOM = 4
+"""A sketch shows so many times the interval to either side, as far as the bounds go."""
+
+
+def live_view(draft: Draft) -> dict[str, Any]:
+    """What the live side of a plan shows."""
+    if draft.file is None or draft.job is None:
+        return {"problem": draft.problems.get(()), "cards": _unplanned(draft), "whole": None, "sound": False}
+    looks = [one for one in draft.file.questions if one.look]
+    asked = [one for one in draft.file.questions if not one.look]
+    expected = [getattr(one.question, "expected_rows", None) for one in asked]
+    rows = max((one for one in expected if one), default=None)
+    cards = [
+        _card(one, draft.plans[position], rows) if position in draft.plans else _wrong(draft, position, one.title)
+        for position, one in enumerate(asked)
+    ]
+    return {
+        "problem": draft.problems.get(()) or draft.problems.get(("release",)),
+        "cards": cards if ("release",) not in draft.problems else [],
+        "whole": _whole(draft, asked, looks),
+        "sound": draft.sound and draft.job.refusal is None,
+    }
+
+
+def _unplanned(draft: Draft) -> list[dict[str, Any]]:
+    releases = draft.data.get("release", [])
+    named = [one.get("name", "release") if isinstance(one, Mapping) else "release" for one in releases or []]
+    return [_wrong(draft, position, str(name)) for position, name in enumerate(named)]
+
+
+def _wrong(draft: Draft, position: int, title: str) -> dict[str, Any]:
+    release = draft.data["release"][position]
+    named = release.get("title", release.get("name", title)) if isinstance(release, Mapping) else title
+    said = draft.below("release", position) or "It cannot be planned before the mistakes above are mended."
+    return {"title": str(named), "problem": said, "position": position}
+
+
+def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuestion]) -> dict[str, Any]:
+    file, job = draft.file, draft.job
+    if file is None or job is None:  # the caller has looked
+        return {}
+    parts = [(one.title, _part(one.question.guarantee, file.budget)) for one in (*looks, *asked)]
+    if ("release",) in draft.problems:
+        parts = []
+    used = sum(share for _, share in parts)
+    words = f"The releases take {used:.0%} of the budget {file.budget}."
+    unit = file.schema.unit.name
+    return {
+        "bar": Markup(budget_bar(parts, words)),  # drawn by us; names in it are escaped
+        "used": words,
+        "cost": "nothing: all of it is released" if job.cost is None else str(job.cost),
+        "left": str(job.remaining),
+        "refusal": job.refusal,
+        "odds": attacker_words(file.budget, unit, file.schema.neighbours),
+        "warnings": [*budget_warnings(file.budget), *job.warnings, *_unsourced(draft)],
+    }
+
+
+def _unsourced(draft: Draft) -> list[str]:
+    file = draft.file
+    if file is None:
+        return []
+    missing = [name for name in file.schema.columns if name not in file.sources]
+    if not missing:
+        return []
+    return [f"Say where the facts about {', '.join(missing)} are public: the field “known from”. Reviewers need it."]
+
+
+def _part(guarantee: Guarantee, budget: Guarantee) -> float:
+    """The part of the budget that a release takes, by its first parameter; squares add up for μ."""
+    name, whole = next(iter(budget.parameters().items()))
+    spent = guarantee.parameters().get(name)
+    if spent is None:
+        converted = isinstance(guarantee, PureDP | ApproxDP) and isinstance(budget, PureDP | ApproxDP)
+        return float(guarantee.parameters()["epsilon"]) / whole if converted and whole else 0.0
+    power = 2 if name == "mu" else 1
+    return float(spent / whole) ** power if whole else 0.0
+
+
+def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, Any]:
+    error = planned.rows()[0]["expected_error"]
+    chance = sampling_error(one.question)
+    free = privacy_is_free(one.question, planned)
+    return {
+        "title": one.title,
+        "problem": None,
+        "read": planned.read,
+        "error": None if error is None else _told(error, one.question),
+        "chance": None if chance is None else _told(chance, one.question),
+        "effect": None if planned.smallest_effect is None else _short(planned.smallest_effect),
+        "cost": str(planned.guarantee),
+        "mechanism": planned.mechanism.replace("_", " "),
+        "tells": one.question.meaning_words({}),
+        "sketch": _sketch(one.question, error, chance),
+        "notes": [note[:1].upper() + note[1:] for note in planned.notes],
+        "warnings": release_warnings(one.question, planned, rows),
+        "free": free,
+    }
+
+
+def _told(error: float, question: Any) -> str:
+    """An error in the unit of what is read: proportions in percentage points."""
+    if question.ask == "proportion":
+        return f"{_short(100 * error)} percentage points"
+    return _short(error)
+
+
+def _short(value: float) -> str:
+    return number(float(f"{value:.{_DIGITS}g}"))
+
+
+def _sketch(question: Any, error: float | None, chance: float | None) -> Any:
+    """The interval around an expected value, on the scale of the column; None where there is no such scale."""
+    if error is None:
+        return None
+    if question.ask == "proportion":
+        low, high, centre = 0.0, 1.0, 0.5 if question.expected_share is None else question.expected_share
+    elif question.ask == "mean":
+        bounds = question.unit_sum or question.schema.columns.get(question.column)
+        if not isinstance(bounds, Bounds) or question.expected_rows is None:
+            return None
+        low, high = bounds.low, bounds.high
+        centre = (low + high) / 2 if question.expected_mean is None else question.expected_mean
+    else:
+        return None
+    both = None if chance is None else (error**2 + chance**2) ** 0.5
+    reach = _ROOM * max(error, both or 0.0)
+    low, high = max(low, centre - reach), min(high, centre + reach)
+    words = f"Sketch around {_short(centre)}: noise reaches {_short(error)} to either side"
+    words += "." if both is None else f", noise and chance together {_short(both)}."
+    return Markup(interval_sketch(low, high, centre, error, both, words))  # numbers alone

@@ -1,0 +1,214 @@
+"""Publish pages: review and approve, run, take the results away, read the ledger, and attack oneself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from discreet.core.errors import DiscreetError
+from discreet.plans.approving import approve_plan
+from discreet.plans.as_python import command_lines, notebook, python_script
+from discreet.plans.bundle import write_bundle
+from discreet.plans.job import Job
+from discreet.plans.keys import default_directory, public_key, signer
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.review import review
+from discreet.publish.export import export, read_facts
+from discreet.publish.findings import findings
+from discreet.publish.wording import attacker_words
+from discreet.studio.desk import Desk, form_of
+from discreet.studio.guard import PUBLISHED_POLICY
+from discreet.studio.ledger_view import anchored, ledger_view, verified
+from discreet.studio.pictures import odds_picture
+from discreet.studio.self_attack import attack_oneself
+from discreet.studio.toml_document import TomlDocument, digest_of
+
+__all__ = [
+    "anchor", "approve", "bundle", "download", "learn_page", "ledger_page", "progress", "review_page", "run_page",
+    "start_run",
+]  # fmt: skip
+
+_FILES = {
+    "report.html": "text/html; charset=utf-8",
+    "methods.html": "text/html; charset=utf-8",
+    "report.md": "text/markdown; charset=utf-8",
+    "results.json": "application/json",
+}
+_EXPORTS = {"csv": "results.csv", "xlsx": "results.xlsx"}
+_LARGEST = 10.0
+
+
+def _read(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile]:
+    """The plan of a request, refused where it has mistakes."""
+    document = desk.document(request)
+    return document, PlanFile.parse(document.text(), document.path)
+
+
+def _shared(desk: Desk, document: TomlDocument, file: PlanFile, step: str) -> dict[str, Any]:
+    return {"plan": desk.name_of(document), "step": step, "title": file.title, "seen": digest_of(file.text)}
+
+
+def review_page(desk: Desk, request: Request, notice: str | None = None) -> Response:
+    """What an officer reads, with its checklist and what changed since the last approval."""
+    document, file = _read(desk, request)
+    found = review(file)
+    with Job(file).ledger(write=False) as ledger:
+        rule = ledger.approvals
+    return desk.page(
+        "review.html", **{**_shared(desk, document, file, "review"), "notice": notice}, review=found.to_dict(),
+        signers=[] if rule is None else sorted(rule.keys), unsourced=found.unsourced,
+    )  # fmt: skip
+
+
+def _typed_key(form: Any) -> tuple[str, Path, str]:
+    by = form.get("by").strip()
+    if not by or Path(by).name != by:
+        raise DiscreetError(f"by = {by!r}: must be the name of a key.")
+    return by, default_directory() / f"{by}.key", form.get("password")
+
+
+def approve(desk: Desk, request: Request) -> Response:
+    """Sign the plan that was shown."""
+    _, file = _read(desk, request)
+    form = form_of(request)
+    _refuse_other(file, form.get("seen"))
+    by, key, password = _typed_key(form)
+    said = approve_plan(Job(file), by=by, sign=lambda: signer(key, password))
+    return review_page(desk, request, said)
+
+
+def _refuse_other(file: PlanFile, seen: str) -> None:
+    if digest_of(file.text) != seen:
+        raise DiscreetError(
+            "The plan was changed meanwhile. Go back, read it again, and then decide. Nothing was spent."
+        )
+
+
+def run_page(desk: Desk, request: Request, notice: str | None = None) -> Response:
+    """The price, then the progress, then the report."""
+    document, file = _read(desk, request)
+    run, job = desk.runs.of(file.path), Job(file)
+    if run is not None and not run.ended:
+        return desk.page("run.html", **_shared(desk, document, file, "run"), run=run, state="running")
+    planned, finished = job.plan(rehearse=False), job.finished()
+    directory = file.output / (file.period or "")
+    facts = read_facts(directory) if finished and (directory / "results.json").exists() else None
+    shown = {**_shared(desk, document, file, "run"), "notice": notice or (run.refusal if run is not None else None)}
+    return desk.page(
+        "run.html",
+        **shown,
+        run=run,
+        state="done" if facts is not None else "finished" if finished else "waiting",
+        cost=str(planned.cost or "nothing"),
+        left=str(planned.remaining),
+        refusal=planned.refusal,
+        releases=[(one.title, str(one.question.guarantee)) for one in file.questions],
+        found=[] if facts is None else [(one["title"], findings(one)) for one in facts["releases"]],
+        python=python_script(file),
+        commands=command_lines(file),
+    )
+
+
+def start_run(desk: Desk, request: Request) -> Response:
+    """Run the plan whose price was shown; what is in the ledger already is repeated for free."""
+    document, file = _read(desk, request)
+    _refuse_other(file, form_of(request).get("seen"))
+    desk.runs.forget(file.path)
+    run = desk.runs.start(file)
+    if run.thread is not None:
+        run.thread.join(0.4)  # small plans are ready before a page could ask
+    return desk.go_to("run", document)
+
+
+def progress(desk: Desk, request: Request) -> Response:
+    """How far the run is; the whole page once it has ended."""
+    document, file = _read(desk, request)
+    run = desk.runs.of(file.path)
+    if run is None or run.ended:
+        return Response(status_code=204, headers={"hx-refresh": "true"})
+    return desk.page("progress.html", **_shared(desk, document, file, "run"), run=run)
+
+
+def download(desk: Desk, request: Request) -> Response:
+    """A file of the results, or the plan as Python."""
+    _, file = _read(desk, request)
+    which = request.query_params.get("what", "")
+    made: dict[str, tuple[str, Callable[[PlanFile], str]]] = {
+        "script.py": ("text/x-python", python_script),
+        "notebook.ipynb": ("application/x-ipynb+json", notebook),
+    }
+    stem = file.path.stem
+    if which in made:
+        kind, write = made[which]
+        return Response(write(file), media_type=kind, headers=_as_file(f"{stem}.{which.rpartition('.')[2]}"))
+    directory = file.output / (file.period or "")
+    if which in _EXPORTS:
+        (written,) = export(directory, which)
+        return FileResponse(written, filename=f"{stem}.{which}")
+    if which not in _FILES or not (directory / which).is_file():
+        raise DiscreetError(f"what = {which!r}: there is no such result. Run the plan first.")
+    opened = {"content-security-policy": PUBLISHED_POLICY} if which.endswith(".html") else _as_file(f"{stem}-{which}")
+    return FileResponse(directory / which, media_type=_FILES[which], headers=opened)
+
+
+def _as_file(name: str) -> dict[str, str]:
+    plain = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in name)
+    return {"content-disposition": f'attachment; filename="{plain}"'}
+
+
+def bundle(desk: Desk, request: Request) -> Response:
+    """Everything that was published, and what is needed to check it, in one signed file."""
+    _, file = _read(desk, request)
+    by, key, password = _typed_key(form_of(request))
+    place = file.path.with_suffix(".bundle")
+    public, sign = public_key(key, password), signer(key, password)
+    written = write_bundle(file.path, place, by=by, public=public, sign=sign, period=file.period)
+    return run_page(desk, request, f"{written.name} is beside the plan. `discreet verify {written.name}` checks it.")
+
+
+def ledger_page(desk: Desk, request: Request) -> Response:
+    """What was spent; with the result of a check where one was asked for."""
+    document, file = _read(desk, request)
+    checked = verified(file) if request.query_params.get("verify") else []
+    return desk.page(
+        "ledger.html", **_shared(desk, document, file, "ledger"), account=ledger_view(file), checked=checked
+    )
+
+
+def anchor(desk: Desk, request: Request) -> Response:
+    """Append the ledger's head to a file of the folder."""
+    document, file = _read(desk, request)
+    anchored(file, desk.folder.inside(form_of(request).get("file")))
+    return desk.go_to("ledger", document, verify="1")
+
+
+def learn_page(desk: Desk, request: Request) -> Response:
+    """An attack on a made-up person, at this plan's budget or another."""
+    document, file = _read(desk, request)
+    budget, typed = file.budget, request.query_params.get("epsilon", "")
+    name, whole = next(iter(budget.parameters().items()))
+    try:
+        chosen = min(max(float(typed), 0.01), _LARGEST) if typed else float(whole)
+        budget = type(budget)(**{**budget.parameters(), name: chosen})
+        attack = attack_oneself(budget)
+    except (ValueError, DiscreetError) as failure:
+        raise DiscreetError(
+            f"{name} = {typed!r}: must be a positive number. Type 1, for example. ({failure})"
+        ) from None
+    words = f"The attacker was right {attack.right:.0%} of the time; no attacker is right more than {attack.most:.1%}."
+    return desk.page(
+        "learn.html",
+        **_shared(desk, document, file, "learn"),
+        symbol={"epsilon": "ε", "rho": "ρ", "mu": "μ"}[name],
+        chosen=json.dumps(chosen),
+        attack=attack,
+        picture=Markup(odds_picture(attack.right, attack.most, words)),
+        words=words,
+        odds=attacker_words(budget, file.schema.unit.name, file.schema.neighbours),
+    )

@@ -1,0 +1,90 @@
+"""Serve: the studio on this machine's own address, opened in the browser by a link that works once."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import uvicorn
+
+from discreet.core.errors import DiscreetError
+from discreet.studio.app import studio_app
+
+__all__ = ["open_studio"]
+
+_HOST = "127.0.0.1"
+
+
+def open_studio(
+    plan: Path | None,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    say: Callable[[str], None],
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve the studio until it is stopped.
+
+    Parameters
+    ----------
+    plan
+        A plan file, or a folder; the current folder by default. Only this folder is served.
+    port
+        The port; a free one by default.
+    browser
+        Whether to open the browser.
+    say
+        Tells the address.
+    ready
+        Called once the studio can be reached.
+    """
+    folder, first = _folder(plan)
+    listening = _listening(port)
+    number = listening.getsockname()[1]
+    token = secrets.token_urlsafe(32)
+    app = studio_app(folder, token=token)
+    app.serve_on(number)
+    app.first = first
+    address = f"http://{_HOST}:{number}/?token={token}"
+    say(f"The studio is open at {address}")
+    say("The link works once, in one browser of this machine. Stop with Ctrl+C; everything is in the plan file.")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws="none")
+    server = uvicorn.Server(config)
+    if browser:
+        webbrowser.open(address)
+    if ready is not None:
+        ready()
+    server.run(sockets=[listening])
+
+
+def _folder(plan: Path | None) -> tuple[Path, str]:
+    """The folder to serve, and the page to begin with."""
+    place = Path.cwd() if plan is None else plan
+    if place.is_dir():
+        return place, "/"
+    if not place.is_file():
+        raise DiscreetError(
+            f"file = {str(place)!r}: there is no such plan. Give a plan file or a folder, or leave it out."
+        )
+    if place.suffix.lower() == ".toml":
+        return place.resolve().parent, f"/plan?plan={quote(place.name, safe='')}"
+    return place.resolve().parent, f"/new?file={quote(place.name, safe='')}"
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket on this machine's own address, taken before the browser is told where."""
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((_HOST, port))
+    except (OSError, OverflowError) as failure:
+        taken.close()
+        raise DiscreetError(
+            f"port = {port}: cannot be used ({type(failure).__name__}). Choose another, or none."
+        ) from None
+    taken.listen()
+    return taken
