@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test matrix lint audit deep demo bench reproduce claims docs pictures lock clean
+.PHONY: help install test matrix lint audit deep demo studio bench reproduce claims docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
 	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
 	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --work .mutants --tests $(MUTANT_TESTS)
+
+studio: install ## Open the demonstration in the browser
+	$(BIN)/discreet open examples/survey.toml
 
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py
