@@ -121,12 +121,13 @@ class Session(Shorthands):
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
         asked = question if self._step is None else behind(question, self._step)
-        claim = asked.claim(self.ledger)
-        stored = recall(claim, asked.read, ledger=self.ledger, request=request)
+        claim, name = asked.claim(self.ledger), asked.request_name(request)
+        stored = recall(claim, asked.read, ledger=self.ledger, request=name)
         if stored is not None:
             return stored  # it needs no data
-        affordable(self.ledger, claim.guarantee, request)  # refuse before reading any data
-        return asked.answer(self._snapshot(), self.ledger, request)
+        charged = asked.charge_now(self.ledger) if claim.parts else claim.guarantee
+        affordable(self.ledger, charged, name)  # refuse before reading any data
+        return asked.answer(self._snapshot(), self.ledger, name)
 
     @property
     def plan(self) -> Planner:

@@ -12,6 +12,7 @@ from typing import Any
 import discreet as d
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
 from discreet.core.errors import DiscreetError
+from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW
 from discreet.questions.clusters import DPLloyd, KMedian
 
@@ -32,7 +33,7 @@ def hostile_questions() -> dict[str, Call]:
     return {**_session(), **_fits(), **_comparisons(), **_conclusions()}
 
 
-def _paid(call: Callable[..., Any], budget: d.PureDP | d.ApproxDP = BUDGET) -> Callable[..., Any]:
+def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[..., Any]:
     """The call on a ledger of its own, which a refusal must leave as it was."""
 
     def paid(**arguments: Any) -> Any:
@@ -108,10 +109,20 @@ def _session() -> dict[str, Call]:
         "contribution": None,
         "request": None,
     }
+    running: dict[str, Any] = {
+        "over": "arm",
+        "guarantee": d.GaussianDP(1.0),
+        "period": "A",
+        "column": "x",
+        "contribution": None,
+        "unit_sum": None,
+        "request": None,
+    }
     return {
         **calls,
         "Session.groups": (_paid(_groups, SOME), listed),
         "Session.tables": (_paid(_question("tables"), SOME), tables),
+        "Session.running_total": (_paid(_question("running_total"), d.GaussianDP(2.0)), running),
         "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),
     }
 

@@ -73,6 +73,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _groups(rows, people)
     yield from _left_out(rows, people)
     yield from _margins(rows, people)
+    yield from _running_totals(rows, people)
     yield from _replaced()
     yield from _currencies(people)
     yield from _omitting()
@@ -169,6 +170,22 @@ def _margins(rows: World, people: World) -> Iterator[Pipeline]:
         yield _asked(f"{name}, one row", ask, ROWS, rows, spent)
         yield _asked(f"{name}, one person", ask, PEOPLE, people, spent, tight=False, quick=False)
         yield _asked(f"{name}, a row replaced", ask, schema, replaced, spent, quick=False)
+
+
+def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
+    """Sequences of three releases, in which the arms stand for periods: all of them cost the guarantee once."""
+
+    def counts(session: Session, spent: Guarantee) -> Any:
+        return [session.running_total("arm", spent, period=arm) for arm in ("A", "B", "C")]
+
+    def sums(session: Session, spent: Guarantee) -> Any:
+        return [session.running_total("arm", spent, period=arm, column="y", request=arm) for arm in ("A", "B", "C")]
+
+    for spent in (GaussianDP(1.0), ZeroConcentratedDP(0.5)):
+        kind = type(spent).__name__
+        tight = kind == "GaussianDP"  # ρ allows more than the curve of normal noise
+        yield _asked(f"running_total, one row, {kind}", counts, ROWS, rows, spent, tight=tight)
+        yield _asked(f"running_total, one person, {kind}", sums, PEOPLE, people, spent, tight=tight, quick=False)
 
 
 def _questions(request: str | None = "r") -> dict[str, Ask]:

@@ -29,7 +29,7 @@ from discreet.core.errors import InvalidParameter, NoConversion, NotCertified
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting, added, covers
-from discreet.core.ledger.claim import fingerprint
+from discreet.core.ledger.claim import Guarantees, fingerprint, scope
 from discreet.core.noise.law import Floats, Truth, generator
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
@@ -87,6 +87,9 @@ class Claim:
         The draws that are known in advance. Those that depend on earlier outputs are verified when they happen.
     counted_in
         How the costs of the steps add up, where the claim's own kind is not the best: ``"gdp"`` or ``"zcdp"``.
+    partition, parts
+        Where the ledger charges disjoint parts of the units each for themselves: the partition, and for each part how
+        far its units move what is drawn, and what that costs them. Units of no part must not move it.
     """
 
     guarantee: Guarantee
@@ -96,6 +99,8 @@ class Claim:
     sensitivity: Sensitivity
     steps: Sequence[Step] = ()
     counted_in: str | None = None
+    partition: str | None = None
+    parts: Mapping[str, Step] = field(default_factory=dict)
 
     def verify(self) -> None:
         """Refuse a claim that its steps exceed, before anything is reserved."""
@@ -103,11 +108,18 @@ class Claim:
         for step in self.steps:
             step.verify()
             allowance.take(step)
+        for step in self.parts.values():
+            step.verify()
+
+    @property
+    def charged(self) -> Guarantees:
+        """What the ledger is asked to charge: the guarantee, or one for each part."""
+        return {part: step.cost for part, step in self.parts.items()} if self.parts else self.guarantee
 
     def identity(self) -> str:
         """One text for everything that the ledger will record of it, and for nothing else: what approvals name."""
-        told = self.record() | {"protection": self.protection.to_dict(), "guarantee": self.guarantee.to_dict()}
-        return fingerprint(told | {"partition": None, "parts": None})
+        told = self.record() | {"protection": self.protection.to_dict()}
+        return fingerprint(told | scope(self.charged, self.partition, None))
 
     def record(self) -> dict[str, Any]:
         """What the ledger writes down besides the guarantee."""
@@ -116,6 +128,7 @@ class Claim:
             "mechanism": dict(self.mechanism),
             "sensitivity": self.sensitivity.to_dict(),
             "protection": self.protection,
+            "partition": self.partition,
         }
 
 
@@ -201,7 +214,7 @@ def pass_through(
     claim.verify()
     if ledger is None:
         return run(Allowance(claim, source), Passed(simulated=True))
-    reservation = ledger.reserve(claim.guarantee, **claim.record(), request=request)
+    reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
     if reservation.answered:
         return read(reservation.answer)
     passed = Passed(release_id=reservation.release_id, simulated=source is not None)
@@ -220,7 +233,7 @@ def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: s
     if request is None or ledger.requested(request) is None:
         return None
     # The reservation exists, so this charges nothing; it compares the whole content and returns what is stored.
-    reservation = ledger.reserve(claim.guarantee, **claim.record(), request=request)
+    reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
     return read(reservation.answer) if reservation.answered else None
 
 

@@ -261,7 +261,17 @@ class _Case:
             answer = self._answer(question)
             stored = json.loads(json.dumps(getattr(answer, "release", answer).to_dict()))
             _compare(f"release {question.name!r}", stored, self.results["releases"][question.name])
+            self._continues(question, stored)
         return "every value is the one that the ledger stored when it was drawn"
+
+    def _continues(self, question: PlannedQuestion, stored: Mapping[str, Any]) -> None:
+        """The earlier measurements of a sequence are those that the ledger stored for its earlier periods."""
+        partition = question.question.claim(None).partition
+        if partition is None:
+            return
+        made = {one["statistic"]["period"]: one["measurement"] for one in self.ledger.answers_in(partition)}
+        before = [made.get(period) for period in stored["statistic"]["periods"]][: len(stored["public"]["earlier"])]
+        _compare(f"release {question.name!r}, earlier periods", before, stored["public"]["earlier"])
 
     def report(self) -> str:
         """Every printed number and interval follows from a stored value."""

@@ -97,6 +97,11 @@ class BundledLedger:
         made = (one for one in spends if planned_release(one["request"]) == (name, period))
         return next((one for one in made if fingerprint(dict(one)) == identity), None)
 
+    def answers_in(self, partition: str) -> list[Any]:
+        """The stored answers of a sequence, in the order of their payments."""
+        made = [seq for seq, content in self._spends.items() if content["partition"] == partition]
+        return [self._answers[seq] for seq in made if seq in self._answers]
+
     def answer(self, spend: Mapping[str, Any]) -> Any:
         """The stored answer of a payment; None where there is none, or the bundle keeps it back."""
         seq = next(seq for seq, content in self._spends.items() if content is spend)

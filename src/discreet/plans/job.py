@@ -110,10 +110,12 @@ class Job:
         return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
 
     def spends(self, ledger: Ledger) -> frozenset[int]:
-        """Positions of the spends of this plan's latest run in a ledger."""
+        """Positions of the spends of this plan's latest run in a ledger, and of the sequences that it continues."""
         made = _Made(ledger, self.file)
         found = (ledger.requested(self.file.request(question, made.run())) for question in self.file.questions)
-        return frozenset(one.seq for one in found if one is not None)
+        own = {one.seq for one in found if one is not None}
+        sequences = {question.question.claim(None).partition for question in self.file.questions} - {None}
+        return frozenset(own | {spend.seq for spend in ledger.events() if spend.partition in sequences})
 
     def plan(self, *, rehearse: bool = True) -> JobPlan:
         """What the releases would give and cost; reads no data, spends nothing.
@@ -130,7 +132,7 @@ class Job:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
             waiting = made.waiting(made.run())
-            cost = compose(*(one.question.guarantee for one in waiting)) if waiting else None
+            cost = _cost(ledger, waiting)
             refusal = _refusal(ledger, made, cost)
             return JobPlan(
                 self.file.title,
@@ -180,9 +182,10 @@ class Job:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
-            refusal = _refusal(ledger, made, compose(*(one.question.guarantee for one in waiting)) if waiting else None)
+            refusal = _refusal(ledger, made, _cost(ledger, waiting))
             if refusal is not None:
                 raise refusal
+            self._check_claims(ledger, waiting)
             if waiting:
                 self._check_approved(ledger)
             source = SourceState(self.file, ledger)
@@ -192,6 +195,14 @@ class Job:
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
             return self._write(directory, ledger, answers, drawn, noticed)
+
+    def _check_claims(self, ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> None:
+        """Refuse what this ledger cannot pay for, or not yet, before any of the releases spends."""
+        for question in waiting:
+            try:
+                question.question.claim(ledger)
+            except DiscreetError as failure:
+                raise self._located(question, failure) from failure
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse a missing column before anything is spent; stored answers need no data."""
@@ -314,6 +325,11 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
+
+
+def _cost(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> Guarantee | None:
+    """What releases would add to the ledger's total; None where there are none."""
+    return compose(*(one.question.charge_now(ledger) for one in waiting)) if waiting else None
 
 
 def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:

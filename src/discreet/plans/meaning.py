@@ -22,10 +22,14 @@ def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
     """Everything in a plan that has a bearing on people, as JSON-ready data. Titles and comments have none.
 
     ``releases`` says how often each release may be made, by the identity of its claim, which covers question,
-    mechanism, sensitivity, protection and guarantee.
+    mechanism, sensitivity, protection and guarantee. A sequence makes a release of its own in every period, and is
+    told by its first.
     """
-    claims = {one.name: one.question.claim(ledger) for one in file.questions}
-    allowed = Counter(claim.identity() for claim in claims.values())
+    every = {one.name: one.question.claims(ledger) for one in file.questions}
+    claims = {name: found[0] for name, found in every.items()}
+    allowed: Counter[str] = Counter()
+    for claim in (claim for found in every.values() for claim in found):
+        allowed[claim.identity()] += 1 if claim.parts else file.times
     return {
         "discreet": "plan",
         "software": discreet.__version__,
@@ -44,7 +48,7 @@ def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
             }
             for name, claim in claims.items()
         },
-        "releases": {identity: count * file.times for identity, count in allowed.items()},
+        "releases": dict(allowed),
     }
 
 

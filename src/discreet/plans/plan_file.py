@@ -137,6 +137,7 @@ class _Reader:
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
         self.path, self.text, self.data = path, text, data
         self.lines = dict(lines_of(text))
+        self.period: str | None = None
 
     def error(self, where: str, message: str) -> PlanFileError:
         parts = where.split(".")
@@ -162,6 +163,7 @@ class _Reader:
         variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
         wanted = period or self.data.get("period")
+        self.period = None if wanted is None else self._period(wanted)
         return PlanFile(
             path=self.path,
             text=self.text,
@@ -177,7 +179,7 @@ class _Reader:
             output=here / output.get("directory", f"{self.path.stem}-report"),
             terms=terms,
             sources=sources,
-            period=None if wanted is None else self._period(wanted),
+            period=self.period,
             period_pattern=self.data.get("period"),
             times=self._times(),
             scenario=self._scenario(schema) if "scenario" in self.data else None,
@@ -374,6 +376,8 @@ class _Reader:
 
     def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
         arguments = {key: entry[key] for key in allowed if key in entry}
+        if "period" in allowed and self.period is not None:
+            arguments.setdefault("period", self.period)
         try:
             if "unit_sum" in arguments:
                 arguments["unit_sum"] = Bounds(**arguments["unit_sum"])

@@ -25,7 +25,7 @@ __all__ = ["NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
 
 _SHARP = PureDP(200.0)
 """Next to no noise: what an answer would be without privacy."""
-NOT_REHEARSED = ("groups", "clusters")
+NOT_REHEARSED = ("groups", "clusters", "running_total")
 """Their plans are exact already, and no number of theirs has one truth to be compared with."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.publish.grids import Grid, grids, label_words
 from discreet.publish.readings import by_measure, reliability
-from discreet.publish.wording import measure_words
+from discreet.publish.wording import WHOLE, measure_words
 
 __all__ = ["TableSheet", "table_sheets"]
 
@@ -106,7 +106,7 @@ class TableSheet:
 
     @property
     def _whole(self) -> bool:
-        return self.measure == "count" or all(abs(one["estimate"]) >= 1000 for one in self.grid.readings())
+        return self.measure in WHOLE or all(abs(one["estimate"]) >= 1000 for one in self.grid.readings())
 
     def _footnotes(self) -> Iterator[str]:
         release = self.release

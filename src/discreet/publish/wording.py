@@ -11,8 +11,8 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 
 __all__ = [
-    "SHARES", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment", "pvalue_equation",
-    "pvalue_words",     "reading_words", "verdict",
+    "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment",
+    "pvalue_equation", "pvalue_words", "reading_words", "verdict",
 ]  # fmt: skip
 
 _LARGE = 1e4
@@ -26,10 +26,16 @@ _OF = {
     "difference of means": "difference of mean {}",
     "proportion": "share of {noun} with {}",
     "count": "number of {noun}",
+    "rows so far": "number of {noun} so far",
+    "rows added": "number of {noun} added",
+    "total so far": "total {} so far",
+    "total added": "total {} added",
 }
 """What a number measures, by the measure of its reading and the column that it is about."""
 SHARES = ("proportion", "share")
 """Measures that are told as percentages."""
+WHOLE = ("count", "rows so far", "rows added")
+"""Measures that are whole numbers."""
 _FOUND = {
     "homogeneity": "the groups differ",
     "independence": "the two columns are related",
@@ -65,7 +71,7 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
     times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in SHARES else (1, "")
     digits, estimate = _digits(times * reach), reading["estimate"]
-    if reading["measure"] == "count" and not isinstance(estimate, str) and float(estimate).is_integer():
+    if reading["measure"] in WHOLE and not isinstance(estimate, str) and float(estimate).is_integer():
         digits = 0
 
     def shown(one: Mapping[str, Any] | None) -> str:

@@ -21,6 +21,7 @@ from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
 from discreet.questions.regression import RegressionQuestion
+from discreet.questions.running_total_question import RunningTotalQuestion
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
@@ -33,6 +34,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     LeftOutQuestion,
     CountQuestion,
     SumQuestion,
+    RunningTotalQuestion,
     MeanQuestion,
     ProportionQuestion,
     VarianceQuestion,

@@ -27,6 +27,8 @@ from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.regression import RegressionQuestion, RegressionRelease
+from discreet.questions.running_total import RunningTotalRelease
+from discreet.questions.running_total_question import RunningTotalQuestion
 from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableRelease
@@ -81,6 +83,23 @@ class NamedQuestions(NamedTables):
             column,
             spending(SumQuestion, guarantee, spend),
             by=by,
+            contribution=contribution,
+            unit_sum=unit_sum,
+        )
+        return self.ask(question, request)
+
+    def running_total(
+        self, over: str, guarantee: Guarantee | None = None, *, period: Label | None = None, column: str | None = None,
+        contribution: Contribution | None = None, unit_sum: Bounds | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
+    ) -> RunningTotalRelease:  # fmt: skip
+        """Rows, or the total of a column, up to a period; the guarantee is that of all periods together."""
+        question = RunningTotalQuestion(
+            self.schema,
+            over,
+            spending(RunningTotalQuestion, guarantee, spend),
+            period=period,
+            column=column,
             contribution=contribution,
             unit_sum=unit_sum,
         )

@@ -87,6 +87,18 @@ class Question(ABC, Generic[A]):
     def claim(self, ledger: Ledger | None) -> Claim:
         """What the answer will say of itself."""
 
+    def claims(self, ledger: Ledger | None) -> list[Claim]:
+        """Every claim that an approval covers: one, or one for each period of a sequence."""
+        return [self.claim(ledger)]
+
+    def charge_now(self, ledger: Ledger | None) -> Guarantee:
+        """What asking now would add to the ledger's total: a sequence of periods does not add all of it at once."""
+        return self.guarantee
+
+    def request_name(self, request: str | None) -> str | None:
+        """The name under which the ledger keeps the answer; None where it is not kept."""
+        return request
+
     @abstractmethod
     def plan(self, ledger: Ledger | None = None) -> Plan:
         """What the answer would be worth and cost. Reads no data and spends nothing."""

@@ -51,6 +51,9 @@ class Selected:
     whole
         Columns of labels that a row must have, though they make no cells: totals by different columns are then of the
         same rows.
+    first
+        Keep a unit's first groups, in the order of the cells, instead of groups at even distances: where cells are
+        periods and rows are only added, a unit then never moves to a later one.
     """
 
     by: tuple[str, ...] = ()
@@ -58,6 +61,7 @@ class Selected:
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
     whole: tuple[str, ...] = ()
+    first: bool = False
 
 
 def digits(snapshot: Snapshot, count: int, *parts: Any) -> Any:
@@ -108,12 +112,13 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
     most = None if selected.unit_sum is not None else limits.most_rows_in_a_group()
     scope = (UNIT,) if limits.rows is None else (UNIT, CELL)
-    choice = (selected.by, snapshot.gaps.intersection((*selected.columns, *selected.whole)), groups, most, scope)
+    gaps = snapshot.gaps.intersection((*selected.columns, *selected.whole))
+    choice = (selected.by, gaps, groups, most, scope, selected.first)
     with snapshot.lock:
         if choice not in snapshot.kept:
             if len(snapshot.kept) == _MOST_KEPT:
                 del snapshot.kept[next(iter(snapshot.kept))]
-            snapshot.kept[choice] = _choose(snapshot, rows, cells, groups, most, scope)
+            snapshot.kept[choice] = _choose(snapshot, rows, cells, groups, most, scope, selected.first)
         return snapshot.kept[choice]
 
 
@@ -133,14 +138,20 @@ def taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
 
 
 def _choose(
-    snapshot: Snapshot, rows: ir.Table, cells: int, groups: int | None, most: int | None, scope: tuple[str, ...]
+    snapshot: Snapshot,
+    rows: ir.Table,
+    cells: int,
+    groups: int | None,
+    most: int | None,
+    scope: tuple[str, ...],
+    first: bool,
 ) -> ir.Table:
     """Choose groups, then rows in them. Each step is computed once, and checked before it is used."""
     if groups is not None:
         if cells <= _MOST_BITS:
-            rows = stored(snapshot.dataset, _rows_of_groups(snapshot, rows, groups))
+            rows = stored(snapshot.dataset, _rows_of_groups(snapshot, rows, groups, first))
         else:
-            pairs = keep_groups(snapshot, rows.select(UNIT, CELL).distinct(), CELL, groups)
+            pairs = keep_groups(snapshot, rows.select(UNIT, CELL).distinct(), CELL, groups, first)
             rows = stored(snapshot.dataset, rows.semi_join(pairs, [UNIT, CELL]))
     held = rows.group_by(list(scope)).aggregate(held=rows.count())
     if groups is not None:
@@ -158,7 +169,7 @@ def _choose(
     return stored(snapshot.dataset, within.select(UNIT, CELL, *steps).union(chosen.select(UNIT, CELL, *steps)))
 
 
-def _rows_of_groups(snapshot: Snapshot, rows: ir.Table, groups: int) -> ir.Table:
+def _rows_of_groups(snapshot: Snapshot, rows: ir.Table, groups: int, first: bool) -> ir.Table:
     """The rows in the groups that are kept, where a unit's groups are the bits of one number."""
     import ibis
 
@@ -166,22 +177,27 @@ def _rows_of_groups(snapshot: Snapshot, rows: ir.Table, groups: int) -> ir.Table
     one = ibis.literal(1).cast("int64")  # cast, not typed: engines would take a bare 1 for 32 bits
     units = rows.group_by(UNIT).aggregate(mask=_builtin("bit_or")(one << rows[CELL].cast("int32")))
     units = units.mutate(count=bits(units.mask))
-    start = digits(snapshot, START_DIGITS, "g", units[UNIT]) % units["count"]
-    units = units.mutate(start=(units["count"] > groups).ifelse(start, 0))
+    units = units.mutate(start=_start(snapshot, units, groups, first))
     both = rows.join(units, UNIT)
     position = bits(both.mask & ((one << both[CELL].cast("int32")) - 1))
     return both.filter(evenly(position, both["count"], both.start, groups)).select(*rows.columns)
 
 
-def keep_groups(snapshot: Snapshot, pairs: ir.Table, group: str, groups: int) -> ir.Table:
+def _start(snapshot: Snapshot, units: ir.Table, groups: int, first: bool) -> Any:
+    """Where the groups that a unit keeps begin, among its own."""
+    if first:
+        return 0
+    return (units["count"] > groups).ifelse(digits(snapshot, START_DIGITS, "g", units[UNIT]) % units["count"], 0)
+
+
+def keep_groups(snapshot: Snapshot, pairs: ir.Table, group: str, groups: int, first: bool = False) -> ir.Table:
     """The pairs of unit and group that are kept, of any number of groups."""
     import ibis
 
     own = ibis.window(group_by=pairs[UNIT])
     ordered = ibis.window(group_by=pairs[UNIT], order_by=pairs[group])
     ranked = pairs.mutate(count=pairs.count().over(own), position=ibis.row_number().over(ordered))
-    start = digits(snapshot, START_DIGITS, "g", ranked[UNIT]) % ranked["count"]
-    ranked = ranked.mutate(start=(ranked["count"] > groups).ifelse(start, 0))
+    ranked = ranked.mutate(start=_start(snapshot, ranked, groups, first))
     return ranked.filter(evenly(ranked.position, ranked["count"], ranked.start, groups)).select(*pairs.columns)
 
 
