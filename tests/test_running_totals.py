@@ -284,7 +284,7 @@ def test_a_crash_after_the_charge_is_made_good():
     question = RunningTotalQuestion(session.schema, "month", ONE, period="2026-01")
     claim = question.claim(ledger)
     ledger.partition(question.sequence, MONTHS)
-    ledger.reserve(claim.charged, **claim.record(), request=question.request_name(None))
+    ledger.reserve(claim.charged, **claim.record(), request=claim.request)
     spent = ledger.spent()
     with pytest.raises(InvalidParameter, match="needs '2026-01', which was not released"):
         session.running_total("month", ONE, period="2026-02")

@@ -121,12 +121,13 @@ class Session(Shorthands):
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
         asked = question if self._step is None else behind(question, self._step)
-        claim, name = asked.claim(self.ledger), asked.request_name(request)
+        claim = asked.claim(self.ledger)
+        name = claim.request if request is None else request
         stored = recall(claim, asked.read, ledger=self.ledger, request=name)
         if stored is not None:
             return stored  # it needs no data
-        charged = asked.charge_now(self.ledger) if claim.parts else claim.guarantee
-        affordable(self.ledger, charged, name)  # refuse before reading any data
+        # Refuse before reading any data.
+        affordable(self.ledger, asked.charge_now(self.ledger) if claim.parts else claim.guarantee, name)
         return asked.answer(self._snapshot(), self.ledger, name)
 
     @property

@@ -90,6 +90,8 @@ class Claim:
     partition, parts
         Where the ledger charges disjoint parts of the units each for themselves: the partition, and for each part how
         far its units move what is drawn, and what that costs them. Units of no part must not move it.
+    request
+        The name under which the answer is kept where the caller gives none.
     """
 
     guarantee: Guarantee
@@ -101,6 +103,7 @@ class Claim:
     counted_in: str | None = None
     partition: str | None = None
     parts: Mapping[str, Step] = field(default_factory=dict)
+    request: str | None = None
 
     def verify(self) -> None:
         """Refuse a claim that its steps exceed, before anything is reserved."""

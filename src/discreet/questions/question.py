@@ -95,10 +95,6 @@ class Question(ABC, Generic[A]):
         """What asking now would add to the ledger's total: a sequence of periods does not add all of it at once."""
         return self.guarantee
 
-    def request_name(self, request: str | None) -> str | None:
-        """The name under which the ledger keeps the answer; None where it is not kept."""
-        return request
-
     @abstractmethod
     def plan(self, ledger: Ledger | None = None) -> Plan:
         """What the answer would be worth and cost. Reads no data and spends nothing."""

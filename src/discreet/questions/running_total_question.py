@@ -180,10 +180,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         content = self._content(self._beginning) | {"guarantee": self.guarantee.to_dict()}
         return f"{self.ask}:{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]}"
 
-    def request_name(self, request: str | None) -> str:
-        """A sequence needs its stored measurements, so a release without a name gets one."""
-        return f"{self.sequence}:{self.period}" if request is None else request
-
     @property
     def _beginning(self) -> RunningTotal:
         return replace(self.statistic, period=self.statistic.periods[0])
@@ -212,6 +208,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 sensitivity=whole,
                 steps=[Step(mechanism, whole, self.guarantee)],
                 partition=name,
+                request=f"{name}:{one.period}",  # a sequence needs its stored measurements
                 parts=dict(zip(map(str, one.so_far), reversed(costs[: len(one.so_far)]), strict=True)),
             )
             for one in statistics
@@ -274,7 +271,8 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         )
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> RunningTotalRelease:
-        name, claim, made = self.request_name(request), self.claim(ledger), self._made(ledger)
+        claim, made = self.claim(ledger), self._made(ledger)
+        name = claim.request if request is None else request
         before = made.get(self.period)
         if before is not None and before.request != name:
             raise InvalidParameter(
