@@ -35,7 +35,15 @@ EXPECTED = Scenario(
         "band": ExpectedLabels(shares=[0.7, 0.3]),
     },
 )
-TESTS = ("goodness_of_fit", "homogeneity", "independence", "compare_means", "compare_arms")
+TESTS = (
+    "goodness_of_fit",
+    "homogeneity",
+    "independence",
+    "rank_test",
+    "kolmogorov_smirnov",
+    "compare_means",
+    "compare_arms",
+)
 REHEARSED = [name for name in ASKED if name not in ("groups", "clusters")]
 SETTINGS = {
     name: given | ({"expected_rows": ROWS} if "expected_rows" in given else {}) for name, given in ASKED.items()
@@ -53,7 +61,7 @@ def question(name, schema=SCHEMA):
 @pytest.mark.parametrize("name", REHEARSED)
 def test_errors_and_widths_are_those_of_runs(name):
     """A rehearsal against releases through the session's own door, on other rows of the same kind."""
-    few = name in TESTS or name in ("covariance_matrix", "tables")
+    few = name in TESTS or name in ("covariance_matrix", "tables", "logistic_regression")
     repeats = 8 if few else 60
     rehearsed = getattr(planning(repeats=repeats), name)(guarantee=guarantee(name), **SETTINGS[name])
     rows = EXPECTED.table(SCHEMA, np.random.default_rng(77))

@@ -53,7 +53,7 @@ NO_RESULTS = {
     "still private": "Exact Dataset Arms Totals Spending Snapshot",
     "parts of a result": (
         "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
-        "BundledLedger Decision JointTest LinearEstimate SubModel Term"
+        "BundledLedger Decision JointTest LinearEstimate SubModel Term LogisticSubModel PredictedProbability"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"

@@ -64,6 +64,7 @@ def _session() -> dict[str, Call]:
         "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
         "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
         "regression": {"column": "y", "on": ("x", "arm"), "expected_rows": None, **some},
+        "logistic_regression": {"column": "half", "on": ("x", "arm"), "expected_rows": None, **some},
         "quantile": {
             "column": "x", "probabilities": 0.5, "interval": None, "rows_at_least": None, "recursive": False, **summed,
         },
@@ -73,6 +74,8 @@ def _session() -> dict[str, Call]:
         "goodness_of_fit": {"column": "arm", "probabilities": [0.2, 0.3, 0.5], **some},
         "homogeneity": {"column": "arm", "by": "half", **some},
         "independence": {"columns": ("arm", "half"), **some},
+        "rank_test": {"column": "x", "by": "arm", "edges": [0, 1, 2], "bins": None, "expected_rows": None, **some},
+        "kolmogorov_smirnov": {"column": "x", "by": "half", "edges": None, "bins": 2, "expected_rows": None, **some},
         "clusters": {"columns": ("x", "y"), "n_clusters": 2, "guarantee": ONE, "iterations": 1, "expected_rows": None},
         "compare_means": {
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",

@@ -100,7 +100,11 @@ def _asked(
     return Pipeline(f"session.{name}", run, world, spent, covers, tight=close, repeats=True, **options)
 
 
-_ALSO = {"covariance_matrix": ("CovariancesInParts",), "regression": ("RegressionMoments",)}
+_ALSO = {
+    "covariance_matrix": ("CovariancesInParts",),
+    "regression": ("RegressionMoments",),
+    "logistic_regression": ("LogisticMoments",),
+}
 """Statistics that only these questions measure."""
 
 
@@ -205,6 +209,8 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
         "median": lambda s, g: s.median("x", g, request=request),
         "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
         "regression": lambda s, g: s.regression("y", ["x", "arm"], g, request=request),
+        "logistic_regression": lambda s, g: s.logistic_regression("half", ["x", "arm"], g, request=request),
+        "logistic_regression, labels": lambda s, g: s.logistic_regression("half", "arm", g, request=request),
         "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
         "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),
         "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=request),
@@ -233,6 +239,8 @@ def _tests() -> dict[str, Ask]:
         "goodness_of_fit": lambda s, g: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, request="r"),
         "homogeneity": lambda s, g: s.homogeneity("arm", "half", g, request="r"),
         "independence": lambda s, g: s.independence(["arm", "half"], g, request="r"),
+        "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], request="r"),
+        "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, request="r"),
     }
 
 

@@ -41,6 +41,8 @@ _FOUND = {
     "independence": "the two columns are related",
     "goodness of fit": "the shares are not those expected",
     "equal means": "the means differ",
+    "equal ranks": "the groups differ in their ranks",
+    "equal distributions": "the distributions differ",
 }
 """What a small p-value is evidence of."""
 _ATTACKS = (

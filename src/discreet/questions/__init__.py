@@ -13,9 +13,11 @@ from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.groups import GroupsQuestion
 from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.left_out import LeftOutQuestion
+from discreet.questions.logistic_regression import LogisticQuestion
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
+from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankTestQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
@@ -41,6 +43,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     StandardDeviationQuestion,
     CovarianceMatrixQuestion,
     RegressionQuestion,
+    LogisticQuestion,
     QuantileQuestion,
     HistogramQuestion,
     TableQuestion,
@@ -50,6 +53,8 @@ QUESTIONS: list[type[Question[Any]]] = [
     GoodnessOfFitQuestion,
     HomogeneityQuestion,
     IndependenceQuestion,
+    RankTestQuestion,
+    KolmogorovSmirnovQuestion,
     ComparisonQuestion,
     ArmsQuestion,
     ClustersQuestion,

@@ -20,6 +20,7 @@ from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, Covar
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
 from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.logistic_regression import LogisticQuestion, LogisticRelease
 from discreet.questions.mean import MeanQuestion, MeanReading
 from discreet.questions.mode import ModeQuestion, ModeRelease
 from discreet.questions.named_tables import NamedTables
@@ -351,6 +352,24 @@ class NamedQuestions(NamedTables):
             column,
             on,
             spending(RegressionQuestion, guarantee, spend),
+            contribution=contribution,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def logistic_regression(
+        self, column: str, on: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> LogisticRelease:  # fmt: skip
+        """Logistic regression of a column of two labels on numbers and other labels, and on any of them.
+
+        The second label counts as 1. Intervals and tests count noise and sampling. ``expected_rows`` serves plans only.
+        """
+        question = LogisticQuestion(
+            self.schema,
+            column,
+            on,
+            spending(LogisticQuestion, guarantee, spend),
             contribution=contribution,
             expected_rows=expected_rows,
         )

@@ -11,6 +11,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import MarginsRelease, Weights
+from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankTestQuestion
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
 from discreet.questions.table import TableQuestion, TableRelease
@@ -115,6 +116,48 @@ class NamedTables(ABC):
             self.schema,
             columns,
             spending(IndependenceQuestion, guarantee, spend),
+            contribution=contribution,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def rank_test(
+        self, column: str, by: str, guarantee: Guarantee | None = None, *, edges: Sequence[float] | None = None,
+        bins: int | None = None, contribution: Contribution | None = None, expected_rows: int | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> TestedRelease:  # fmt: skip
+        """Test whether groups differ in the ranks of a column: Mann and Whitney for two, Kruskal and Wallis for more.
+
+        A number needs public ``edges`` of bins, or ``bins`` of one width; labels count in their declared order.
+        """
+        question = RankTestQuestion(
+            self.schema,
+            column,
+            by,
+            spending(RankTestQuestion, guarantee, spend),
+            edges=edges,
+            bins=bins,
+            contribution=contribution,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def kolmogorov_smirnov(
+        self, column: str, by: str, guarantee: Guarantee | None = None, *, edges: Sequence[float] | None = None,
+        bins: int | None = None, contribution: Contribution | None = None, expected_rows: int | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> TestedRelease:  # fmt: skip
+        """Test whether a column is distributed alike in all groups, by the largest distance of distributions.
+
+        A number needs public ``edges`` of bins, or ``bins`` of one width; labels count in their declared order.
+        """
+        question = KolmogorovSmirnovQuestion(
+            self.schema,
+            column,
+            by,
+            spending(KolmogorovSmirnovQuestion, guarantee, spend),
+            edges=edges,
+            bins=bins,
             contribution=contribution,
             expected_rows=expected_rows,
         )

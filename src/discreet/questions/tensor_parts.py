@@ -69,7 +69,7 @@ class TensorParts(Statistic):
 
     def __post_init__(self) -> None:
         # Without numbers there is one part, the row itself: totals are counts.
-        bounds = bounds_of_columns("bounds", self.bounds) if self.bounds or not isinstance(self.bounds, tuple) else ()
+        bounds = () if self.bounds in ((), []) else bounds_of_columns("bounds", self.bounds)
         degrees = tuple(requirements.positive_integer("degrees", degree) for degree in self.degrees)
         if len(degrees) != len(bounds):
             raise InvalidParameter("degrees", degrees, f"must be {len(bounds)}, one per column", "Check both.")

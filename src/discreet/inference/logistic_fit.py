@@ -1,0 +1,338 @@
+"""Logistic regression from noisy moments: coefficients, intervals and tests that account for noise and sampling.
+
+Rows lie in cells (combinations of labels) with a number of rows of each outcome. Every polynomial of the numbers that
+stays within the degrees is a weighted sum of the totals, and it is known by its values at as many nodes as there are
+parts. So the totals become weights, of either sign, of the nodes of each cell, and a fit is that of few weighted rows.
+An interval holds every value that the score test does not reject: the score at the best coefficients with that value
+has mean zero but for a known bias, and a variance of sampling, noise and nothing else. Proof:
+``docs/proofs/logistic_regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+from statistics import NormalDist
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import NDArray
+
+from discreet.inference.least_squares import JointTest
+from discreet.inference.linear_moments import Linear
+from discreet.inference.logistic_score import ScorePolynomials
+from discreet.inference.noisy_totals import NoisyTotals
+
+__all__ = ["LogisticFit"]
+
+Array = NDArray[np.float64]
+_STEPS = 60
+_LONGEST = 2.0
+"""No step of the search changes log-odds by more."""
+_FURTHEST = 25.0
+"""Log-odds beyond this are no result: the data, or its noise, separate the outcomes."""
+_SETTLED = 1e-5
+"""Log-odds, and ends of intervals in standard errors, are found to this accuracy."""
+_CAUTION = 0.5
+"""How many standard deviations of its noise are added to a measured square."""
+
+
+@cache
+def _nodes(degree: int) -> Array:
+    """Points between 0 and 1: those of Chebyshev, or both ends for a number of two values."""
+    if degree == 1:
+        return np.array([0.0, 1.0])
+    return np.asarray((1 - np.cos((2 * np.arange(degree + 1) + 1) * np.pi / (2 * degree + 2))) / 2)
+
+
+@cache
+def _to_parts(degree: int) -> Array:
+    """Takes the values of a polynomial at the nodes to its weights on the parts."""
+    nodes, k = _nodes(degree)[:, None], np.arange(degree + 1)
+    binomials = np.array([math.comb(degree, j) for j in k])
+    return np.asarray(np.linalg.inv(binomials * nodes**k * (1 - nodes) ** (degree - k)))
+
+
+@dataclass(frozen=True)
+class _Local:
+    """What the score is made of at some coefficients, at all nodes: D and N."""
+
+    polynomials: ScorePolynomials
+    log_odds: Array
+    score: tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class LogisticFit:
+    """A logistic regression of a yes/no outcome on some terms.
+
+    Attributes
+    ----------
+    moments
+        What was released: totals by cell, then outcome (no, yes), then parts.
+    cells, degrees
+        Combinations of labels, and highest power of every number. A number of degree 1 is 0 or 1.
+    terms
+        Linear functions of a row, with a constant in each cell. The first is the constant.
+    """
+
+    moments: NoisyTotals
+    cells: int
+    degrees: tuple[int, ...]
+    terms: tuple[Linear, ...]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.cells, *(degree + 1 for degree in self.degrees))
+
+    @cached_property
+    def _points(self) -> Array:
+        """The terms at all nodes of all cells."""
+        return np.stack([self._values(one) for one in self.terms])
+
+    def _values(self, function: Linear) -> Array:
+        found = np.broadcast_to(function.constants.reshape(-1, *(1,) * len(self.degrees)), self._shape)
+        for place, (degree, slope) in enumerate(zip(self.degrees, function.slopes.tolist(), strict=True)):
+            along = [1] * len(self._shape)
+            along[place + 1] = degree + 1
+            found = found + slope * _nodes(degree).reshape(along)
+        return found
+
+    def _range(self, coefficients: Array) -> tuple[Array, Array]:
+        """Least and largest value of a combination of terms, in each cell and at each value of two-valued numbers."""
+        function = Linear.combined(coefficients, self.terms)
+        least = most = function.constants.reshape(-1, *(1,) * len(self.degrees))
+        for place, (degree, slope) in enumerate(zip(self.degrees, function.slopes.tolist(), strict=True)):
+            along = [1] * len(self._shape)
+            along[place + 1] = 2
+            ends = slope * np.array([0.0, 1.0]).reshape(along)
+            least = least + (ends if degree == 1 else min(slope, 0.0))
+            most = most + (ends if degree == 1 else max(slope, 0.0))
+        return least, most
+
+    @cached_property
+    def _weights(self) -> tuple[Array, Array]:
+        """The totals as weights of the nodes, for both outcomes."""
+        totals = self.moments.parts.reshape(self.cells, 2, *self._shape[1:])
+        for axis, degree in enumerate(self.degrees, start=2):
+            totals = np.moveaxis(np.tensordot(_to_parts(degree).T, totals, axes=(1, axis)), 0, axis)
+        return totals[:, 0], totals[:, 1]
+
+    def _on_parts(self, no: Array, yes: Array) -> Array:
+        """Weights of the totals that add up polynomials with these values at the nodes."""
+        found = np.stack([no, yes], axis=1)
+        for axis, degree in enumerate(self.degrees, start=2):
+            found = np.moveaxis(np.tensordot(_to_parts(degree), found, axes=(1, axis)), 0, axis)
+        return found.ravel()
+
+    def _local(self, coefficients: Array) -> _Local:
+        log_odds = np.tensordot(coefficients, self._points, axes=1)
+        least, most = self._range(coefficients)
+        polynomials = ScorePolynomials((least + most) / 2, (most - least) / 2, max(self.degrees, default=1))
+        return _Local(polynomials, log_odds, polynomials.score(log_odds))
+
+    def _score(self, local: _Local) -> Array:
+        """The sum of all rows' scores."""
+        (no, yes), (for_yes, for_no) = self._weights, local.score
+        return np.asarray(np.tensordot(self._points, yes * for_yes - no * for_no, axes=self._points.ndim - 1))
+
+    def _information(self, local: _Local) -> Array:
+        """How fast the score falls with the coefficients, under the model."""
+        (no, yes), (for_yes, for_no) = self._weights, local.polynomials.slopes(local.log_odds)
+        used = yes * for_yes + no * for_no
+        flat = self._points.reshape(len(self.terms), -1)
+        return np.asarray((flat * used.ravel()) @ flat.T)
+
+    def _solved(self, start: Array, free: Array) -> tuple[Array, bool]:
+        """Coefficients at which the score is 0 along the columns of ``free``, and whether there are any."""
+        found, longest, last = start, _LONGEST, math.inf
+        for _ in range(_STEPS):
+            local = self._local(found)
+            if np.abs(local.log_odds).max() > _FURTHEST:
+                return found, False
+            step = free @ _inverse(free.T @ self._information(local) @ free) @ (free.T @ self._score(local))
+            moved = float(np.abs(np.tensordot(step, self._points, axes=1)).max())
+            if moved < _SETTLED:
+                return found, True
+            longest = min(longest, last / 2) if moved > 0.8 * last else longest  # it goes to and fro
+            last = min(moved, longest)
+            found = found + step * min(1.0, longest / moved)
+        return found, False
+
+    @cached_property
+    def _best(self) -> tuple[Array, bool]:
+        no, yes = (max(float(one.sum()), 1.0) for one in self._weights)
+        start = np.zeros(len(self.terms))
+        start[0] = math.log(yes / no)
+        return self._solved(start, np.eye(len(self.terms)))
+
+    @property
+    def coefficients(self) -> Array:
+        """One per term; the last of the search where it found nothing."""
+        return self._best[0]
+
+    @property
+    def rows(self) -> float:
+        """Number of rows, known or estimated."""
+        return float(self.moments.rows if self.moments.size is None else self.moments.size)
+
+    @cached_property
+    def likelihood_gain(self) -> float:
+        """McFadden's R²: by how much the terms reduce the deviance, from 0 to 1; 0 where noise leaves none."""
+        no, yes = self._weights
+        rate = min(max(float(yes.sum()) / self.rows, 1 / self.rows), 1 - 1 / self.rows)
+        alone = self.rows * (rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
+        log_odds = self._local(self.coefficients).log_odds
+        found = -float((yes * np.logaddexp(0, -log_odds) + no * np.logaddexp(0, log_odds)).sum())
+        return min(max(1 - found / alone, 0.0), 1.0)
+
+    def _directed(self, local: _Local, pulls: Array) -> tuple[Array, Array, Array, Array]:
+        """Of combinations of the score: their values, covariance, fourth cumulants and largest biases."""
+        values = np.tensordot(pulls, self._points, axes=1)
+        for_yes, for_no = local.score
+        used = np.array([self._on_parts(-one * for_no, one * for_yes) for one in values])
+        square_yes, square_no = local.polynomials.squares(local.log_odds)
+        covariance, fourth = np.zeros((len(pulls), len(pulls))), np.zeros(len(pulls))
+        sampled = self.moments.rows_per_unit * self.rows / max(self.rows - len(self.terms), 1.0)
+        for j, one in enumerate(values):
+            for k, other in enumerate(values[: j + 1]):
+                square = self._on_parts(one * other * square_no, one * other * square_yes)
+                both, difference = (self.moments.noise_of(used[j] + sign * used[k]) for sign in (1, -1))
+                total = float(self.moments.total(square))
+                if j == k:
+                    total = max(total, 0.0) + _CAUTION * math.sqrt(float(self.moments.noise_of(square)[0]))
+                    fourth[j] = float(self.moments.noise_of(used[j])[1])
+                covariance[j, k] = covariance[k, j] = float(both[0] - difference[0]) / 4 + sampled * total
+        return pulls @ self._score(local), covariance, fourth, np.array([self._bias(local, pull) for pull in pulls])
+
+    def _bias(self, local: _Local, pull: Array) -> float:
+        """The most by which a combination of the score may be off 0 at the true coefficients of the model."""
+        if not self.moments.rows_per_unit:  # what the data would say without noise is defined by the same polynomials
+            return 0.0
+        least, most = self._range(pull)
+        return self.rows * float((np.maximum(np.abs(least), np.abs(most)) * local.polynomials.bias).max())
+
+    def _tested(self, along: Array, start: Array) -> _Ratio | None:
+        """The score test of the value of ``along``·β that the start has; None where no coefficients fit it."""
+        found, settled = self._solved(start, _across(along[None]))
+        if not settled:
+            return None
+        local = self._local(found)
+        pull = _inverse(self._information(local)) @ along
+        score, covariance, fourth, bias = (float(one.ravel()[0]) for one in self._directed(local, pull[None]))
+        spread = math.sqrt(covariance)
+        return _Ratio(abs(score) / spread, bias / spread, fourth / covariance**2)
+
+    def _start(self, along: Array, value: float) -> Array:
+        """The best coefficients, moved to a value of ``along``·β."""
+        pull = _inverse(self._information(self._local(self.coefficients))) @ along
+        return np.asarray(self.coefficients + (value - along @ self.coefficients) / (along @ pull) * pull)
+
+    def noise_weights(self, along: Array) -> Array:
+        """How far a unit of noise in each total moves the estimate of ``along``·β."""
+        local = self._local(self.coefficients)
+        pull = np.tensordot(_inverse(self._information(local)) @ along, self._points, axes=1)
+        for_yes, for_no = local.score
+        return self._on_parts(-pull * for_no, pull * for_yes)
+
+    def standard_error(self, along: Array) -> float:
+        """Of the estimate of ``along``·β: noise and sampling together."""
+        return math.sqrt(max(float(along @ self.covariance() @ along), 0.0))
+
+    @cached_property
+    def _covariance(self) -> Array:
+        local = self._local(self.coefficients)
+        return self._directed(local, _inverse(self._information(local)))[1]
+
+    def covariance(self) -> Array:
+        """Covariance matrix of the coefficients: noise and sampling together."""
+        return self._covariance
+
+    def interval(self, along: Array, level: float) -> tuple[float, float]:
+        """All values of ``along``·β that are not rejected; without an end where nothing can be said."""
+        estimate, unit = float(along @ self.coefficients), self.standard_error(along)
+        if not self._best[1]:
+            return -math.inf, math.inf
+        if unit == 0:  # all of the population was counted, without noise
+            return estimate, estimate
+
+        def beyond(steps: float) -> float:
+            """By how much the test exceeds its quantile; below 0 where no coefficients fit the value."""
+            value = estimate + steps * unit
+            ratio = self._tested(along, self._start(along, value))
+            return -1.0 if ratio is None else ratio.beyond(level)
+
+        def end(sign: int) -> float:
+            inside, outside = 0.0, 1.0
+            while beyond(sign * outside) < 0:
+                inside, outside = outside, 1.5 * outside
+                if outside * unit * float(np.abs(along).max()) > 2 * _FURTHEST:
+                    return sign * math.inf
+            found = scipy.optimize.brentq(lambda steps: beyond(sign * steps), inside, outside, xtol=_SETTLED)
+            return estimate + sign * (float(found) + _SETTLED) * unit
+
+        return end(-1), end(1)
+
+    def pvalue(self, along: Array, value: float = 0.0) -> float:
+        """Of the hypothesis that ``along``·β has this value; 1 where nothing can be said."""
+        ratio = self._tested(along, self._start(along, value))
+        return 1.0 if ratio is None or not self._best[1] else ratio.pvalue()
+
+    def wald(self, restrictions: Array, values: Array) -> JointTest:
+        """Whether several combinations of coefficients have given values, by the score under the hypothesis."""
+        start = np.linalg.lstsq(restrictions, values, rcond=None)[0]
+        free = _across(restrictions)
+        found, settled = self._solved(start + free @ (free.T @ self.coefficients), free)
+        local = self._local(found)
+        pulls = restrictions @ _inverse(self._information(local))
+        score, covariance, _, bias = self._directed(local, pulls)
+        if not settled or np.linalg.eigvalsh(covariance).min() <= 0:
+            return JointTest(0.0, len(values), 1.0)
+        distance = math.sqrt(float(score @ np.linalg.solve(covariance, score)))
+        statistic = max(distance - float(np.linalg.norm(bias / np.sqrt(np.diag(covariance)))), 0.0) ** 2
+        return JointTest(statistic, len(values), float(scipy.special.chdtrc(len(values), statistic)))
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """A score over its standard deviation, the largest bias over the same, and the excess kurtosis of the score."""
+
+    distance: float
+    bias: float
+    kurtosis: float
+
+    def _critical(self, z: float) -> float:
+        """The quantile of |x + bias| for a normal x, widened by heavier tails (Cornish and Fisher)."""
+        level = 2 * NormalDist().cdf(z) - 1
+        if self.bias > 8:  # one side is out of reach
+            reach = self.bias + NormalDist().inv_cdf(max(level, 1e-12))
+        else:
+            reach = math.sqrt(float(scipy.special.chndtrix(level, 1, self.bias**2))) if self.bias > 1e-9 else z
+        return reach + max(z**3 - 3 * z, 0.0) / 24 * self.kurtosis
+
+    def beyond(self, level: float) -> float:
+        """By how much the distance exceeds what the level allows."""
+        return self.distance - self._critical(NormalDist().inv_cdf((1 + level) / 2))
+
+    def pvalue(self) -> float:
+        """Below 1 − level exactly where the level rejects."""
+        low, high = 0.0, min(self.distance, 8.0)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._critical(middle) < self.distance else (low, middle)
+        return 2 * NormalDist().cdf(-high)
+
+
+def _inverse(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix; directions in which noise left no information get next to none."""
+    if not matrix.size:
+        return matrix
+    values, vectors = np.linalg.eigh(matrix)
+    least = 1e-9 * max(float(np.abs(values).max()), 1e-300)
+    return np.asarray((vectors / np.where(np.abs(values) > least, values, least)) @ vectors.T)
+
+
+def _across(rows: Array) -> Array:
+    """A basis of all directions in which combinations of coefficients stay as they are."""
+    return np.asarray(np.linalg.svd(rows)[2][len(rows) :].T)

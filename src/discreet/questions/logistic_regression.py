@@ -1,0 +1,275 @@
+"""Logistic regression: how the odds of an outcome go with other columns, from one release of moments.
+
+Public: ``session.logistic_regression("income", ["age", "sex"], guarantee)``. Proof:
+``docs/proofs/logistic_regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import scipy  # whose submodules load when first used
+from numpy.typing import NDArray
+
+from discreet.core.contract import Mechanism
+from discreet.core.display import Facts, number
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.inference.linear_moments import Linear
+from discreet.inference.logistic_fit import LogisticFit
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noisy_totals import NoisyTotals
+from discreet.mechanisms.additive import additive_noise
+from discreet.plans.plan import DETECTED
+from discreet.questions.coefficients_release import CoefficientsRelease
+from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
+from discreet.questions.linear_fit import Design
+from discreet.questions.logistic_reading import LogisticReading, LogisticSubModel
+from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.regression import RegressionMoments
+from discreet.questions.table import table_measurement
+from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
+from discreet.releases import Release
+
+__all__ = ["LogisticMoments", "LogisticQuestion", "LogisticRelease"]
+
+Array = NDArray[np.float64]
+_MOST_NUMBERS = 4
+_SPREAD = 0.2
+"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticMoments(RegressionMoments):
+    """Joint moments of numbers by labels and an outcome of two labels, from noisy totals in tensor parts.
+
+    Guarantee
+    ---------
+    A row is in one combination of labels, and its parts add up to 1. Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds, degrees, columns
+        Public bounds, highest powers and names of the numbers; there may be none.
+    labels
+        Public labels of the other columns, those of the outcome last; the first of each is the reference.
+    outcome, on
+        The column that is described, and the columns of the regression.
+
+    Examples
+    --------
+    >>> labels = {"income": ["low", "high"]}
+    >>> names = {"columns": ("age",), "labels": labels, "outcome": "income", "on": ("age",)}
+    >>> moments = LogisticMoments(bounds=((0, 90),), degrees=(4,), **names)
+    >>> moments.size * moments.cells
+    10
+    """
+
+    name: ClassVar[str] = "logistic_moments"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if list(self.labels)[-1:] != [self.outcome] or len(self.labels[self.outcome]) != 2:
+            raise InvalidParameter("outcome", self.outcome, "must be the last of `labels`, with two of them", "Check.")
+
+    @property
+    def title(self) -> str:
+        return "logistic regression"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return LogisticRelease
+
+    def design(self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int) -> Any:
+        """The fit on some of the columns, from totals with noise and at most so many rows of a unit."""
+        law, terms = mechanism.law(0.0), self.terms(on)
+        # Terms do not depend on the outcome, which varies fastest among the labels.
+        functions = tuple(Linear(one.constants[::2], one.slopes) for one in map(self.linear, terms))
+        sampled, observed = (
+            LogisticFit(
+                NoisyTotals(
+                    totals=np.ravel(np.asarray(totals, dtype=float)),
+                    noise=float(np.max(law.variance)),
+                    kurtosis=excess_kurtosis(law),
+                    size=size,
+                    rows_per_unit=each,
+                ),
+                self.cells // 2,
+                self.degrees,
+                functions,
+            )
+            for each in (rows, 0)
+        )
+        return Design(self.explained, terms, self.labels, sampled, observed)
+
+    def expected_totals(self, rows: int) -> Array:
+        """Totals in the scenario of a plan: labels are equally frequent, columns unrelated, numbers in the middle."""
+        around = (0.25 / _SPREAD**2 - 1) / 2
+        found = np.full(self.cells, rows / self.cells)
+        for degree in self.degrees:
+            one = [0.5, 0.5] if degree == 1 else _parts_of_beta(degree, around)
+            found = np.multiply.outer(found, np.array(one))
+        return found.ravel()
+
+
+def _parts_of_beta(degree: int, shape: float) -> list[float]:
+    """Means of the Bernstein polynomials under a symmetric beta law: beta-binomial probabilities."""
+    beta = scipy.special.beta
+    return [
+        float(math.comb(degree, k) * beta(k + shape, degree - k + shape) / beta(shape, shape))
+        for k in range(degree + 1)
+    ]
+
+
+@dataclass(frozen=True)
+class LogisticRelease(CoefficientsRelease[LogisticFit], LogisticReading):
+    """Noisy moments, and the logistic regressions that follow from them: on all columns, or on any (`model`)."""
+
+    @property
+    def _of(self) -> LogisticMoments:
+        return cast(LogisticMoments, self.statistic)
+
+    def _fitted(self, on: Sequence[str]) -> Design[LogisticFit]:
+        found: Design[LogisticFit] = self._of.design(
+            on, self.mechanism, self.value, self.public.get("n"), self._rows_per_unit
+        )
+        return found
+
+    def model(self, *on: str) -> LogisticSubModel:
+        """The regression on some of the columns, from the same release: it costs nothing more."""
+        return LogisticSubModel(self._fitted_on(on))
+
+    def heading(self) -> str:
+        return f"Logistic regression of {self._of.explained.name}"
+
+    def fit_facts(self) -> Facts:
+        return [("pseudo R²", f"{self.prsquared:.3f}")]
+
+
+@dataclass(frozen=True)
+class LogisticQuestion(MeasuredQuestion[LogisticRelease]):
+    """Logistic regression of a column of two labels on numbers and other labels.
+
+    Guarantee
+    ---------
+    That of `LogisticMoments`, for the rows that a unit keeps.
+
+    Parameters
+    ----------
+    column
+        The outcome: a column of two labels, of which the second counts as 1.
+    on
+        Numbers and columns of labels. The first label of a column is the reference.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> columns = {"age": Bounds(18, 90, grid=1), "income": Categories(["low", "high"])}
+    >>> question = LogisticQuestion(Schema(columns=columns), "income", "age", PureDP(1.0))
+    >>> question.measurement.statistic.degrees
+    (4,)
+    """
+
+    ask: ClassVar[str] = "logistic_regression"
+    meaning: ClassVar[str] = "How the odds of {subject} go with other columns, by logistic regression."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
+    schema: Schema
+    column: str
+    on: str | Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    def columns_read(self) -> tuple[str, ...]:
+        return (self.column, *column_names(self.on, "on"))
+
+    def _measured(self) -> Measurement:
+        on = column_names(self.on, "on")
+        if isinstance(self.schema.column(self.column), Bounds) or len(self.schema.categories(self.column).labels) != 2:
+            raise InvalidParameter(
+                "column", self.column, "must have two labels", 'Declare Categories(["no", "yes"]), or use `regression`.'
+            )
+        if not on or self.column in on:
+            raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
+        found = self._released(self._moments(on))
+        scenario = self._scenario(found)
+        if scenario is None:
+            return found
+        weights = scenario.observed.noise_weights(scenario.units[1])
+        return replace(found, weights=tuple(weights.tolist()))
+
+    def _released(self, moments: LogisticMoments) -> Measurement:
+        """How the moments are measured: as a table where there are no numbers."""
+        labels, read = tuple(moments.labels), f"coefficient of {moments.terms(moments.on)[1].name}"
+        if not moments.columns:
+            table = table_measurement(self, labels, self.contribution)
+            return replace(
+                table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read, weights=None
+            )
+        found = tensor_measurement(
+            self, moments, moments.columns, by=labels, contribution=self.contribution, read=read, weights=None
+        )
+        size = self.public_size(*moments.columns, *labels)
+        mechanism = additive_noise(self.guarantee, found.sensitivity)
+        return replace(found, statistic=moments, mechanism=mechanism, public={} if size is None else {"n": size})
+
+    def _moments(self, on: tuple[str, ...]) -> LogisticMoments:
+        """The statistic, or a refusal of what would be too large."""
+        numbers = [name for name in on if isinstance(self.schema.column(name), Bounds)]
+        bounds = {name: self.schema.bounds(name) for name in numbers}
+        labels = self._labels([*(name for name in on if name not in numbers), self.column])
+        for name, each in labels.items():
+            if len(each) < 2:
+                raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
+        many = sum(one.cells > 2 for one in bounds.values())
+        degree = 4 if many <= 2 else 3
+        degrees = tuple(1 if one.cells == 2 else degree for one in bounds.values())
+        totals = math.prod(each + 1 for each in degrees) * math.prod(map(len, labels.values()))
+        if many > _MOST_NUMBERS or totals > MOST_PARTS:
+            raise InvalidParameter(
+                "on", list(on),
+                f"makes {totals:,} totals from {many} numbers of more than two values: at most {MOST_PARTS:,} from "
+                f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
+            )  # fmt: skip
+        return LogisticMoments(
+            bounds=tuple((one.low, one.high) for one in bounds.values()),
+            degrees=degrees,
+            columns=tuple(bounds),
+            labels=labels,
+            outcome=self.column,
+            on=on,
+        )
+
+    def _scenario(self, found: Measurement) -> Design[LogisticFit] | None:
+        """The fit that a plan expects; None where the number of rows is not."""
+        rows = Expected(rows=self.expected_rows).rows or found.public.get("n")
+        if rows is None:
+            return None
+        moments = cast(LogisticMoments, found.statistic)
+        expected: Design[LogisticFit] = moments.design(
+            moments.on, found.mechanism, moments.expected_totals(rows), found.public.get("n"), 1
+        )
+        return expected
+
+    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
+        """Noise and sampling of every coefficient, for outcomes that are equally frequent and unrelated columns."""
+        scenario = self._scenario(found)
+        if scenario is None:
+            return super()._notes(found, error)
+        notes = []
+        for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
+            both, noise = (fit.standard_error(along) for fit in (scenario.sampled, scenario.observed))
+            sampled = math.sqrt(max(both**2 - noise**2, 0.0))
+            notes.append(
+                f"{term.name}: standard error {number(both)} ({number(noise)} noise, {number(sampled)} sampling); "
+                f"a 5 % test detects {number(DETECTED * both)} with 80 % power"
+            )
+        return tuple(notes)

@@ -1,0 +1,221 @@
+"""Tests of an ordered column between groups: ranks, and the largest distance of distributions.
+
+Public: ``session.rank_test("pay", "arm", guarantee, edges=[…])``. The groups and the bins of the column make one table,
+whose release is tested; ties, heavy tails and groups of unequal size are part of the simulated null distribution.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
+from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.stability import stability
+from discreet.inference import ordered_tests
+from discreet.inference.chi_square import ChiSquareResult
+from discreet.inference.monte_carlo import MonteCarlo
+from discreet.mechanisms.additive import additive_noise
+from discreet.plans.plan import DETECTED, Plan
+from discreet.questions.forms import COLUMN, EDGES, WHOLE, Form
+from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
+from discreet.questions.table_axes import Bins, public_bins
+from discreet.questions.table_tests import TableTest
+
+__all__ = ["KolmogorovSmirnovQuestion", "RankTestQuestion"]
+
+
+@dataclass(frozen=True)
+class _BinnedTable(MeasuredQuestion[TableRelease]):
+    """Counts by group and by bins of a number."""
+
+    ask: ClassVar[str] = "table"
+    meaning: ClassVar[str] = "How many rows fall into each cell."
+    part: ClassVar[str] = "cell"
+    forms: ClassVar[Mapping[str, Form]] = {}
+    schema: Schema
+    columns: tuple[str, str]
+    bins: Bins | None
+    guarantee: Guarantee
+    contribution: Contribution | None
+
+    def content(self) -> dict[str, Any]:
+        return super().content() | {"bins": None if self.bins is None else list(self.bins.edges)}
+
+    def _measured(self) -> Measurement:
+        if self.bins is None:
+            return table_measurement(self, self.columns, self.contribution)
+        by, column = self.columns
+        statistic = ContingencyTable({by: self.schema.categories(by).labels, column: self.bins})
+        limits = self.schema.contribution(self.contribution)
+        sensitivity = stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
+        size = self.public_size(*self.columns)
+        return Measurement(
+            statistic=statistic,
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
+            by=self.columns,
+            contribution=self.contribution,
+            bands={column: self.bins.steps(self.schema.bounds(column))},
+            public={} if size is None else {"n": size},
+            value=lambda counts, sums: counts.astype(np.int64).reshape(statistic.shape),
+            read="rows of a cell",
+        )
+
+
+class _OrderedTest(TableTest):
+    """A test of a column whose labels have an order, or of a number in bins, between groups."""
+
+    column: str
+    by: str
+    edges: Sequence[float] | None
+    bins: int | None
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        return (self.by, self.column)
+
+    @cached_property
+    def table(self) -> MeasuredQuestion[TableRelease]:
+        """The table that is released: groups by bins."""
+        for name in ("by", "column"):
+            requirements.instance(name, getattr(self, name), str, "the name of one column")
+        if self.by == self.column:
+            raise InvalidParameter("by", self.by, "must be another column than the one compared", "Name the groups.")
+        return _BinnedTable(self.schema, (self.by, self.column), self._bins(), self.guarantee, self.contribution)
+
+    def _bins(self) -> Bins | None:
+        declared = self.schema.column(self.column)
+        if not isinstance(declared, Bounds):
+            if self.edges is not None or self.bins is not None:
+                raise InvalidParameter("bins", self.bins, "labels have an order and no bins", "Leave them out.")
+            return None
+        if (self.edges is None) == (self.bins is None):
+            raise InvalidParameter(
+                "edges", self.edges, "a number needs either edges or bins", "Pass edges=[0, 10, 20], or bins=8."
+            )
+        given = self.edges if self.bins is None else requirements.positive_integer("bins", self.bins)
+        return public_bins("bins" if self.edges is None else "edges", declared, given)  # type: ignore[arg-type]
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        bins = self._bins()
+        return self.schema.cells((self.by,)), self.schema.cells((self.column,)) if bins is None else len(bins)
+
+    def _check(self) -> None:
+        if min(self._shape) < 2:
+            raise InvalidParameter(
+                "column", self.column, "must have two labels or bins, and two groups", "Use more of them."
+            )
+        if self.expected_rows is not None:
+            requirements.positive_integer("expected_rows", self.expected_rows)
+
+    @property
+    def df(self) -> int:
+        return self._shape[0] - 1
+
+    @property
+    @abstractmethod
+    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
+        """The test of a released table."""
+
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return self._test(table, null)
+
+    def _effect(self, standard_error: float) -> tuple[float | None, tuple[str, ...]]:
+        """The smallest effect that is detected, and what it is."""
+        if self.expected_rows is None:
+            return None, ("give expected_rows to see the smallest effect",)
+        groups, labels = self._shape
+        error = ordered_tests.superiority_error(self.expected_rows, groups, labels, standard_error**2)
+        words = (
+            "the effect is P(a row of one group exceeds one of another) − ½, for ranks, groups and bins of equal size"
+        )
+        return DETECTED * error, (words,)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        planned = self.table.plan(ledger)
+        effect, notes = self._effect(planned.standard_error or 0.0)
+        return replace(planned, smallest_effect=effect, notes=notes)
+
+
+@dataclass(frozen=True)
+class RankTestQuestion(_OrderedTest):
+    """Test whether groups differ in the ranks of a column: Mann and Whitney for two, Kruskal and Wallis for more.
+
+    Guarantee
+    ---------
+    That of the table of groups by bins; the test reads nothing but the release.
+
+    Parameters
+    ----------
+    column
+        A number, or a column whose labels are declared in their order.
+    by
+        The groups.
+    edges, bins
+        Public edges of the bins of a number, or how many of one width. Bins of about equal size detect most.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "pay": Bounds(0, 200, grid=1)})
+    >>> question = RankTestQuestion(schema, "pay", "arm", PureDP(1.0), edges=[0, 20, 50, 200])
+    >>> question.table.measurement.statistic.shape, question.df
+    ((2, 3), 1)
+    """
+
+    ask: ClassVar[str] = "rank_test"
+    meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN, "by": COLUMN, "edges": EDGES, "bins": WHOLE, "expected_rows": WHOLE,
+    }  # fmt: skip
+    schema: Schema
+    column: str
+    by: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    edges: Sequence[float] | None = None
+    bins: int | None = None
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
+        return ordered_tests.rank_test
+
+
+@dataclass(frozen=True)
+class KolmogorovSmirnovQuestion(_OrderedTest):
+    """Test whether a column is distributed alike in all groups, by the largest distance of distributions.
+
+    Guarantee and parameters are those of `RankTestQuestion`.
+    """
+
+    ask: ClassVar[str] = "kolmogorov_smirnov"
+    meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
+    forms: ClassVar[Mapping[str, Form]] = RankTestQuestion.forms
+    schema: Schema
+    column: str
+    by: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    edges: Sequence[float] | None = None
+    bins: int | None = None
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
+        return ordered_tests.kolmogorov_smirnov
