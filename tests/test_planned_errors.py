@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from discreet import (
     Bounds,
@@ -41,7 +42,9 @@ COLUMNS = {
     "band": Categories(["young", "old"], nulls="=old", unknown="=old"),
     "spend": Bounds(0, 50, grid=0.5, nulls=0),
     "ends": Bounds(0, 10, grid=1, nulls=0),
+    "even": Bounds(0, 10, grid=0.01, nulls=0),
     "top": Bounds(0, 10, grid=1, nulls=0),
+    "random": Bounds(0, 10, grid=0.01, nulls=0),
 }
 
 
@@ -52,8 +55,10 @@ def rows():
             "arm": np.where(place % 2, "A", "B"),
             "band": np.where(place % 8 < 2, "old", "young"),
             "spend": np.full(ROWS, 10.0),
-            "ends": np.where(place % 5 < 3, 10, 0),  # mean 6: half the width times 0.2, and the largest squares
+            "ends": np.where(place % 5 < 3, 10, 0),
+            "even": 10 * stats.beta(1.2, 0.8).ppf((place + 0.5) / ROWS),  # mean 6, a third of the largest variance
             "top": np.full(ROWS, 10),
+            "random": 10 * np.random.default_rng(1).permutation((place + 0.5) / ROWS),
         }
     )
 
@@ -86,24 +91,20 @@ CASES = {
     "share": (lambda s, g: ProportionQuestion(s, "band", "old", g, **OLD), lambda a: np.array([a.mean])),
     "share by": (lambda s, g: ProportionQuestion(s, "band", "old", g, by="arm", **OLD), means),
     "variance": (
-        lambda s, g: VarianceQuestion(s, "ends", g, expected_rows=ROWS, expected_mean=6.0),
+        lambda s, g: VarianceQuestion(s, "even", g, expected_rows=ROWS, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
-    ),
-    "covariances": (
-        lambda s, g: CovarianceMatrixQuestion(s, "top", g, expected_rows=ROWS),
-        lambda a: np.array([_spread_of(a.column(0), 10.0)]),
     ),
 }
 PUBLIC = {
     "public mean": (lambda s, g: MeanQuestion(s, "spend", g), values),
     "public share": (lambda s, g: ProportionQuestion(s, "band", "old", g), values),
     "public variance": (
-        lambda s, g: VarianceQuestion(s, "ends", g, expected_mean=6.0),
+        lambda s, g: VarianceQuestion(s, "even", g, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
     "public spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
     "public covariances": (
-        lambda s, g: CovarianceMatrixQuestion(s, "top", g),
+        lambda s, g: CovarianceMatrixQuestion(s, "random", g),
         lambda a: np.array([_spread_of(a.column(0), 10.0)]),
     ),
 }
@@ -138,9 +139,36 @@ def test_planned_errors_are_realised(name, guarantee, data):
     errors = np.array([read(one) for one in drawn]) - truth
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(question.standard_error(), rel=0.1)
     size, planned = np.abs(errors), question.expected_error()
+    assert question.bound is None or question.bound(0.95) >= planned
     # Whole-number noise has no error that 95 % stay within exactly: fewer stay below it, and at least as many within.
     assert np.mean(size < planned - 1e-9) <= 0.95 + 0.02
     assert np.mean(size <= planned + 1e-9) >= 0.95 - 0.02
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["laplace", "gaussian"])
+def test_worst_errors_are_realised_by_the_worst_data(guarantee, data):
+    """All rows at the upper bound: the mean, the variance and a covariance have the error that plans call the worst."""
+    public = schema(False)
+    session = Session(data, public, ledger=":memory:", budget=guarantee)
+    asked = {
+        "mean": (MeanQuestion(public, "top", guarantee, expected_rows=ROWS), _mean_of, 10.0),
+        "variance": (VarianceQuestion(public, "top", guarantee, expected_rows=ROWS), _variance, 0.0),
+        "matrix": (
+            CovarianceMatrixQuestion(public, "top", guarantee, expected_rows=ROWS),
+            lambda a: _spread_of(a.column(0), 10.0),
+            0.0,
+        ),
+    }
+    for name, (question, read, truth) in asked.items():
+        exact, found, rng = session.exact(question), question.measurement, np.random.default_rng(8)
+        size = np.abs([read(release(exact, found.mechanism, rng=rng)) - truth for _ in range(DRAWS)])
+        assert np.mean(size <= found.bound(0.95)) == pytest.approx(0.95, abs=0.02), name
+
+
+def _mean_of(answer):
+    """The mean before it is clipped to the bounds."""
+    parts = np.asarray(answer.value, dtype=float)
+    return 10 * parts @ np.linspace(0, 1, parts.size) / parts.sum()
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -224,7 +252,7 @@ def test_choices_stay_within_their_bound(guarantee, data):
     mode = ModeQuestion(schema(False), "arm", guarantee).measurement
     asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee, interval=None)
     rng = np.random.default_rng(2)
-    gap = mode.expected_error()
+    gap = mode.bound(0.95)
     scores = np.array([1000, 1000 - int(np.floor(gap)) - 1])
     wrong = np.mean([mode.mechanism.draw(scores, rng=rng) == 1 for _ in range(DRAWS)])
     assert wrong <= 0.05 + 0.02
@@ -232,7 +260,7 @@ def test_choices_stay_within_their_bound(guarantee, data):
     exact, median = session.exact(asked), asked.measurement
     chosen = np.array([float(median.mechanism.draw(exact.value, rng=rng)) for _ in range(200)])
     assert np.mean(chosen == 10.0) >= 0.95  # the median's heap is far wider than the bound on ranks
-    assert median.expected_error() < 0.1 * ROWS
+    assert median.bound(0.95) < 0.1 * ROWS
     assert mode.standard_error() is median.standard_error() is None
 
 

@@ -428,8 +428,7 @@ def test_a_plan_states_the_error_that_is_found():
     assert len(planned.notes) == 2
     rng = np.random.default_rng(12)
     n = 3000
-    age = np.clip(np.round(54 + 14.4 * rng.normal(size=n)), 18, 90)
-    hours = np.clip(np.round(40 + 16 * rng.normal(size=n)), 0, 80)
+    age, hours = np.round(rng.uniform(18, 90, n)), np.round(rng.uniform(0, 80, n))
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "hours": hours})
     found = session(rows=rows).regression("hours", ["age", "sex"], d.PureDP(1.0))
     slope = found.noise_int()["age"]

@@ -22,8 +22,10 @@ Array = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 
-def variance_moves(degree: int, mean: float, *, public_size: bool = False) -> list[float]:
-    """How far noise in each part moves n times the variance V of u, for the least favourable V at this mean.
+def variance_moves(
+    degree: int, mean: float, variance: float | None = None, *, public_size: bool = False
+) -> list[float]:
+    """How far noise in each part moves n times the variance V of u; where V is not told, for the least favourable one.
 
     To first order by (wₖ(mean) − V)·Zₖ; the sum of squares is convex in V, so an end of its range is the worst. A
     public size takes the mean of the weights away, and V with it.
@@ -31,7 +33,7 @@ def variance_moves(degree: int, mean: float, *, public_size: bool = False) -> li
     weights = moment_weights(degree, 2, mean)
     if public_size:
         return [abs(float(move)) for move in weights - weights.mean()]
-    ends = [np.abs(weights - end) for end in (0.0, mean * (1 - mean))]
+    ends = [np.abs(weights - end) for end in ((0.0, mean * (1 - mean)) if variance is None else (variance,))]
     return [float(move) for move in max(ends, key=lambda moves: float(moves @ moves))]
 
 

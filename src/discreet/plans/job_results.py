@@ -29,7 +29,8 @@ class Progress:
 
 
 _LEGEND = """\
-error 95 %: in 95 of 100 releases the noise changes the result by at most this.
+error 95 %: in 95 of 100 releases the noise changes the result by at most this,
+for data as described; at worst: for any data, where that is more.
 effect: the smallest difference a test at the 5 % level detects with 80 %
 power. Comparisons and table tests include sampling error; other releases count
 noise only. No data was read."""
@@ -112,20 +113,27 @@ class JobPlan(Tidy):
         repeats = self.rehearsals[0][1].repeats
         return [*lines, f"Rehearsed {repeats} times on rows from the scenario. Widths are those of 95 % intervals."]
 
+    def _notes(self) -> dict[str, list[str]]:
+        """Each scenario and note, with the names of the releases that it is about."""
+        found: dict[str, list[str]] = {}
+        for name, planned in self.releases:
+            for note in ((f"for {planned.scenario}",) if planned.scenario else ()) + planned.notes:
+                found.setdefault(note, []).append(name)
+        return found
+
     def __str__(self) -> str:
-        header = f"{'release':<18} {'mechanism':<14} {'scale':>8} {'error 95 %':>10} {'of':<17} {'effect':>7}"
+        header = f"{'release':<18} {'mechanism':<14} {'error 95 %':>10} {'at worst':>8} {'of':<17} {'effect':>7}"
         lines = [self.title, "", header]
         for name, planned in self.releases:
-            scale, error, effect = (
+            error, worst, effect = (
                 "–" if number is None else f"{number:.4g}"
-                for number in (planned.scale, planned.expected_error, planned.smallest_effect)
+                for number in (planned.expected_error, planned.worst_error, planned.smallest_effect)
             )
             lines.append(
-                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {scale:>8} {error:>10} {_cut(planned.read, 17)} "
+                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {error:>10} {worst:>8} {_cut(planned.read, 17)} "
                 f"{effect:>7}"
             )
-        notes = [(name, note) for name, planned in self.releases for note in planned.notes]
-        lines += [line for name, note in notes for line in wrap(f"{name}: {note}", 80)]
+        lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
         lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
         lines += self._rehearsed()
         lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]

@@ -25,7 +25,7 @@ __all__ = ["DETECTED", "EXPECTED_ROWS", "Plan", "affordable", "plan"]
 
 DETECTED = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """Multiple of the standard error that a 5 % test detects with 80 % power."""
-EXPECTED_ROWS = "give expected_rows to see the error"
+EXPECTED_ROWS = "give expected_rows to see the error for your number of rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,13 @@ class Plan(Tidy):
     read
         What the error is of: rows, the mean, the share, ranks, …
     expected_error
-        The error stays below this with probability ``level``, for the least favourable truth; None where too little is
-        known to tell.
+        The error stays below this with probability ``level``, in the scenario; None where too little is known to tell.
+    scenario
+        What the data is taken to be like; empty where the error does not depend on it.
+    worst_error
+        The same whatever the data is like; None where the expected error is that, or where nothing bounds it.
     level
-        Of the expected error.
+        Of both.
     standard_error
         Root mean square of the error; None for choices, whose error depends on the data.
     smallest_effect
@@ -64,6 +67,8 @@ class Plan(Tidy):
     guarantee: Guarantee | None
     read: str = "the value"
     expected_error: Any
+    scenario: str = ""
+    worst_error: float | None = None
     level: float = 0.95
     standard_error: float | None = None
     smallest_effect: float | None = None
@@ -77,6 +82,10 @@ class Plan(Tidy):
         error, effect = self.expected_error, self.smallest_effect
         known = f"at most {number(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
         facts = [("statistic", self.statistic), ("expected error", known)]
+        if self.scenario:
+            facts.append(("scenario", self.scenario))
+        if self.worst_error is not None:
+            facts.append(("error at worst", f"at most {number(self.worst_error)}, for any data"))
         if effect is not None:
             facts.append(("smallest effect", f"{number(effect)} (5 % test, 80 % power)"))
         facts.append(("mechanism", self.mechanism))
@@ -95,6 +104,8 @@ class Plan(Tidy):
                 "mechanism": self.mechanism,
                 "measure": self.read,
                 "expected_error": None if self.expected_error is None else float(np.max(self.expected_error)),
+                "worst_error": self.worst_error,
+                "scenario": self.scenario,
                 "standard_error": self.standard_error,
                 "smallest_effect": self.smallest_effect,
                 "scale": None if self.scale is None else float(np.max(self.scale)),

@@ -186,6 +186,7 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
         error = one.rows()[0]["expected_error"]
         exact = "depends on the data" if error is None else f"{one.read} within {error:.3g} (95 %)"
+        exact += f", for {one.scenario}" if one.scenario else ""
         rows.append(
             {
                 "title": question.title,

@@ -128,8 +128,8 @@ class Scenario:
     rows
         Number of rows.
     columns
-        `ExpectedNumbers` or `ExpectedLabels` by column. Of other columns, numbers lie around the middle of their bounds
-        with a sixth of their width as spread, and labels are equally frequent.
+        `ExpectedNumbers` or `ExpectedLabels` by column. Of other columns, numbers are spread evenly over their bounds,
+        and labels are equally likely: so do plans take the data to be that have no scenario.
     rows_per_unit
         Mean number of rows of a unit with an id; geometric, so that some have many.
 
@@ -221,7 +221,7 @@ class Scenario:
     def _codes(self, schema: Schema, name: str, codes: Mapping[str, Array], rng: np.random.Generator) -> Array:
         labels, told = schema.categories(name).cells, self.columns.get(name)
         if not isinstance(told, ExpectedLabels):
-            return rng.permutation(np.arange(self.rows) % labels)
+            return rng.integers(labels, size=self.rows)
         others = 1 if told.by is None else schema.categories(told.by).cells
         cumulated = np.cumsum(told.table(labels, others), axis=1)
         place = np.zeros(self.rows, dtype=int) if told.by is None else codes[told.by]
@@ -230,7 +230,9 @@ class Scenario:
 
     def _numbers(self, name: str, declared: Bounds, codes: Mapping[str, Array], rng: np.random.Generator) -> Array:
         low, high = declared.low, declared.high
-        told = self.columns.get(name) or ExpectedNumbers(mean=(low + high) / 2, spread=(high - low) / 6)
+        told = self.columns.get(name)
+        if told is None:
+            return rng.uniform(low, high, self.rows)
         if not isinstance(told, ExpectedNumbers):
             raise WrongType(f"scenario.columns.{name}", told, "must be numbers", "Pass mean and spread.")
         if told.by is None or told.means is None:

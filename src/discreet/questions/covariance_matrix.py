@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
+from discreet.inference.noise_sum import combined_error
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.mechanisms.additive import additive_noise
@@ -342,8 +343,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             bounds=tuple((one.low, one.high) for one in bounds), degrees=CovariancesInParts.degrees_for(len(names))
         )
         expected = Expected(rows=self.expected_rows if size is None else size)
-        moves = statistic.worst_moves(public_size=size is not None)
-        return tensor_measurement(
+        moves, worst = (of(public_size=size is not None) for of in (statistic.typical_moves, statistic.worst_moves))
+        found = tensor_measurement(
             self,
             statistic,
             names,
@@ -351,6 +352,12 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             read="an entry",
             weights=expected.per_group(1, moves),
         )
+        return self._in_scenario(found, expected, worst)
+
+    def _in_scenario(self, found: Measurement, expected: Expected, worst: Sequence[float]) -> Measurement:
+        """How it is measured, with the words of a plan and the error at worst."""
+        bound = partial(combined_error, found.mechanism, expected.per_group(1, worst))
+        return replace(found, bound=bound, scenario=partial(expected.words, like="of unrelated columns, spread evenly"))
 
     def _less_noise(self, in_parts: Measurement, other: Measurement, bounds: list[Bounds], size: int | None) -> bool:
         """Whether a covariance of columns with their means in the middle has less noise from parts."""
@@ -396,7 +403,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             ]
             return statistic.of_sums(int(counts[0]), totals, products)
 
-        return Measurement(
+        expected = Expected(rows=self.expected_rows)
+        found = Measurement(
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=additive_noise(self.guarantee, sensitivity),
@@ -406,8 +414,9 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             public={},
             value=value,
             read="an entry",
-            weights=Expected(rows=self.expected_rows).per_group(1, statistic.worst_moves()),
+            weights=expected.per_group(1, statistic.typical_moves()),
         )
+        return self._in_scenario(found, expected, statistic.worst_moves())
 
 
 def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations_with_replacement
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -86,6 +87,18 @@ class CovariancesInParts(TensorParts):
         place = int(np.argmax(self.widths))
         own = np.array(variance_moves(self.degrees[place], 1.0, public_size=public_size))
         return tuple(np.repeat(own * float(self.widths[place]) ** 2, self.size // own.size).tolist())
+
+    def typical_moves(self, *, public_size: bool) -> tuple[float, ...]:
+        """The same for independent columns that are spread evenly over their bounds, and the entry it moves most."""
+        found = []
+        for (j, first), (k, second) in combinations_with_replacement(enumerate(self.degrees), 2):
+            if j == k:
+                own = np.array(variance_moves(first, 0.5, 1 / 12, public_size=public_size))
+            else:  # its mean over the parts is 0, so a public number of rows changes nothing
+                own = np.ravel(np.multiply.outer(moment_weights(first, 1, 0.5), moment_weights(second, 1, 0.5)))
+            moves = np.repeat(own * float(self.widths[j] * self.widths[k]), self.size // own.size)
+            found.append(np.abs(moves))
+        return tuple(max(found, key=lambda moves: float(moves @ moves)).tolist())
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
                 {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
             ),
             read="rows of a cell, worst table",
-            bound=lambda level: mechanism.reach(level) * max(errors),
+            error=lambda level: mechanism.reach(level) * max(errors),
         )
 
     def _columns(self, wanted: list[list[str]]) -> dict[str, tuple[Any, ...]]:

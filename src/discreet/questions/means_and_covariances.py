@@ -113,6 +113,11 @@ class MeansAndCovariances(Statistic):
         widest = float(max(self.halves)) ** 2
         return widest, 2 * widest, widest
 
+    def typical_moves(self) -> tuple[float, ...]:
+        """The same for the variance of a column that is spread evenly over its bounds: m = 0, q = 1/3."""
+        widest = float(max(self.halves)) ** 2
+        return widest, widest / 3
+
     def of_sums(self, rows: int, totals: Sequence[Fraction], products: Sequence[Fraction]) -> Any:
         """The value from the number of rows, sums of columns and sums of their products, in `pairs` order. Private."""
         middles, halves = self.middles, self.halves

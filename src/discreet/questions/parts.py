@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from discreet.core.rounding import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noise_sum import combined_error, excess_kurtosis
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
@@ -315,6 +315,7 @@ def parts_measurement(
     unit_sum: Bounds | None,
     expected: Expected,
     moves: Sequence[float],
+    worst: Sequence[float] | None,
     read: str,
 ) -> Measurement:
     """How noisy totals in parts per group are measured, from which a mean or a variance is read.
@@ -325,8 +326,9 @@ def parts_measurement(
         What is asked, the statistic of one group, its column, and the bounds of what is added up.
     by, contribution, unit_sum
         As the question has them.
-    expected, moves, read
-        What a plan is told to expect, how far noise in each total moves n times what is read, and what that is.
+    expected, moves, worst, read
+        What a plan is told to expect, how far noise in each total moves n times what is read, then and for the least
+        favourable data (None where that is the same), and what is read.
     """
     products = tuple((column,) * power for power in range(1, parts.degree + 1))
 
@@ -337,14 +339,14 @@ def parts_measurement(
             found += list(parts.of_sums(int(count), *powers))
         return fractions(found)
 
-    schema, groups = question.schema, question.schema.cells(by)
-    size = None if by else question.public_size(column)
+    groups, schema, size = question.schema.cells(by), question.schema, None if by else question.public_size(column)
     sensitivity = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
     rows = expected if size is None else Expected(rows=size, mean=expected.mean)
+    mechanism = additive_noise(question.guarantee, sensitivity)
     return Measurement(
         statistic=question.grouped(parts, by),
         sensitivity=sensitivity,
-        mechanism=additive_noise(question.guarantee, sensitivity),
+        mechanism=mechanism,
         by=by,
         columns=(column,),
         contribution=contribution,
@@ -354,4 +356,6 @@ def parts_measurement(
         value=value,
         read=read,
         weights=rows.per_group(groups, moves),
+        bound=None if worst is None else partial(combined_error, mechanism, rows.per_group(groups, worst)),
+        scenario=partial(rows.words, groups),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.core.rounding import not_below
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
+from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
@@ -156,7 +158,8 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
         if self.column in by:
             raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
         expected = Expected(rows=self.expected_rows, mean=self.expected_share)
-        slope = expected.slope(0.0, 1.0, "expected_share")
+        # Where nothing is expected, labels are equally frequent.
+        share = 1 / len(labels) if self.expected_share is None else (1 + expected.slope(0.0, 1.0, "expected_share")) / 2
         size, place = self.public_size(self.column), labels.index(label)
         if not by and size is not None:
             return self._of_public_size(place, size)
@@ -172,16 +175,21 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
                 parts += [Fraction(total - yes), Fraction(yes)]
             return fractions(parts)
 
+        mechanism = additive_noise(self.guarantee, sensitivity)
         return Measurement(
             statistic=self.grouped(ProportionInParts(), by),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=mechanism,
             by=(*by, self.column),
             contribution=None if self.schema.unit.column is None else Contribution(total=rows),
             public={},
             value=value,
             read="the share",
-            weights=expected.per_group(groups, ((1 + slope) / 2, (1 - slope) / 2)),
+            weights=expected.per_group(groups, (share, 1 - share)),
+            bound=partial(combined_error, mechanism, expected.per_group(groups, (1.0,))),
+            scenario=partial(
+                Expected(rows=self.expected_rows).words, groups, f"of which {100 * share:.3g} % have the label"
+            ),
         )
 
     def _of_public_size(self, place: int, size: int) -> Measurement:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
+from discreet.core.display import number
 from discreet.core.door import Claim, charged_guarantee
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
@@ -34,9 +35,11 @@ from discreet.questions.forms import Form
 from discreet.questions.grouped import Grouped
 from discreet.releases import Release, release
 
-__all__ = ["Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
+__all__ = ["DEFAULT_ROWS", "Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
 
 A = TypeVar("A")
+DEFAULT_ROWS = 1000
+"""Rows per group in a plan that is told none."""
 Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
@@ -169,9 +172,14 @@ class Measurement:
     read
         What people read from the release: the error of a plan is its error.
     weights
-        How far one unit of the noise on each number that it is read from moves it; None where that is not known.
+        How far one unit of the noise on each number that it is read from moves it, in the plan's scenario.
+    error
+        Where what is read is not a weighted sum of noises: its error in that scenario, as a function of the level.
     bound
-        For choices, which have no noise to weigh: how far off they stay, as a function of the level.
+        How far off it stays whatever the data is, as a function of the level; None where the error is that, or where
+        nothing bounds it.
+    scenario
+        Says in words what the plan takes the data to be; nothing where the error does not depend on it.
     """
 
     statistic: Statistic
@@ -191,8 +199,10 @@ class Measurement:
     from_blocks: Callable[[Mapping[tuple[str, ...], Totals]], Any] | None = None
     from_rows: Callable[[Snapshot], Any] | None = None
     read: str
-    weights: tuple[float, ...] | None = (1.0,)
+    weights: tuple[float, ...] = (1.0,)
+    error: Callable[[float], float] | None = None
     bound: Callable[[float], float] | None = None
+    scenario: Callable[[], str] = str
 
     @property
     def public_facts(self) -> list[Fact]:
@@ -216,18 +226,16 @@ class Measurement:
         return self.value(found.counts, found.sums)
 
     def standard_error(self) -> float | None:
-        """Root mean square of the noise in what is read; None for choices and where too little is expected."""
-        if self.bound is not None or self.weights is None:
+        """Root mean square of the noise in what is read; None for choices."""
+        if self.error is not None:
             return None
         deviation = math.sqrt(float(np.max(np.asarray(self.mechanism.law(0.0).variance))))
         return deviation * math.hypot(*self.weights)
 
-    def expected_error(self, level: float = 0.95) -> float | None:
-        """The noise in what is read stays below this with probability ``level``."""
-        if self.bound is not None:
-            return self.bound(level)
-        if self.weights is None:
-            return None
+    def expected_error(self, level: float = 0.95) -> float:
+        """The noise in what is read stays below this with probability ``level``, in the plan's scenario."""
+        if self.error is not None:
+            return self.error(level)
         if len(self.weights) == 1:
             return float(np.max(self.mechanism.expected_error(level))) * abs(self.weights[0])
         return combined_error(self.mechanism, self.weights, level)
@@ -322,11 +330,13 @@ class MeasuredQuestion(Question[A]):
             guarantee=charged,
             read=found.read,
             expected_error=error,
+            worst_error=None if found.bound is None else found.bound(0.95),
+            scenario=found.scenario(),
             standard_error=standard,
             smallest_effect=None if standard is None else DETECTED * standard,
             remaining=remaining,
             remaining_after=after,
-            notes=self._notes(found, error),
+            notes=self._notes(found),
             details={
                 "statistic": found.statistic.to_dict(),
                 "mechanism": found.mechanism.to_dict(),
@@ -334,17 +344,10 @@ class MeasuredQuestion(Question[A]):
             },
         )
 
-    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
         """What a reader of the plan must know to read its error."""
-        if error is None:
-            return (EXPECTED_ROWS,)
-        if found.read.startswith("ranks"):
-            return (f"ranks count rows in order; {error:.0f} ranks are {error / 100:.2g} % of 10,000 rows",)
-        rows = getattr(self, "expected_rows", None)
-        groups = 1 if rows is None else math.prod(len(some) for some in self._labels(found.by).values())
-        if rows is None or groups == 1:
-            return ()
-        return (f"the error is for groups of {rows / groups:,.0f} rows each; half as many rows, twice the error",)
+        unsaid = hasattr(self, "expected_rows") and self.expected_rows is None
+        return (EXPECTED_ROWS,) if unsaid and "n" not in found.public else ()
 
     # ---- public facts that several questions need -------------------------------------------------------------------
 
@@ -382,9 +385,9 @@ class Expected:
     Attributes
     ----------
     rows
-        Number of rows (or of units, where they count once) that take part.
+        Number of rows (or of units, where they count once) that take part; by default 1,000 in each group.
     mean
-        Value of the mean (or share); by default the one with the largest error.
+        Value of the mean (or share); by default that of rows spread evenly over the bounds.
     """
 
     rows: int | None = None
@@ -395,17 +398,26 @@ class Expected:
             requirements.positive_integer("expected_rows", self.rows)
 
     def slope(self, low: float, high: float, name: str = "expected_mean") -> float:
-        """Where the mean lies between the bounds, from −1 to 1; an end where nothing is expected."""
+        """Where the mean lies between the bounds, from −1 to 1; in the middle where nothing is expected."""
         if self.mean is None:
-            return 1.0
+            return 0.0
         mean = requirements.finite(name, self.mean)
         if not low <= mean <= high:
             raise InvalidParameter(name, mean, f"must lie within the bounds {low:g} to {high:g}", "Check the value.")
         return (2 * mean - low - high) / (high - low)
 
-    def per_group(self, groups: int, moves: Sequence[float]) -> tuple[float, ...] | None:
+    def rows_per_group(self, groups: int = 1) -> float:
+        """Rows in each of some groups of equal size."""
+        return DEFAULT_ROWS if self.rows is None else self.rows / groups
+
+    def per_group(self, groups: int, moves: Sequence[float]) -> tuple[float, ...]:
         """What moves a total by ``moves`` moves its share per row, in groups of equal size."""
-        return None if self.rows is None else tuple(move * groups / self.rows for move in moves)
+        return tuple(float(move) / self.rows_per_group(groups) for move in moves)
+
+    def words(self, groups: int = 1, like: str = "spread evenly over the bounds") -> str:
+        """The scenario: how many rows, and what they are like."""
+        told = like if self.mean is None else f"with mean {number(self.mean)}"
+        return f"{self.rows_per_group(groups):,.0f} rows{' per group' if groups > 1 else ''} {told}"
 
 
 def column_names(by: str | Sequence[str], name: str = "by") -> tuple[str, ...]:

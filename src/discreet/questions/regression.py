@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 _EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
 """Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
 of these; beyond, they would bring more noise than the bound that takes their place."""
-_SPREAD = 0.2
+_SPREAD = 12**-0.5
 """What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
 
 
@@ -272,7 +272,8 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
             weights=self._moves(moments, term),
         )
         size = self.public_size(*bounds, *labels)
-        return replace(found, statistic=moments, public={} if size is None else {"n": size})
+        scenario = partial(self._expected(moments).words, like="of unrelated columns, spread evenly")
+        return replace(found, statistic=moments, public={} if size is None else {"n": size}, scenario=scenario)
 
     def _check_size(
         self, bounds: Mapping[str, Bounds], degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]
@@ -294,11 +295,13 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
                 f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
             )  # fmt: skip
 
-    def _moves(self, moments: RegressionMoments, term: Term) -> tuple[float, ...] | None:
+    def _expected(self, moments: RegressionMoments) -> Expected:
+        size = self.public_size(*moments.columns, *moments.labels)
+        return Expected(rows=self.expected_rows if size is None else size)
+
+    def _moves(self, moments: RegressionMoments, term: Term) -> tuple[float, ...]:
         """How far noise in each total moves a coefficient, in the scenario of a plan."""
-        rows = Expected(rows=self.expected_rows).rows or self.public_size(*moments.columns, *moments.labels)
-        if rows is None:
-            return None
+        rows = self._expected(moments).rows_per_group()
         empty = np.zeros(moments.size * moments.cells)
         read = LinearMoments(totals=empty, noise=1.0, cells=moments.cells, degrees=moments.degrees)
         # Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
@@ -306,18 +309,17 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         width = moments.explained.width / term.width
         return tuple((read.weights(*around) * width / (rows * moments.spread(term) ** 2)).tolist())
 
-    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
-        """Noise and sampling of every coefficient, where numbers have a standard deviation of a fifth of their bounds.
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        """Noise and sampling of every coefficient, where numbers are spread evenly over their bounds.
 
         Columns are taken to be unrelated, and labels to be equally frequent.
         """
-        moments, rows = cast(RegressionMoments, found.statistic), self.expected_rows or found.public.get("n")
-        if rows is None:
-            return super()._notes(found, error)
+        moments = cast(RegressionMoments, found.statistic)
+        rows = self._expected(moments).rows_per_group()
         noise = math.sqrt(float(np.max(np.asarray(found.mechanism.law(0.0).variance))))
-        notes, left = [], moments.explained.width * moments.spread(moments.explained)
+        notes, left = [*super()._notes(found)], moments.explained.width * moments.spread(moments.explained)
         for term in moments.terms(moments.on)[1:]:
-            moved = noise * math.hypot(*cast(tuple[float, ...], self._moves(moments, term)))
+            moved = noise * math.hypot(*self._moves(moments, term))
             sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
             both = math.hypot(moved, sampled)
             notes.append(

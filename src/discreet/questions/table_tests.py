@@ -33,7 +33,7 @@ from discreet.inference.power import smallest_departure
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
 from discreet.questions.forms import COLUMN, COLUMNS, SHARES, WHOLE, Form
-from discreet.questions.question import MeasuredQuestion, Question, column_names
+from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Question, column_names
 from discreet.questions.table import ContingencyTable, TableQuestion, TableRelease
 
 __all__ = ["GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease"]
@@ -161,15 +161,16 @@ class TableTest(Question[TestedRelease]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned = self.table.plan(ledger)
-        if self.expected_rows is None:
-            return replace(planned, smallest_effect=None, notes=("give expected_rows to see the smallest effect",))
+        rows = self.expected_rows or DEFAULT_ROWS
         effect = smallest_departure(
             df=self.df,
             cells=self.schema.cells(self.cells_by),
-            n=self.expected_rows,
+            n=rows,
             noise_variance=(planned.standard_error or 0.0) ** 2,
         )
-        return replace(planned, smallest_effect=effect, notes=("the effect is Cohen's w, for cells of equal size",))
+        notes = (f"the effect is Cohen's w, for {rows:,} rows in cells of equal size",)
+        unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
+        return replace(planned, smallest_effect=effect, notes=notes + unsaid)
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def tensor_measurement(
     by: tuple[str, ...] = (),
     contribution: Contribution | None = None,
     read: str,
-    weights: tuple[float, ...] | None,
+    weights: tuple[float, ...],
 ) -> Measurement:
     """How totals in tensor parts are measured: exact sums of products of grid steps, all in one query.
 

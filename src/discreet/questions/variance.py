@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -15,7 +15,7 @@ from discreet.core.grid import product_total, total
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import not_below
+from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.part_moments import variance_moves
@@ -202,8 +202,8 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     --------
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
-    >>> VarianceQuestion(schema, "age", PureDP(1.0)).plan().notes
-    ('give expected_rows to see the error',)
+    >>> VarianceQuestion(schema, "age", PureDP(1.0)).plan().scenario
+    '1,000 rows spread evenly over the bounds'
     """
 
     ask: ClassVar[str] = "variance"
@@ -229,10 +229,17 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     def _measured(self) -> Measurement:
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
-        slope = expected.slope(bounds.low, bounds.high)
+        mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         parts = self.parts(bounds=(bounds.low, bounds.high))
         public = not by and self.public_size(self.column) is not None
-        moves = variance_moves(parts.degree, (1 + slope) / 2, public_size=public)
+        typical = typical_variance(mean, bounds)
+        moves, worst = (
+            [(2 * float(parts.half)) ** 2 * move for move in found]
+            for found in (
+                variance_moves(parts.degree, mean, typical, public_size=public),
+                variance_moves(parts.degree, 1.0, public_size=public),
+            )
+        )
         return parts_measurement(
             self,
             parts,
@@ -242,16 +249,25 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
             contribution=self.contribution,
             unit_sum=self.unit_sum,
             expected=expected,
-            moves=[(2 * float(parts.half)) ** 2 * move for move in moves],
+            moves=moves,
+            worst=worst,
             read="the variance",
         )
+
+
+def typical_variance(mean: float, bounds: Bounds) -> float:
+    """Variance of (x − low)/(high − low) that a plan expects at this mean: that of a beta law which is even at ½.
+
+    A beta law has the share 1/3 of the largest variance m(1 − m) that way; rounding even numbers to a grid with steps
+    of h adds h²/6.
+    """
+    rounding = 2 / 3 * float(bounds.step / (decimal(bounds.high) - decimal(bounds.low))) ** 2
+    return mean * (1 - mean) * min(1 / 3 + rounding, 1.0)
 
 
 @dataclass(frozen=True)
 class StandardDeviationQuestion(VarianceQuestion):
     """Standard deviation of a column, in all or by group; it comes with the mean.
-
-    The plan states the error of the variance: that of its root depends on how large it is.
 
     Guarantee
     ---------
@@ -267,3 +283,15 @@ class StandardDeviationQuestion(VarianceQuestion):
 
     ask: ClassVar[str] = "std"
     parts: ClassVar[type[MeanAndVarianceInParts]] = StandardDeviationInParts
+
+    def _measured(self) -> Measurement:
+        found, bounds = super()._measured(), self._values(self.column, self.unit_sum)
+        mean = (1 + Expected(mean=self.expected_mean).slope(bounds.low, bounds.high)) / 2
+        spread = (bounds.high - bounds.low) * math.sqrt(typical_variance(mean, bounds))
+        squared = cast(Callable[[float], float], found.bound)
+        return replace(
+            found,
+            read="the deviation",
+            weights=tuple(weight / (2 * spread) for weight in found.weights),
+            bound=lambda level: math.sqrt(squared(level)),  # |√a − √b| ≤ √|a − b|
+        )

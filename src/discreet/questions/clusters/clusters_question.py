@@ -116,6 +116,7 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
             guarantee=planned.guarantee,
             read=planned.read,
             expected_error=planned.expected_error,
+            scenario=planned.scenario if planned.expected_error is not None else "",
             standard_error=planned.standard_error,
             remaining=remaining,
             remaining_after=after,

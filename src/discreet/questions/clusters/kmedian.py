@@ -55,6 +55,7 @@ class KMedianPlan(Result):
     scale = None
     standard_error = None
     read = "a choice's cost, in diameters"
+    scenario = ""
 
     @property
     def expected_error(self) -> float:

@@ -70,6 +70,7 @@ class LloydPlan(Result):
     cluster_error: float | None
 
     read = "a centre, in half-widths"
+    scenario = f"clusters of equal size, {_TYPICAL_OFFSET:g} half-widths from the middle"
 
     @property
     def mechanism(self) -> str:

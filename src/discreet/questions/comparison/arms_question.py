@@ -24,6 +24,7 @@ from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
 from discreet.questions.comparison.partitioning import arms_on_engine
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import DEFAULT_ROWS
 
 __all__ = ["ArmsQuestion"]
 
@@ -119,16 +120,16 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.claim(ledger).guarantee)
         error, effect = self._expected()
-        pairs = self.statistic.arms - 1
-        notes = [EXPECTED_ROWS] if error is None else [f"corrected for {pairs} comparisons with the control"]
-        if error is not None and self.spread is None:
-            notes.append("spread is taken as a hundredth of the bounds' width")
+        notes = [f"corrected for {self.statistic.arms - 1} comparisons with the control"]
+        if self.expected_rows is None:
+            notes.append(EXPECTED_ROWS)
         return Plan(
             statistic=self.statistic.name,
             mechanism=self.method,
             guarantee=self.guarantee,
             read="a difference",
-            expected_error=None if error is None else NormalDist().inv_cdf(0.975) * error,
+            expected_error=NormalDist().inv_cdf(0.975) * error,
+            scenario=self._scenario(self._arm_rows),
             standard_error=error,
             smallest_effect=effect,
             remaining=remaining,
@@ -137,11 +138,13 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
             details={"statistic": self.statistic.to_dict()},
         )
 
-    def _expected(self) -> tuple[float | None, float | None]:
+    @property
+    def _arm_rows(self) -> int:
+        return DEFAULT_ROWS if self.expected_rows is None else self.expected_rows // self.statistic.arms
+
+    def _expected(self) -> tuple[float, float]:
         """Standard error and smallest effect of one difference, with arms of equal sizes, after the correction."""
-        if self.expected_rows is None:
-            return None, None
-        size = self.expected_rows // self.statistic.arms
+        size = self._arm_rows
         public = size_is_public(self.schema.neighbours, self.statistic.arm)
         setting = Setting(self.statistic, self.schema.neighbours, (size, size) if public else None)
         level = 1 - 0.05 / (self.statistic.arms - 1)

@@ -26,6 +26,7 @@ from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
 from discreet.questions.comparison.partitioning import arms_by_column, arms_on_engine
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import DEFAULT_ROWS
 
 __all__ = ["ComparisonQuestion"]
 
@@ -169,11 +170,10 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.claim(ledger).guarantee)
-        planned = self.methods_plan()
+        told = self.expected_rows is not None
+        planned = (self if told else replace(self, expected_rows=2 * DEFAULT_ROWS)).methods_plan()
         error = None if planned is None else planned.standard_error[planned.method]
-        notes = (EXPECTED_ROWS,) if self.expected_rows is None else ()
-        if self.expected_rows is not None and self.spread is None:
-            notes = ("spread is taken as a hundredth of the bounds' width",)
+        notes = () if told else (EXPECTED_ROWS,)
         return Plan(
             statistic=self.statistic.name,
             mechanism=self._method.name if planned is None else planned.method,
@@ -181,6 +181,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
             guarantee=self.guarantee,
             read="the difference",
             expected_error=None if error is None else _WITHIN * error,
+            scenario="" if planned is None else self._scenario((self.expected_rows or 2 * DEFAULT_ROWS) // 2),
             standard_error=error,
             smallest_effect=None if planned is None else planned.smallest_effect,
             remaining=remaining,

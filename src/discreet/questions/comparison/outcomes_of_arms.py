@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from discreet.core import requirements
+from discreet.core.display import number
 from discreet.core.door import Claim
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
@@ -52,6 +53,12 @@ class OutcomesOfArms(Question[A]):
     def _guess(self) -> float:
         """The standard deviation that a plan expects."""
         return (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
+
+    def _scenario(self, rows: int) -> str:
+        """What a plan takes the data to be."""
+        guessed = "" if self.spread is not None else ", a hundredth of the bounds' width"
+        spread = f"a standard deviation of {number(self._guess)}{guessed}"
+        return f"{rows:,} rows per arm, most at the lower bound, with {spread}"
 
     def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
         """What is measured. Sizes of arms are public only where rows are the units and no row can drop out."""
