@@ -139,7 +139,7 @@ def test_planned_errors_are_realised(name, guarantee, data):
     errors = np.array([read(one) for one in drawn]) - truth
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(question.standard_error(), rel=0.1)
     size, planned = np.abs(errors), question.expected_error()
-    assert question.bound is None or question.bound(0.95) >= planned
+    assert (question.worst_error() or planned) >= planned
     # Whole-number noise has no error that 95 % stay within exactly: fewer stay below it, and at least as many within.
     assert np.mean(size < planned - 1e-9) <= 0.95 + 0.02
     assert np.mean(size <= planned + 1e-9) >= 0.95 - 0.02
@@ -162,7 +162,7 @@ def test_worst_errors_are_realised_by_the_worst_data(guarantee, data):
     for name, (question, read, truth) in asked.items():
         exact, found, rng = session.exact(question), question.measurement, np.random.default_rng(8)
         size = np.abs([read(release(exact, found.mechanism, rng=rng)) - truth for _ in range(DRAWS)])
-        assert np.mean(size <= found.bound(0.95)) == pytest.approx(0.95, abs=0.02), name
+        assert np.mean(size <= found.worst_error()) == pytest.approx(0.95, abs=0.02), name
 
 
 def _mean_of(answer):
@@ -252,7 +252,7 @@ def test_choices_stay_within_their_bound(guarantee, data):
     mode = ModeQuestion(schema(False), "arm", guarantee).measurement
     asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee, interval=None)
     rng = np.random.default_rng(2)
-    gap = mode.bound(0.95)
+    gap = mode.worst_error()
     scores = np.array([1000, 1000 - int(np.floor(gap)) - 1])
     wrong = np.mean([mode.mechanism.draw(scores, rng=rng) == 1 for _ in range(DRAWS)])
     assert wrong <= 0.05 + 0.02
@@ -260,7 +260,7 @@ def test_choices_stay_within_their_bound(guarantee, data):
     exact, median = session.exact(asked), asked.measurement
     chosen = np.array([float(median.mechanism.draw(exact.value, rng=rng)) for _ in range(200)])
     assert np.mean(chosen == 10.0) >= 0.95  # the median's heap is far wider than the bound on ranks
-    assert median.bound(0.95) < 0.1 * ROWS
+    assert median.worst_error() < 0.1 * ROWS
     assert mode.standard_error() is median.standard_error() is None
 
 

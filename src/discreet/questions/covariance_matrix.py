@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -25,7 +25,6 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
-from discreet.inference.noise_sum import combined_error
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.mechanisms.additive import additive_noise
@@ -33,6 +32,7 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.covariances_in_parts import CovariancesInParts, CovariancesInPartsRelease
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
@@ -343,21 +343,14 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             bounds=tuple((one.low, one.high) for one in bounds), degrees=CovariancesInParts.degrees_for(len(names))
         )
         expected = Expected(rows=self.expected_rows if size is None else size)
-        moves, worst = (of(public_size=size is not None) for of in (statistic.typical_moves, statistic.worst_moves))
-        found = tensor_measurement(
-            self,
-            statistic,
-            names,
-            contribution=self.contribution,
-            read="an entry",
-            weights=expected.per_group(1, moves),
-        )
-        return self._in_scenario(found, expected, worst)
 
-    def _in_scenario(self, found: Measurement, expected: Expected, worst: Sequence[float]) -> Measurement:
-        """How it is measured, with the words of a plan and the error at worst."""
-        bound = partial(combined_error, found.mechanism, expected.per_group(1, worst))
-        return replace(found, bound=bound, scenario=partial(expected.words, like="of unrelated columns, spread evenly"))
+        def forecast() -> Forecast:
+            moves, worst = (of(public_size=size is not None) for of in (statistic.typical_moves, statistic.worst_moves))
+            return _forecast(expected, moves, worst)
+
+        return tensor_measurement(
+            self, statistic, names, contribution=self.contribution, read="an entry", forecast=forecast
+        )
 
     def _less_noise(self, in_parts: Measurement, other: Measurement, bounds: list[Bounds], size: int | None) -> bool:
         """Whether a covariance of columns with their means in the middle has less noise from parts."""
@@ -404,7 +397,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             return statistic.of_sums(int(counts[0]), totals, products)
 
         expected = Expected(rows=self.expected_rows)
-        found = Measurement(
+        return Measurement(
             statistic=statistic,
             sensitivity=sensitivity,
             mechanism=additive_noise(self.guarantee, sensitivity),
@@ -414,9 +407,16 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             public={},
             value=value,
             read="an entry",
-            weights=expected.per_group(1, statistic.typical_moves()),
+            forecast=lambda: _forecast(expected, statistic.typical_moves(), statistic.worst_moves()),
         )
-        return self._in_scenario(found, expected, statistic.worst_moves())
+
+
+def _forecast(expected: Expected, moves: Sequence[float], worst: Sequence[float]) -> Forecast:
+    return Forecast(
+        weights=expected.per_group(1, moves),
+        worst=expected.per_group(1, worst),
+        scenario=expected.words(like="of unrelated columns, spread evenly"),
+    )
 
 
 def _products(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

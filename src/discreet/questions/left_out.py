@@ -27,6 +27,7 @@ from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.parts import MeanInPartsRelease, rows_per_unit
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
@@ -295,7 +296,7 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
             public={},
             from_rows=from_rows,
             read="rows left out",
-            weights=(float(statistic.most),),
+            forecast=lambda: Forecast(weights=(float(statistic.most),)),
         )
 
     def counted_words(self) -> str | None:

@@ -21,6 +21,7 @@ from discreet.mechanisms.tables.direct_margins import MarginsLaplace
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.marginals import MarginsGaussian
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import BINS, COLUMN, FLAG, TABLES, WEIGHTS, WHOLE, Form
 from discreet.questions.margins import Margins, MarginsRelease, Weights
 from discreet.questions.presented_tables import MOST_PRESENTED
@@ -154,7 +155,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
                 {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
             ),
             read="rows of a cell, worst table",
-            error=lambda level: mechanism.reach(level) * max(errors),
+            forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
 
     def _columns(self, wanted: list[list[str]]) -> dict[str, tuple[Any, ...]]:

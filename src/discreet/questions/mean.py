@@ -168,10 +168,14 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
         if size is not None and not self.spread:
             return self._of_public_size(bounds, size)
         parts = (MeanAndVarianceInParts if self.spread else MeanInParts)(bounds=(bounds.low, bounds.high))
+
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
-        half, centres = float(parts.half), (slope, 1.0) if size is None else (0.0, 0.0)
-        moves, worst = ([half * abs(place - centre) for place in parts.positions] for centre in centres)
+        def moves() -> tuple[list[float], list[float] | None]:
+            half, centres = float(parts.half), (slope, 1.0) if size is None else (0.0, 0.0)
+            typical, worst = ([half * abs(place - centre) for place in parts.positions] for centre in centres)
+            return typical, worst if size is None else None
+
         return parts_measurement(
             self,
             parts,
@@ -182,7 +186,6 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
             unit_sum=self.unit_sum,
             expected=expected,
             moves=moves,
-            worst=worst if size is None else None,
             read="the mean",
         )
 

@@ -25,8 +25,9 @@ from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.selection import Selection
 from discreet.publish.readings import Reading
 from discreet.questions.count import labelled
+from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, Form
-from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Measurement
+from discreet.questions.question import MeasuredQuestion, Measurement
 from discreet.questions.table import table_measurement
 from discreet.releases import Release
 
@@ -179,9 +180,11 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
             mechanism=chooser,
             public={},
             read="rows behind",
-            error=partial(typical_loss, chooser, len(labels), rows),
-            bound=lambda level: chooser.score_loss(len(labels), level),
-            scenario=lambda: f"{rows:,} rows with equally likely labels",
+            forecast=lambda: Forecast(
+                error=partial(typical_loss, chooser, len(labels), rows),
+                bound=partial(chooser.score_loss, len(labels)),
+                scenario=f"{rows:,} rows with equally likely labels",
+            ),
         )
 
 

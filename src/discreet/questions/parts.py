@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -21,11 +21,12 @@ from discreet.core.rounding import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import combined_error, excess_kurtosis
+from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import PrivateSizeColumn, fractions
+from discreet.questions.forecast import Forecast
 from discreet.questions.noisy_average import NoisyAverageRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement
 from discreet.questions.readings_together import together
@@ -314,8 +315,7 @@ def parts_measurement(
     contribution: Contribution | None,
     unit_sum: Bounds | None,
     expected: Expected,
-    moves: Sequence[float],
-    worst: Sequence[float] | None,
+    moves: Callable[[], tuple[Sequence[float], Sequence[float] | None]],
     read: str,
 ) -> Measurement:
     """How noisy totals in parts per group are measured, from which a mean or a variance is read.
@@ -326,9 +326,9 @@ def parts_measurement(
         What is asked, the statistic of one group, its column, and the bounds of what is added up.
     by, contribution, unit_sum
         As the question has them.
-    expected, moves, worst, read
-        What a plan is told to expect, how far noise in each total moves n times what is read, then and for the least
-        favourable data (None where that is the same), and what is read.
+    expected, moves, read
+        What a plan is told to expect; how far noise in each total moves n times what is read, then and for the least
+        favourable data (None where that is the same); and what is read.
     """
     products = tuple((column,) * power for power in range(1, parts.degree + 1))
 
@@ -341,12 +341,20 @@ def parts_measurement(
 
     groups, schema, size = question.schema.cells(by), question.schema, None if by else question.public_size(column)
     sensitivity = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
-    rows = expected if size is None else Expected(rows=size, mean=expected.mean)
-    mechanism = additive_noise(question.guarantee, sensitivity)
+
+    def forecast() -> Forecast:
+        rows = expected if size is None else Expected(rows=size, mean=expected.mean)
+        typical, worst = moves()
+        return Forecast(
+            weights=rows.per_group(groups, typical),
+            worst=None if worst is None else rows.per_group(groups, worst),
+            scenario=rows.words(groups),
+        )
+
     return Measurement(
         statistic=question.grouped(parts, by),
         sensitivity=sensitivity,
-        mechanism=mechanism,
+        mechanism=additive_noise(question.guarantee, sensitivity),
         by=by,
         columns=(column,),
         contribution=contribution,
@@ -355,7 +363,5 @@ def parts_measurement(
         public={} if size is None else {"n": size},
         value=value,
         read=read,
-        weights=rows.per_group(groups, moves),
-        bound=None if worst is None else partial(combined_error, mechanism, rows.per_group(groups, worst)),
-        scenario=partial(rows.words, groups),
+        forecast=forecast,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +18,11 @@ from discreet.core.rounding import not_below
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, LABEL, SHARE, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanInParts, MeanInPartsRelease
@@ -175,20 +174,21 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
                 parts += [Fraction(total - yes), Fraction(yes)]
             return fractions(parts)
 
-        mechanism = additive_noise(self.guarantee, sensitivity)
         return Measurement(
             statistic=self.grouped(ProportionInParts(), by),
             sensitivity=sensitivity,
-            mechanism=mechanism,
+            mechanism=additive_noise(self.guarantee, sensitivity),
             by=(*by, self.column),
             contribution=None if self.schema.unit.column is None else Contribution(total=rows),
             public={},
             value=value,
             read="the share",
-            weights=expected.per_group(groups, (share, 1 - share)),
-            bound=partial(combined_error, mechanism, expected.per_group(groups, (1.0,))),
-            scenario=partial(
-                Expected(rows=self.expected_rows).words, groups, f"of which {100 * share:.3g} % have the label"
+            forecast=lambda: Forecast(
+                weights=expected.per_group(groups, (share, 1 - share)),
+                worst=expected.per_group(groups, (1.0,)),
+                scenario=Expected(rows=self.expected_rows).words(
+                    groups, f"of which {100 * share:.3g} % have the label"
+                ),
             ),
         )
 

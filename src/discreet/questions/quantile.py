@@ -29,9 +29,10 @@ from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval
 from discreet.mechanisms.choices.ranks import share_of
 from discreet.publish.readings import Reading
+from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.question import DEFAULT_ROWS, Expected, Histograms, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import Expected, Histograms, MeasuredQuestion, Measurement, column_names
 from discreet.questions.typical_ranks import typical_ranks
 from discreet.releases import Release
 
@@ -401,9 +402,11 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
             public={},
             from_histograms=value,
             read="ranks" if statistic.interval is None else "ranks to an end",
-            error=partial(typical_ranks, mechanism, statistic.shares, rows),
-            bound=None if statistic.interval else mechanism.rank_error,
-            scenario=partial(Expected(rows=rows * groups).words, groups),
+            forecast=lambda: Forecast(
+                error=partial(typical_ranks, mechanism, statistic.shares, rows),
+                bound=None if statistic.interval else mechanism.rank_error,
+                scenario=Expected(rows=rows * groups).words(groups),
+            ),
         )
 
     def _shares(self) -> Any:

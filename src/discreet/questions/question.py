@@ -31,15 +31,14 @@ from discreet.core.stability import check_unit_sum
 from discreet.core.statistic import Statistic
 from discreet.inference.noise_sum import combined_error
 from discreet.plans.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
+from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import Form
 from discreet.questions.grouped import Grouped
 from discreet.releases import Release, release
 
-__all__ = ["DEFAULT_ROWS", "Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
+__all__ = ["Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
 
 A = TypeVar("A")
-DEFAULT_ROWS = 1000
-"""Rows per group in a plan that is told none."""
 Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
@@ -171,15 +170,8 @@ class Measurement:
         where nothing is added up by cell.
     read
         What people read from the release: the error of a plan is its error.
-    weights
-        How far one unit of the noise on each number that it is read from moves it, in the plan's scenario.
-    error
-        Where what is read is not a weighted sum of noises: its error in that scenario, as a function of the level.
-    bound
-        How far off it stays whatever the data is, as a function of the level; None where the error is that, or where
-        nothing bounds it.
-    scenario
-        Says in words what the plan takes the data to be; nothing where the error does not depend on it.
+    forecast
+        What a plan says of the error, worked out when a plan is asked for.
     """
 
     statistic: Statistic
@@ -199,10 +191,7 @@ class Measurement:
     from_blocks: Callable[[Mapping[tuple[str, ...], Totals]], Any] | None = None
     from_rows: Callable[[Snapshot], Any] | None = None
     read: str
-    weights: tuple[float, ...] = (1.0,)
-    error: Callable[[float], float] | None = None
-    bound: Callable[[float], float] | None = None
-    scenario: Callable[[], str] = str
+    forecast: Callable[[], Forecast] = Forecast
 
     @property
     def public_facts(self) -> list[Fact]:
@@ -227,18 +216,28 @@ class Measurement:
 
     def standard_error(self) -> float | None:
         """Root mean square of the noise in what is read; None for choices."""
-        if self.error is not None:
+        found = self.forecast()
+        if found.error is not None:
             return None
         deviation = math.sqrt(float(np.max(np.asarray(self.mechanism.law(0.0).variance))))
-        return deviation * math.hypot(*self.weights)
+        return deviation * math.hypot(*found.weights)
 
     def expected_error(self, level: float = 0.95) -> float:
         """The noise in what is read stays below this with probability ``level``, in the plan's scenario."""
-        if self.error is not None:
-            return self.error(level)
-        if len(self.weights) == 1:
-            return float(np.max(self.mechanism.expected_error(level))) * abs(self.weights[0])
-        return combined_error(self.mechanism, self.weights, level)
+        found = self.forecast()
+        return self._reach(found.weights, level) if found.error is None else found.error(level)
+
+    def worst_error(self, level: float = 0.95) -> float | None:
+        """The same for any data; None where the expected error is that, or where nothing bounds it."""
+        found = self.forecast()
+        if found.worst is not None:
+            return self._reach(found.worst, level)
+        return None if found.bound is None else found.bound(level)
+
+    def _reach(self, weights: tuple[float, ...], level: float) -> float:
+        if len(weights) == 1:
+            return float(np.max(self.mechanism.expected_error(level))) * abs(weights[0])
+        return combined_error(self.mechanism, weights, level)
 
 
 class MeasuredQuestion(Question[A]):
@@ -330,8 +329,8 @@ class MeasuredQuestion(Question[A]):
             guarantee=charged,
             read=found.read,
             expected_error=error,
-            worst_error=None if found.bound is None else found.bound(0.95),
-            scenario=found.scenario(),
+            worst_error=found.worst_error(),
+            scenario=found.forecast().scenario,
             standard_error=standard,
             smallest_effect=None if standard is None else DETECTED * standard,
             remaining=remaining,

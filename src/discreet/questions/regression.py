@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.plans.plan import DETECTED
 from discreet.questions.coefficients_release import CoefficientsRelease
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
@@ -269,11 +270,13 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
             by=tuple(labels),
             contribution=self.contribution,
             read=f"coefficient of {term.name}",
-            weights=self._moves(moments, term),
+            forecast=lambda: Forecast(
+                weights=self._moves(moments, term),
+                scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
+            ),
         )
         size = self.public_size(*bounds, *labels)
-        scenario = partial(self._expected(moments).words, like="of unrelated columns, spread evenly")
-        return replace(found, statistic=moments, public={} if size is None else {"n": size}, scenario=scenario)
+        return replace(found, statistic=moments, public={} if size is None else {"n": size})
 
     def _check_size(
         self, bounds: Mapping[str, Bounds], degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]

@@ -32,8 +32,9 @@ from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.power import smallest_departure
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
+from discreet.questions.forecast import DEFAULT_ROWS
 from discreet.questions.forms import COLUMN, COLUMNS, SHARES, WHOLE, Form
-from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Question, column_names
+from discreet.questions.question import MeasuredQuestion, Question, column_names
 from discreet.questions.table import ContingencyTable, TableQuestion, TableRelease
 
 __all__ = ["GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease"]

@@ -10,7 +10,7 @@ of a monomial in u = (x − low)/(high − low), and its noise variance is ν·�
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -35,6 +35,7 @@ from discreet.inference.noisy_totals import moment_weights
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
+from discreet.questions.forecast import Forecast
 from discreet.questions.question import MeasuredQuestion, Measurement
 
 __all__ = ["TensorParts", "tensor_measurement"]
@@ -158,7 +159,7 @@ def tensor_measurement(
     by: tuple[str, ...] = (),
     contribution: Contribution | None = None,
     read: str,
-    weights: tuple[float, ...],
+    forecast: Callable[[], Forecast],
 ) -> Measurement:
     """How totals in tensor parts are measured: exact sums of products of grid steps, all in one query.
 
@@ -168,8 +169,8 @@ def tensor_measurement(
         What is asked, the statistic of one group, and the numeric columns in its order.
     by, contribution
         Columns of labels, of which every combination has totals of its own, and limits per unit.
-    read, weights
-        What a reader takes from the release, and how far a unit of noise in each total moves it.
+    read, forecast
+        What a reader takes from the release, and what a plan says of its error.
 
     Notes
     -----
@@ -203,5 +204,5 @@ def tensor_measurement(
         public={} if size is None else {"n": size},
         value=value,
         read=read,
-        weights=weights,
+        forecast=forecast,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -22,6 +22,7 @@ from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanAndVarianceInParts, parts_measurement, root_interval
@@ -232,14 +233,13 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         parts = self.parts(bounds=(bounds.low, bounds.high))
         public = not by and self.public_size(self.column) is not None
-        typical = typical_variance(mean, bounds)
-        moves, worst = (
-            [(2 * float(parts.half)) ** 2 * move for move in found]
-            for found in (
-                variance_moves(parts.degree, mean, typical, public_size=public),
-                variance_moves(parts.degree, 1.0, public_size=public),
-            )
-        )
+
+        def moves() -> tuple[list[float], list[float]]:
+            unit, typical = (2 * float(parts.half)) ** 2, typical_variance(mean, bounds)
+            expected_moves = variance_moves(parts.degree, mean, typical, public_size=public)
+            worst = variance_moves(parts.degree, 1.0, public_size=public)
+            return [unit * move for move in expected_moves], [unit * move for move in worst]
+
         return parts_measurement(
             self,
             parts,
@@ -250,7 +250,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
             unit_sum=self.unit_sum,
             expected=expected,
             moves=moves,
-            worst=worst,
             read="the variance",
         )
 
@@ -288,10 +287,14 @@ class StandardDeviationQuestion(VarianceQuestion):
         found, bounds = super()._measured(), self._values(self.column, self.unit_sum)
         mean = (1 + Expected(mean=self.expected_mean).slope(bounds.low, bounds.high)) / 2
         spread = (bounds.high - bounds.low) * math.sqrt(typical_variance(mean, bounds))
-        squared = cast(Callable[[float], float], found.bound)
-        return replace(
-            found,
-            read="the deviation",
-            weights=tuple(weight / (2 * spread) for weight in found.weights),
-            bound=lambda level: math.sqrt(squared(level)),  # |√a − √b| ≤ √|a − b|
-        )
+
+        def forecast() -> Forecast:
+            of_variance = found.forecast()
+            return replace(
+                of_variance,
+                weights=tuple(weight / (2 * spread) for weight in of_variance.weights),
+                worst=None,
+                bound=lambda level: math.sqrt(found.worst_error(level) or 0.0),  # |√a − √b| ≤ √|a − b|
+            )
+
+        return replace(found, read="the deviation", forecast=forecast)

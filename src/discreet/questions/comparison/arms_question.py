@@ -22,9 +22,9 @@ from discreet.questions.comparison.methods import Setting
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
 from discreet.questions.comparison.partitioning import arms_on_engine
+from discreet.questions.forecast import DEFAULT_ROWS
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
-from discreet.questions.question import DEFAULT_ROWS
 
 __all__ = ["ArmsQuestion"]
 
