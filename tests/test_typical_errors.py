@@ -16,7 +16,7 @@ from discreet.questions.table_tests import TableTest
 from .test_every_question import ASKED, SCHEMA, guarantee
 
 DATA_SETS, ANSWERS = 6, 1200
-ELSEWHERE = ("groups", "clusters", "compare_means", "compare_arms")
+ELSEWHERE = ("groups", "clusters", "compare_means", "compare_arms", "running_total")
 """Their plans are checked by runs in tests of their own."""
 
 
@@ -125,7 +125,7 @@ def test_the_planned_error_is_that_of_answers(name, of):
 @pytest.mark.parametrize("name", ASKED)
 def test_the_scenario_is_said(name):
     """Where the data decides, a plan says for which data."""
-    exact = ("quality", "left_out", "count", "sum", "histogram", "table", "tables", "groups")
+    exact = ("quality", "left_out", "count", "sum", "histogram", "table", "tables", "groups", "running_total")
     planned = question(name, guarantee(name)).plan()
     tested = name in ("goodness_of_fit", "homogeneity", "independence")
     assert (planned.scenario == "") == (name in exact or tested or planned.expected_error is None)

@@ -115,10 +115,16 @@ def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, An
         "mechanism": planned.mechanism.replace("_", " "),
         "tells": one.question.meaning_words({}),
         "sketch": _sketch(one.question, error, chance),
-        "notes": [note[:1].upper() + note[1:] for note in planned.notes],
+        "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
         "warnings": release_warnings(one.question, planned, rows),
         "free": free,
     }
+
+
+def _data(planned: Plan) -> list[str]:
+    """For which data the error is, and how large it is for any data."""
+    worst = "" if planned.worst_error is None else f"; at worst, for any data, {_short(planned.worst_error)}"
+    return [f"the error is for {planned.scenario}{worst}"] if planned.scenario else []
 
 
 def _told(error: float, question: Any) -> str:
