@@ -46,7 +46,7 @@ mutants: install ## Plant small faults and count who notices; goes on where it s
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
 	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
-	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --work .mutants --tests $(MUTANT_TESTS)
+	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
 
 studio: install ## Open the demonstration in the browser
 	$(BIN)/discreet open examples/survey.toml

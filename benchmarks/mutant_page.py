@@ -53,7 +53,6 @@ def page(found: dict[str, Any], limits: tuple[float, float]) -> str:
         "sampled and judged": f"{found['sampled']:,}",
         "killed": f"{found['killed']:,} ({100 * (found['rate'] or 0):.1f} % of those that are not equivalent)",
         "killed by the audit alone": f"{found['killed_by_audit']:,} ({100 * (found['audit_rate'] or 0):.1f} %)",
-        "asked of tests, where the audit noticed nothing in its time": found["asked_of_tests"],
         "survived": found["survived"],
         "undecided: not noticed within the time, and tests not asked or out of time": found["undecided"],
         "equivalent": found["equivalent"],

@@ -43,7 +43,7 @@ NOT_RELEASING = re.compile(
 )
 """Classes of a slice that read what was released, or compute a law that the exact audit integrates."""
 FILES_THAT_READ = re.compile(
-    r"__init__|advice|table_tests|table_choice|cell_estimates|margin_table|synthetic|presented|named|shorthands|forms|answer|"
+    r"__init__|advice|table_tests|table_choice|cell_estimates|margin_table|linear_fit|comparison/detection|synthetic|presented|named|shorthands|forms|answer|"
     r"comparison/(comparison_plan|many_arms|mean_comparison|methods|compare|paper|noise_shares)|model\.py|structured_law|shrinkage|"
     r"loss_distribution|composed|envelope|bounded_(curve|touching|concentration|loss|profile)|outlier_bound|_profile|sampled_law|"
     r"measured_margins|histogram_tree|helmert|laplace_curve|positive_semidefinite|_law\.py|responses|implied|inclusion_law|suppression"
@@ -70,13 +70,27 @@ class Mutant:
     line: int = field(compare=False)
     last_line: int = field(compare=False)
     first_line: int = field(repr=False, compare=False)
+    end_line: int = field(repr=False, compare=False)
     number: int = field(repr=False, compare=False)
+    code: str = field(compare=False)
+    """A hash of the function: what was found for other code does not count."""
 
     @property
     def name(self) -> str:
         """The same on other days, whatever else is in the file."""
         nth = f" ({self.occurrence})" if self.occurrence > 1 else ""
         return f"{self.file} {self.function}: {self.was} → {self.now}{nth}"
+
+    @property
+    def owner(self) -> str:
+        """The function that it is in, as it stands now."""
+        return f"{self.file} {self.function} {self.code}"
+
+    @property
+    def places(self) -> frozenset[tuple[str, int]]:
+        """Its function and lines in it, wherever that function stands in its file."""
+        lines = range(self.line, self.last_line + 1)
+        return frozenset((self.owner, line - self.first_line) for line in lines)
 
 
 # ---- what may stand in a node's place -------------------------------------------------------------------------------
@@ -175,6 +189,10 @@ def _first(function: ast.FunctionDef) -> int:
     return min([function.lineno, *(one.lineno for one in function.decorator_list)])
 
 
+def _end(function: ast.FunctionDef) -> int:
+    return function.end_lineno or function.lineno
+
+
 def _lines(node: Any) -> tuple[int, int]:
     """Lines of which one must run for a change to matter."""
     where: Any = node.test if isinstance(node, ast.If) else node
@@ -187,7 +205,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for name, function in functions(ast.parse(path.read_text())):
         if not in_scope(file, name):
             continue
-        number, seen = 0, Counter[tuple[str, str]]()
+        number, seen, code = 0, Counter[tuple[str, str]](), _hash(function)
         for node in places(function):
             for changed in variants(node):
                 was, now = (
@@ -195,8 +213,17 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
                 )
                 seen[was, now] += 1
                 lines = _lines(node)
-                yield Mutant(file, name, was, now, seen[was, now], *lines, _first(function), number)
+                yield Mutant(
+                    file, name, was, now, seen[was, now], *lines, _first(function), _end(function), number, code
+                )
                 number += 1
+
+
+def _hash(function: ast.FunctionDef) -> str:
+    """The same wherever the function stands, however it is laid out and whatever its docstring says."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    text = "\n".join([ast.unparse(function.args), *map(ast.unparse, body)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def all_mutants() -> list[Mutant]:

@@ -31,7 +31,7 @@ REPLAYS = {case.name: case for case in replay_cases()}
 def test_a_short_run_finds_nothing(monkeypatch):
     """On reproducible noise, with a quarter of the worlds that `discreet audit` generates; the rest is the same."""
     monkeypatch.setitem(audit_run.WORLDS, False, 8)
-    report = run_audit()
+    report = run_audit(workers=1)
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]
     assert len(report.lines) > 220
@@ -164,7 +164,7 @@ def test_report_in_all_forms():
         Line("exact", "a <b>", "ε 1", "ε 0.9", 0.9, True, {}),
         Line("replay", "c", "ℓ₁ 1", "ℓ₁ 2", 2.0, False, {"x": 1}),
     )
-    report = AuditReport(lines, False, "2026-01-01T00:00:00+00:00", 1.0)
+    report = AuditReport(lines, False, "2026-01-01T00:00:00+00:00", 1.0, 0.5)
     assert not report.passed
     assert json.loads(report.to_json())["failed"] == ["c"]
     assert "<script" not in report.to_html()

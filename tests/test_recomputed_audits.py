@@ -5,35 +5,52 @@ from unittest.mock import patch
 
 import pytest
 
+from discreet.audit.adding_up import audit_adding_up
+from discreet.audit.amplified import audit_amplified
 from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.chosen_words import audit_chosen_words
 from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
+from discreet.audit.formulas import audit_formulas
+from discreet.audit.governed_ledgers import audit_governed_ledgers
 from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.measurements import audit_measurements
 from discreet.audit.reading import audit_engine, audit_reading
+from discreet.audit.recomputing import RECOMPUTING
+from discreet.audit.statistic_values import audit_statistic_values
 from discreet.audit.tampering import audit_tampering
 from discreet.core import grid, guarantee, stability
-from discreet.core.ledger import balance, file_journal
+from discreet.core.ledger import approval, balance, file_journal, windows
 from discreet.core.noise import families, race
-from discreet.core.rows import csv_file
+from discreet.core.rows import calendar, csv_file, totals
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms import laplace
+from discreet.omission import amplification
+from discreet.questions import variance
 from tests.planted_faults import everywhere
 
 AUDITS = {
     "arithmetic": audit_arithmetic,
     "guarantees": audit_guarantees,
+    "amplification": audit_amplified,
     "declarations": audit_declarations,
     "declared": audit_declared,
+    "statistics": audit_statistic_values,
     "measurements": audit_measurements,
     "calibrations": audit_calibrations,
     "chosen words": lambda: audit_chosen_words(30),
     "reading": lambda: audit_reading(60),
     "engine": audit_engine,
+    "adding up": audit_adding_up,
+    "formulas": audit_formulas,
+    "governed ledgers": lambda: audit_governed_ledgers(4, 30),
     "tampering": lambda: audit_tampering(20),
 }
+
+
+def test_all_of_them_are_here():
+    assert AUDITS.keys() == RECOMPUTING.keys()
 
 
 @pytest.mark.parametrize("name", AUDITS)
@@ -93,7 +110,38 @@ def no_chain():
     return patch.object(balance, "chained", lambda head, seq, kind, body: "0" * 64)
 
 
+def undivided():
+    return patch.dict(totals.__globals__, {"_limbs": lambda factors, reaches: [(list(factors), list(reaches))]})
+
+
+def no_leap_years():
+    original = calendar.civil
+    return everywhere(calendar.civil, lambda days: (original(days)[0], original(days)[1], original(days)[1]))
+
+
+def any_signature():
+    return patch.object(approval.Approvals, "check", lambda self, head, content: None)
+
+
+def quarters_as_months():
+    return patch.dict(windows._LENGTHS, {"month": 4})
+
+
+def no_sampled_delta():
+    return patch.object(amplification, "_rebuilt", lambda guarantee, epsilon, delta: type(guarantee)(epsilon))
+
+
+def narrow_domain():
+    return patch.object(variance.Variance, "domain", lambda self, n=None: (0.0, 0.1))
+
+
 FAULTS = {
+    "a product overflows": (undivided, "adding up"),
+    "a day is its month": (no_leap_years, "formulas"),
+    "anybody signs": (any_signature, "governed ledgers"),
+    "a month is a year": (quarters_as_months, "governed ledgers"),
+    "a sample forgets δ": (no_sampled_delta, "amplification"),
+    "a domain is too narrow": (narrow_domain, "statistics"),
     "the sign bit is ignored": (not_flipped, "chosen words"),
     "doubles promise too much": (halved_bound, "chosen words"),
     "a tie goes to the first": (first_wins, "chosen words"),

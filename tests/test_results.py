@@ -153,7 +153,7 @@ def _examples():
     yield best_table_mechanism(PureDP(1.0), cells, n=50, neighbours=Neighbours.REPLACE_ONE)
     yield advise("mean", 1000, PureDP(1.0), bounds=(0, 10))
     yield audit_exactly(noise, Sensitivity(l1=1.0))
-    yield AuditReport((line, line), False, "2026-01-01T00:00:00+00:00", 1.0)
+    yield AuditReport((line, line), False, "2026-01-01T00:00:00+00:00", 1.0, 0.5)
     yield from (study, GalleryResult(Path("index.html"), Path("index.md"), (study,)))
 
 

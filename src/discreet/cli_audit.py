@@ -79,7 +79,7 @@ def attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> Non
         raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
 
 
-def audit(*, deep: bool = False, workers: int = 1, json: bool = False, out: Path | None = None) -> None:
+def audit(*, deep: bool = False, workers: int = 2, json: bool = False, out: Path | None = None) -> None:
     """Test every guarantee of this installation, analytically and by sampling. Reads no data.
 
     Parameters

@@ -143,14 +143,15 @@ class AuditReport(Result):
         What was audited.
     deep
         Whether it was the deep run.
-    created, seconds
-        When, and how much processor time it took.
+    created, seconds, elapsed
+        When, how much processor time it took, and how long one had to wait for it, in seconds.
     """
 
     lines: tuple[Line, ...]
     deep: bool
     created: str
     seconds: float
+    elapsed: float
 
     @property
     def passed(self) -> bool:
@@ -178,6 +179,7 @@ class AuditReport(Result):
             "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
             "created": self.created,
             "seconds": self.seconds,
+            "elapsed": self.elapsed,
             "deep": self.deep,
             "passed": self.passed,
             "failed": [line.name for line in self.lines if not line.passed],
@@ -207,7 +209,7 @@ class AuditReport(Result):
             parts.append("")
         failed = [line.name for line in self.lines if not line.passed]
         verdict = f"{len(self.lines)} audits, nothing exceeds its claim" if not failed else f"EXCEEDED: {failed}"
-        return "\n".join([*parts, f"{verdict} ({self.seconds:.0f} s of processor time)"])
+        return "\n".join([*parts, f"{verdict} ({self.elapsed:.0f} s, {self.seconds:.0f} s of processor time)"])
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -221,7 +223,7 @@ def _row(line: dict[str, Any]) -> str:
     return f"{mark} {name} {claimed} {line['found']:>{39 - len(claimed)}}"
 
 
-def run_audit(*, deep: bool = False, workers: int = 1, progress: Progress | None = None) -> AuditReport:
+def run_audit(*, deep: bool = False, workers: int = 2, progress: Progress | None = None) -> AuditReport:
     """Audit every shipped mechanism, statistic, session path and the auditor itself.
 
     Parameters
@@ -234,14 +236,15 @@ def run_audit(*, deep: bool = False, workers: int = 1, progress: Progress | None
         Called with the name of each part that is done.
     """
     requirements.positive_integer("workers", workers)
-    start = datetime.now(UTC)
+    created, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     found: dict[str, tuple[list[Line], float]] = {}
     for part, lines, seconds in _done(deep, workers):
         found[part] = lines, seconds
         if progress is not None:
             progress(part)
     lines = [line for part in _PARTS for line in found[part][0]]
-    return AuditReport(tuple(lines), deep, start.isoformat(timespec="seconds"), sum(s for _, s in found.values()))
+    seconds = sum(seconds for _, seconds in found.values())
+    return AuditReport(tuple(lines), deep, created, seconds, time.monotonic() - start)
 
 
 def _done(deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
@@ -249,8 +252,9 @@ def _done(deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
     if workers == 1:
         yield from (_part(part, deep) for part in _PARTS)
         return
+    longest_first = sorted(_PARTS, key=lambda part: not part.startswith(("sessions", "pipelines")))
     with ProcessPoolExecutor(workers) as pool:
-        for future in as_completed([pool.submit(_part, part, deep) for part in _PARTS]):
+        for future in as_completed([pool.submit(_part, part, deep) for part in longest_first]):
             yield future.result()
 
 
@@ -281,7 +285,7 @@ WORLDS = {False: 32, True: 96}
 def _attacked(deep: bool, part: int) -> Iterator[Line]:
     """A share of the generated worlds, a line for each; more of them in a deep run."""
     for number, world in enumerate(generated_worlds(WORLDS[deep])):
-        if number % _SHARES != part - 1:
+        if number % _WORLD_SHARES != part - 1:
             continue
         found = list(attack_world(world, draws=20_000 if deep else 2_000, confidence=1 - _ALPHA))
         wrong = [f"{one.question}: {one.findings[0]}" for one in found if not one.passed]
@@ -419,7 +423,7 @@ def _randomness(deep: bool) -> Iterator[Line]:
     yield Line("randomness", "Ctrl-C in a spend", "goes on counting", found, None, stopped.passed, stopped.to_dict())
 
 
-_SHARES = 4
+_SHARES, _WORLD_SHARES = 4, 8
 _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "exact": _exact,
     "pipelines of releases": partial(_pipelined, source=release_pipelines),
@@ -430,7 +434,7 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "exhaustive": _exhaustive,
     **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
     "calibration": _calibration,
-    **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _SHARES + 1)},
+    **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _WORLD_SHARES + 1)},
     "ledger programs": _programmed,
     "omission": _deleted,
     "replay": _replayed,
