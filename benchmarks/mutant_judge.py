@@ -184,7 +184,8 @@ class Map:
         for line in self.file.read_text().splitlines() if self.file.exists() else ():
             name, seconds, passed, sought, reached = json.loads(line)
             self.known[name] = seconds, passed
-            self.sought.setdefault(name, set()).update(sought)
+            if passed:  # what failed may have been mended since
+                self.sought.setdefault(name, set()).update(sought)
             self.reached.setdefault(name, set()).update(map(tuple, reached))
 
     def of(self, items: list[Item], longest: float, end: float) -> list[Item]:

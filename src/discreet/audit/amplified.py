@@ -112,7 +112,7 @@ def _sampling_rules() -> Iterator[Compared]:
 
 def _grouped() -> Iterator[Compared]:
     """Groups of several records behind a rule that always deletes the same ones."""
-    for number, count in itertools.product((0.1, 0.3, 0.7), (1, 2, 3, 5)):
+    for number, count in itertools.product((0.1, 0.3, 0.7, 0.12345678901234567), (1, 2, 3, 5)):
         exact = _exact(number)
         pure = deterministic_suppression(PureDP(number), count).to_dict()["epsilon"]
         yield "ε of a group", _just_above(pure, exact * count)

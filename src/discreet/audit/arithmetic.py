@@ -19,7 +19,7 @@ from flint import arb, ctx, fmpq
 
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.grid import Grid, product_total, total
-from discreet.core.rounding import decimal, down, greatest, least, not_below, up
+from discreet.core.rounding import decimal, down, greatest, least, not_below, thin, up
 from discreet.core.sensitivity import Sensitivity, root_up
 
 __all__ = ["audit_arithmetic", "exact_ball", "printed", "printed_ball"]
@@ -35,7 +35,7 @@ def audit_arithmetic(*, seed: int = 1) -> Recomputed:
     >>> audit_arithmetic().passed
     True
     """
-    parts: tuple[Callable[..., Iterator[Compared]], ...] = (_roundings, _searches, _grids, _sums, _norms)
+    parts: tuple[Callable[..., Iterator[Compared]], ...] = (_roundings, _cancelled, _searches, _grids, _sums, _norms)
     with ctx.workprec(_BITS):
         return recomputed("Arithmetic", [partial(part, np.random.default_rng(seed)) for part in parts])
 
@@ -97,6 +97,13 @@ def _roundings(rng: np.random.Generator) -> Iterator[Compared]:
     yield "beyond the floats", up(Fraction(10) ** 400) == math.inf and up(arb(2) ** 5000) == math.inf
     yield "far below the floats", up(-(Fraction(10) ** 400)) < -1e308 and 0 < up(arb(2) ** -5000) < 1e-300
     yield "no finite ball", up(arb("nan")) == math.inf
+
+
+def _cancelled(rng: np.random.Generator) -> Iterator[Compared]:
+    """Differences that need far more bits than their terms."""
+    for power in (100, 300, 900):
+        found = thin(lambda power=power: arb(1) + arb(2) ** -power - 1)  # type: ignore[misc]
+        yield "a difference of close numbers", bool(found.overlaps(arb(2) ** -power)) and found.rel_accuracy_bits() > 60
 
 
 def _searches(rng: np.random.Generator) -> Iterator[Compared]:

@@ -21,7 +21,13 @@ from discreet.audit.recomputed import Compared, Recomputed, recomputed
 from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.choice import choose
 from discreet.core.noise.exact_draws import exact_draws
-from discreet.core.noise.families import ExponentialFamily, GaussianFamily, GumbelFamily, LaplaceFamily
+from discreet.core.noise.families import (
+    ExponentialFamily,
+    GaussianFamily,
+    GumbelFamily,
+    LaplaceFamily,
+    LargestExponentialFamily,
+)
 from discreet.core.noise.location import Location, default_grid
 from discreet.core.noise.race import noisy_argmax
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
@@ -255,8 +261,9 @@ def _enclosed(words: Sequence[int]) -> Iterator[Compared]:
         made["GeometricFamily"] = GeometricLaw(np.zeros(count), scale)._family(
             truths, sizes[0], np.asarray(1.0), (count,)
         )
+        made["LargestExponentialFamily"] = LargestExponentialFamily(np.geomspace(1, 2.0**40, count).round())
         for name, family in made.items():
-            per_unit = 1.0 if name == "GeometricFamily" else cells
+            per_unit = 1.0 if name in ("GeometricFamily", "LargestExponentialFamily") else cells
             with np.errstate(all="ignore"):
                 fast, error = family.fast(array, slice(0, count))
             for place, (noise, doubt) in enumerate(
@@ -265,6 +272,20 @@ def _enclosed(words: Sequence[int]) -> Iterator[Compared]:
                 if math.isfinite(noise) and math.isfinite(doubt):
                     gap = abs(family.enclose(place, words[place], 64) * _exact(per_unit) - _exact(noise))
                     yield f"{name}: doubles are further off than their bound", bool(gap <= _exact(doubt))
+    yield from _largest(words)
+
+
+def _largest(words: Sequence[int]) -> Iterator[Compared]:
+    """The largest of m exponentials, from the m-th root of its distribution function: in the ball, which is thin."""
+    counts = np.geomspace(1, 2.0**40, len(words)).round()
+    family = LargestExponentialFamily(counts)
+    for place, (word, count) in enumerate(zip(words, counts.tolist(), strict=True)):
+        for further in (0, 2**63, 2**64 - 1):
+            uniform = arb(fmpz(((word << 64) | further) * 2 + 1)) * arb(2) ** -129
+            wanted = -(1 - (1 - uniform) ** (1 / arb(int(count)))).log()
+            found = family.enclose(place, (word << 64) | further, 128)
+            thin = not 2**20 < word < 2**64 - 2**20 or bool(found.rad() < arb(2) ** -30)
+            yield "the largest of several exponentials", bool(found.overlaps(wanted)) and thin
 
 
 def _races(seed: int) -> Iterator[Compared]:
@@ -325,6 +346,10 @@ def _choices(seed: int) -> Iterator[Compared]:
         best = max(totals, key=lambda place: float(totals[place].mid()))
         found = choose(scores, factor, multiplicity=counts, entropy=ChosenWords(words))
         yield "another candidate was chosen", found == best
+    # A word of three: what its further bits say decides, though doubles see a clear winner.
+    for further, winner in ((1, 1), (2**64 - 2, 0)):
+        found = choose([0.0, -4.13], entropy=ChosenWords([3, 2**63], [further]))
+        yield "a candidate with few bits was decided without further words", found == winner
     tied = choose([0.0, 0.0, 0.0], entropy=ChosenWords([2**61] * 3, [5, 2**63, 7]))
     yield "a tied choice was not decided by further words", tied == 1
     many = choose(

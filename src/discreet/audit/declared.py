@@ -143,6 +143,9 @@ def _long() -> Iterator[Compared]:
         yield from _reached("many cells", replaced, 2 * groups * rows * 3, rows * 3 * math.sqrt(2 * groups), tight=True)
         several = in_every_group(limits, 200, 2)
         yield from _reached("many totals", several, 2 * groups * rows, rows * math.sqrt(2 * groups), tight=True)
+    for groups in (32, 33):
+        several = in_every_group(Contribution(groups=groups, rows=1), 200, 2)
+        yield "moves of many totals", (several.moves is None) == (2 * groups > 64)
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------

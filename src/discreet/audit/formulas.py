@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from discreet.audit.recomputed import Compared, Recomputed, recomputed
+from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.dates import Dates
+from discreet.core.errors import WrongType
 from discreet.core.row_expression import Term
 from discreet.core.rows import take
 from discreet.core.rows.read import open_source
@@ -200,9 +201,8 @@ def _filters() -> Iterator[Compared]:
 
 def _written() -> Iterator[Compared]:
     """Dates in text, in three orders, and text that is no date."""
-    days = {"2024-01-31": date(2024, 1, 31), "31.01.2024": date(2024, 1, 31), "01/31/2024": date(2024, 1, 31),
-            "2023-02-29": None, "2024-1-5 10:30": date(2024, 1, 5), "0000-01-01": None, "x": None, "": None,
-            " 1969-12-31 ": date(1969, 12, 31), "05.04.2003": date(2003, 4, 5)}  # fmt: skip
+    days = ("2024-01-31", "31.01.2024", "01/31/2024", "2023-02-29", "2024-1-5 10:30", "0000-01-01", "x", "",
+            "1900-01-01", "2030-12-31", " 1969-12-31 ", "05.04.2003")  # fmt: skip
     rows = [{"id": number, "written": text} for number, text in enumerate(days)]
     for order in ("ymd", "dmy", "mdy"):
         for unit in ("day", "month", "year"):
@@ -215,6 +215,9 @@ def _written() -> Iterator[Compared]:
                     first = wanted.replace(day=wanted.day if unit == "day" else 1)
                     first = first.replace(month=1) if unit == "year" else first
                     yield "the day of a count", written.day(step) == first
+
+    numbers = Schema(columns={"id": Dates("1900-01-01", "2030-12-31")})
+    yield "numbers as dates", refused(lambda: _encoded(rows, numbers), WrongType)
 
 
 def _read(text: str, order: str) -> date | None:

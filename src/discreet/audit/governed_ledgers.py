@@ -7,6 +7,7 @@ must change nothing.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -257,6 +258,8 @@ def _program(path: Path, number: int, steps: int) -> Iterator[Compared]:
     with patch.object(claim, "now", lambda: run.time.isoformat(timespec="microseconds")):
         for _ in range(steps):
             yield from run.step()
+        for told in (run.ledger.statement(), *run.ledger.events()):
+            yield "a record is not made of plain values", json.loads(json.dumps(told.to_dict())) == told.to_dict()
         yield "entries do not add up again", run.ledger.verify().spends == len(run.ledger.events())
         run.ledger.close()
 

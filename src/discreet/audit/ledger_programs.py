@@ -214,6 +214,8 @@ class _Program:
     def _compare(self) -> None:
         """Never less than the model's total on record, nor more than rounding explains; what is left can be spent."""
         spent, total = self.kind.amount(self.ledger.spent()), self.model.total()
+        if self.ledger.spent_in_all() != self.ledger.spent():
+            self._found("without windows something else was spent in all")
         if any(a < b for a, b in zip(spent, total, strict=True)):
             self._found("less is on record than was spent")
         if any(float(a) > float(b) + 1e-12 for a, b in zip(spent, total, strict=True)):

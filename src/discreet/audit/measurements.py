@@ -167,6 +167,11 @@ def _sizes() -> Iterator[Compared]:
     concentrated = ZeroConcentratedDP(0.5)
     for question in (CountQuestion(schema, concentrated), SumQuestion(schema, "x", concentrated, by="arm")):
         yield "whole noise under ρ", isinstance(question.measurement.mechanism, DiscreteGaussian)
+    labels = [f"l{place}" for place in range(100)]
+    limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
+    wide = Schema(columns={"x": whole, "arm": Categories(labels)}, unit=limits)
+    many = SumQuestion(wide, "x", _ONE, by="arm").measurement
+    yield "noise on sums in more groups than moves are kept of", isinstance(many.mechanism, Laplace)
     yield "two columns", CovarianceMatrixQuestion(schema, ("x", "y"), _ONE).measurement.sensitivity.l1 is not None
     yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", _ONE).measurement)
     yield (

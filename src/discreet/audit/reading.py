@@ -8,13 +8,17 @@ every sensitivity behind it.
 from __future__ import annotations
 
 import csv
+import math
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
+
+import numpy as np
 
 from discreet.audit.csv_reference import MalformedCsv, records
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
@@ -22,7 +26,8 @@ from discreet.core.dialect import Dialect
 from discreet.core.errors import SourceError
 from discreet.core.rows import csv_file
 from discreet.core.rows.csv_file import copy_csv, read_names
-from discreet.core.rows.read import open_source
+from discreet.core.rows.frames import canonical_text, distinct_names
+from discreet.core.rows.read import column_types, open_source
 from discreet.testing.sources import check_source
 from discreet.testing.values import check_values, hostile_columns, hostile_fields
 
@@ -42,7 +47,7 @@ def audit_reading(files: int = 240, *, seed: int = 1) -> Recomputed:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         parts = [partial(part, path) for part in (_malformed, _dialects, _several_files)]
-        return recomputed("Reading", [partial(_files, path, files, seed), *parts, partial(_values, path)])
+        return recomputed("Reading", [partial(_files, path, files, seed), *parts, _texts, partial(_values, path)])
 
 
 def audit_engine() -> Recomputed:
@@ -162,10 +167,12 @@ def _dialects(path: Path) -> Iterator[Compared]:
                   {"encoding": "utf-7"}, {"encoding": "rot13"}, {"encoding": "nothing"}, {"encoding": 8},
                   {"header": "no"}):  # fmt: skip
         yield f"a dialect of {given}", refused(partial(Dialect, **given))
+    yield "what a dialect declares", Dialect(delimiter=";").declared() == {"delimiter": ";"}
     yield "one mark for two things", refused(partial(Dialect(decimal=",").delimiter_of, "rows.csv"))
 
 
 def _several_files(path: Path) -> Iterator[Compared]:
+    import pyarrow
     import pyarrow.parquet as pq
 
     other, copy = path.with_name("other.csv"), path.with_suffix(".parquet")
@@ -173,6 +180,10 @@ def _several_files(path: Path) -> Iterator[Compared]:
     other.write_bytes(b"y,x\n4,3\n")
     copy_csv([str(path), str(other)], Dialect(), copy)
     yield "columns in another order", pq.read_table(copy).to_pylist() == [{"x": "1", "y": "2"}, {"x": "3", "y": "4"}]
+    numbers = path.with_name("numbers.parquet")
+    pq.write_table(pyarrow.table({"n": [1, 2], "t": ["a", "b"]}), numbers)
+    yield "types of a Parquet file", column_types(str(numbers), Dialect()) == {"n": "int64", "t": "string"}
+    yield "types of a text file", column_types(str(path), Dialect()) == {"x": "string", "y": "string"}
     other.write_bytes(b"y,z\n4,3\n")
     try:
         copy_csv([str(path), str(other)], Dialect(), copy)
@@ -180,6 +191,27 @@ def _several_files(path: Path) -> Iterator[Compared]:
         yield "other columns", True
     else:
         yield "other columns", False
+
+
+def _texts() -> Iterator[Compared]:
+    """Values of Python and numpy, each as the text that means the same."""
+
+    class Odd:
+        item = "not a method"
+
+        def __str__(self) -> str:
+            return "odd"
+
+    texts: tuple[tuple[Any, str | None], ...] = (
+        (Decimal("1.50"), "1.50"), (Decimal("2.0"), "2"), (Decimal("-7"), "-7"), (np.int64(3), "3"),
+        (np.float64(2), "2"), (Odd(), "odd"), (b"x", "x"), (True, "true"), (np.bool_(False), "false"), (0.1, "0.1e+00"), (2**70, str(2**70)),
+        (-math.inf, "-1e+999"), (math.nan, None), (None, None),
+    )  # fmt: skip
+    for value, text in texts:
+        yield f"the text of {value!r}", canonical_text(value) == text
+    for names in (["a", "A"], ["a", "a"], ["ß", "ss"]):
+        yield f"columns {names}", refused(partial(distinct_names, names))
+    distinct_names(["a", "b"])
 
 
 def _values(path: Path) -> Iterator[Compared]:

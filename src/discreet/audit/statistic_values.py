@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -22,24 +23,32 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded import bounded_covariance
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.choices import exponential_mechanism
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.ranks import group_histograms, histogram
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
+from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipping import checked_box
 from discreet.mechanisms.tables.linear_facts import LinearFacts
 from discreet.mechanisms.tables.marginals import MarginsGaussian
 from discreet.mechanisms.tables.post_processed import exact_total
 from discreet.questions.clusters.box import Box, labels_of
+from discreet.questions.comparison.arms import Arms, check_sizes
 from discreet.questions.covariance import Covariance
 from discreet.questions.margins import Margins
 from discreet.questions.mean_difference import WinsorizedMoments
 from discreet.questions.mode import Mode
 from discreet.questions.pooled import PooledCovariance, PooledVariance
+from discreet.questions.quality import Usable
 from discreet.questions.quantile import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.table import ContingencyTable
@@ -120,7 +129,7 @@ def _products(cell: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
 
 def _pooled() -> Iterator[Compared]:
     """Public sizes of cells: every data set of rows at the corners, and every neighbour of it."""
-    for sizes, paired in itertools.product(((2, 2), (2, 3), (4,)), (False, True)):
+    for sizes, paired in (*itertools.product(((2, 2), (2, 3), (4,)), (False, True)), ((2,) * 5, False)):
         corners = [(Fraction(x), Fraction(y)) for x in (0, 1) for y in ((0, 1) if paired else (x,))]
         kind: Any = PooledCovariance if paired else PooledVariance
         bounds: Any = ((0, 1), (0, 1)) if paired else (0, 1)
@@ -202,6 +211,11 @@ def _ranks() -> Iterator[Compared]:
         yield f"a histogram of {given}", refused(partial(histogram, np.array(given), 0, 4))
     both = np.array([[0, 1, 4, 5, 7, 9], [1, 2, 3, 4, 5, 6]])
     found = [(steps.tolist(), counts.tolist()) for steps, counts in group_histograms(both, 0, 4, 2)]
+    scores = [Fraction(1, 3), Fraction(2, 3**40), Fraction(0)]
+    given = list[Any]()
+    with patch.object(exponential_mechanism, "choose", partial(_noted, given, exponential_mechanism.choose)):
+        ExponentialMechanism(1.0).choose(np.array(scores, dtype=object))
+    yield "scores that floats do not hold", not given
     yield "two histograms", found == [([0, 1, 4], [1, 2, 3]), ([0, 2, 4], [4, 5, 6])]
     yield "one histogram", len(group_histograms(good, 0, 4, 1)) == 1
     for share, rows, grouped in itertools.product((0.1, 0.5, 0.75), (1, 3), (False, True)):
@@ -227,6 +241,10 @@ def _labels() -> Iterator[Compared]:
     yield "bins of words", bins.codes(np.array(["x", "y"])).tolist() == [-1, -1]
     clamped = Bins((0, 1, 2.5), outside="clamp").codes(values[:-1])
     yield "bins that clamp", clamped.tolist() == [0, 0, 0, 1, 1, 1]
+    usable = Usable(columns=("x", "y"), unit="row")
+    yield "values that can be used", usable.value(3, [512, 128]).tolist() == [3, 2, Fraction(1, 2)]
+    yield "one unit in their numbers", usable.sensitivity(neighbours=ADDED).l1 == 3
+    yield "no columns", refused(partial(Usable, columns=(), unit="row"), InvalidParameter)
     yield "one category", len(Categories(("x",))) == 1
     for labels in ((), ("x", "x"), "xy", 3):
         yield f"categories of {labels!r}", refused(partial(Categories, labels))
@@ -256,6 +274,11 @@ def _boxes() -> Iterator[Compared]:
     cells = box.cells(rows)
     wanted = [[-1, 1, 0, -0.5, 1], [-1, 1, 0, 0.5, -1]]
     yield "cells of a box", np.array_equal(cells, np.array(wanted) * 2**20)
+    for sizes, good in (((2, 2), True), ((1, 9), False), ((9, 1), False), ((0, 0), False)):
+        counts = np.array([[size] for size in sizes])
+        arms = Arms(low=0.0, width=1.0, largest=4, counts=counts, sums=np.zeros((2, 1)), squares=(0, 0))
+        check_sizes(arms, public=False)  # sizes that are private are not read
+        yield f"arms of {sizes}", refused(partial(check_sizes, arms, public=True)) != good
     many = np.tile(cells, (1, 20_000))
     centres = np.array([[-1.0, -1.0], [1.0, 1.0], [0.1, 0.1]])
     apart = ((cells.T[:, None, :] / 2**20 - centres[None, :, :]) ** 2).sum(axis=2)
@@ -293,7 +316,10 @@ def _bounded_rules() -> Iterator[Compared]:
     drawn = np.array([low.measure([1.0, 4.0, 9.0], rng=seed)[2] for seed in range(40)])
     yield "covariances within their variances", bool((np.abs(drawn) <= 2.7).all() and drawn.max() > 1.2)
     exact = BoundedCovariance(budget=PureDP(200.0), changes=(0.1,) * 3, variance_bounds=((0, 4), (0, 9)))
-    yield "a matrix of fractions", exact.measure([Fraction(1, 3), Fraction(1), Fraction(1, 7)]).shape == (3,)
+    truth, seen = [Fraction(1, 3), Fraction(1), Fraction(1, 7)], list[Any]()
+    with patch.object(bounded_covariance, "TruncatedLaplaceLaw", partial(_noted, seen, TruncatedLaplaceLaw)):
+        exact.measure(truth)
+    yield "a matrix of fractions", list(seen[0]) == truth[:2]
     laplace = BoundedLaplace(scale=1.0, bounds=((0, 1), (0, 2)))
     yield (
         "changes of coordinates",
@@ -303,6 +329,12 @@ def _bounded_rules() -> Iterator[Compared]:
     for l1 in (0.1, 0.3, 1.0):
         yield "a sensitivity of proportions", shares._measured(Sensitivity(l1=l1)).l1 == l1
     yield "proportions of nothing", shares.present(np.zeros(3)).tolist() == [1 / 3] * 3
+
+
+def _noted(seen: list[Any], call: Callable[..., Any], first: Any, *rest: Any) -> Any:
+    """Note what a call is given first."""
+    seen.append(first)
+    return call(first, *rest)
 
 
 def _noise_rules() -> Iterator[Compared]:
@@ -315,6 +347,13 @@ def _noise_rules() -> Iterator[Compared]:
     whole.check(checked(0.5))  # one number may be a fraction
     whole.check(checked(np.array([1, 2])))
     yield "several fractions under ℓ₁", refused(partial(whole.check, checked(np.array([0.5, 1.5]))))
+    one = Laplace(1.0)
+    for kind, delta in ((ApproxDP, None), (PureDP, 0.1), (int, None)):
+        stated = partial(one.profile(parts).guarantee, kind, delta=delta)  # type: ignore[arg-type]
+        yield f"a guarantee of {kind.__name__} at δ {delta}", refused(stated)
+    for budget, within in ((ApproxDP(1.0, 0.0), True), (ApproxDP(0.9, 0.0), False), (ApproxDP(0.9, 0.1), True)):
+        yield f"noise within {budget}", one.profile(parts).within(budget) == within
+        yield f"normal noise within {budget}", Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0)
     rule = GaussianThreshold(scale=2.0, threshold=10.0)
     yield "groups of nobody", rule.shown(np.zeros(0, dtype=np.int64)).size == 0
     for size in (5, 10, 12):
@@ -345,9 +384,9 @@ def _table_rules() -> Iterator[Compared]:
     bad = (np.eye(3)[:, :2], np.eye(3), facts.basis[:, :1], 2 * facts.basis, facts.basis[:2])
     for basis in bad:
         yield "a basis that does not fit", refused(partial(facts.checked_basis, basis.tolist()))
-    loose = LinearFacts(rows=((1.0, 1.0, 0.0), (0.0, 0.0, 1e-12)), values=(6.0, 0.0))
-    tilted = np.array([[0.5**0.5], [-(0.5**0.5)], [0.0]])
-    yield "a basis beside a tiny fact", len(loose.checked_basis(tilted.tolist())) == 3
+    large = LinearFacts(rows=((1e6, 1e6, 0.0), (0.0, 0.0, 1.0)), values=(6.0, 0.0))
+    rounded = np.array([[0.5**0.5 + 1e-12], [-(0.5**0.5)], [0.0]])
+    yield "a basis within rounding of large facts", len(large.checked_basis(rounded.tolist())) == 3
     columns = {"a": ["x", "y"], "b": ["u", "v"]}
     own, other = (Margins(columns=columns, tables=[table]) for table in (["a"], ["a", "b"]))
     noise = MarginsGaussian.calibrate(GaussianDP(1.0), own.sensitivity(ADDED), workload=own.workload())

@@ -161,6 +161,9 @@ def _moved(folder: Path) -> Iterator[Compared]:
     good.unlink()
     yield "a deleted ledger is begun again", refused(partial(Ledger, good, PureDP(1.0)))
     yield "no such ledger", refused(partial(Ledger, folder / "none.ledger")) and not (folder / "none.ledger").exists()
+    with Ledger(folder / "unspent.ledger", PureDP(1.0)) as new, Ledger(":memory:", PureDP(1.0)) as kept:
+        yield "a ledger without spends", new.verify().spends == 0 and kept.verify().entries == 1
+        yield "an entry before the first", new._journal.entry(0) is None and kept._journal.entry(0) is None
     yield "no such folder", refused(partial(Ledger, folder / "none" / "a.ledger", PureDP(1.0)))
     yield "a folder", refused(partial(Ledger, folder, PureDP(1.0)))
     good = _made(folder)
