@@ -219,6 +219,19 @@ def _written() -> Iterator[Compared]:
     numbers = Schema(columns={"id": Dates("1900-01-01", "2030-12-31")})
     yield "numbers as dates", refused(lambda: _encoded(rows, numbers), WrongType)
 
+    yield "a formula of no column", refused(lambda: Schema(columns=_COLUMNS, where=Formula("1 < 2")))
+    yield from _spelled()
+
+
+def _spelled() -> Iterator[Compared]:
+    """Labels under other spellings; a code that is a whole number may be written as 01 or 1.0."""
+    answer = Categories(["no", "yes"], aliases={"0": "no", "1": "yes", "Y": "yes"})
+    codes = {"yes": 1, "no": 0, "1": 1, "01": 1, "1.0": 1, "0": 0, "00": 0, "Y": 1, "y": None, "2": None, "": None}
+    rows: list[dict[str, Any]] = [{"id": number, "answer": text} for number, text in enumerate(codes)]
+    found = _encoded(rows, Schema(columns={"id": _COLUMNS["id"], "answer": answer}))["answer"]
+    for text, code in zip(codes, found, strict=True):
+        yield f"the label {text!r}", code == codes[text]
+
 
 def _read(text: str, order: str) -> date | None:
     """A day as `datetime` reads it, from three numbers in the declared order."""

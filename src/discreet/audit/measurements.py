@@ -144,6 +144,17 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
         yield f"{what}: far less than declared", reached >= (0.49 if loose else 0.99)
 
 
+def _six_columns(measured: Any) -> Iterator[Compared]:
+    """More columns than go into parts: sums of products of grid steps, as numbers in the units of the data."""
+    steps = np.random.default_rng(4).integers(-2, 5, (7, 6)).astype(object)
+    sums = {
+        product: [sum(math.prod(row[int(name[1:])] for name in product) for row in steps)]
+        for product in measured.products
+    }
+    wanted = measured.statistic.exact(steps.astype(float) / 2, neighbours=Neighbours.ADD_REMOVE).value
+    yield "totals of six columns", list(measured.value(np.array([7]), sums)) == list(wanted)
+
+
 def _may_drop(schema: Schema) -> bool:
     return not schema.keeps_every_row(list(schema.columns))
 
@@ -167,6 +178,19 @@ def _sizes() -> Iterator[Compared]:
     concentrated = ZeroConcentratedDP(0.5)
     for question in (CountQuestion(schema, concentrated), SumQuestion(schema, "x", concentrated, by="arm")):
         yield "whole noise under ρ", isinstance(question.measurement.mechanism, DiscreteGaussian)
+    for one in _schemas():
+        fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
+        for name, question in (two for two in _questions(one) if not two[0].startswith("count")):
+            public = question.measurement.public.get("n") == one.size if fixed and " by " not in name else None
+            yield f"what is public about the {name}", public or "n" not in question.measurement.public
+    names = [f"c{place}" for place in range(6)]
+    six = Schema(columns={name: Bounds(-1, 2, grid=0.5) for name in names})
+    mean = MeanQuestion(six, "c0", _ONE, spread=True).measurement
+    powers = {product: [3 ** len(product) + 1] for product in mean.products}  # steps of 3 and 1
+    above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
+    parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
+    yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc]
+    yield from _six_columns(CovarianceMatrixQuestion(six, names, _ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
     limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
     wide = Schema(columns={"x": whole, "arm": Categories(labels)}, unit=limits)

@@ -204,7 +204,8 @@ def _texts() -> Iterator[Compared]:
 
     texts: tuple[tuple[Any, str | None], ...] = (
         (Decimal("1.50"), "1.50"), (Decimal("2.0"), "2"), (Decimal("-7"), "-7"), (np.int64(3), "3"),
-        (np.float64(2), "2"), (Odd(), "odd"), (b"x", "x"), (True, "true"), (np.bool_(False), "false"), (0.1, "0.1e+00"), (2**70, str(2**70)),
+        (np.float64(2), "2"), (Odd(), "odd"), (b"x", "x"), (True, "true"), (np.bool_(False), "false"), (0.1, "0.1e+00"),
+        (2**70, str(2**70)),
         (-math.inf, "-1e+999"), (math.nan, None), (None, None),
     )  # fmt: skip
     for value, text in texts:

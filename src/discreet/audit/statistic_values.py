@@ -33,7 +33,7 @@ from discreet.mechanisms.choices import exponential_mechanism
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.ranks import group_histograms, histogram
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian import Gaussian, GaussianLaw
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
@@ -356,6 +356,9 @@ def _noise_rules() -> Iterator[Compared]:
         yield f"normal noise within {budget}", Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0)
     rule = GaussianThreshold(scale=2.0, threshold=10.0)
     yield "groups of nobody", rule.shown(np.zeros(0, dtype=np.int64)).size == 0
+    bar, grid = rule._bar()
+    with patch.object(GaussianLaw, "sample", lambda *_, **__: np.array([bar, bar + grid])):
+        yield "a noisy size at the bar", rule.shown(np.array([5, 5])).tolist() == [False, True]
     for size in (5, 10, 12):
         chance = float(rule.chance([size])[0])
         # A noisy size is rounded to a grid that is far finer than the noise.
