@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from discreet.core.rows import (
 )
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import open_source
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Related, Schema, Unlisted
+from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Related, Schema, Unlisted
 from discreet.declarations.language import Formula
 from discreet.testing.sources import documented_choice
 
@@ -147,7 +147,7 @@ _LIMITS = (Contribution(groups=1, rows=2), Contribution(rows=2), Contribution(to
 
 
 def _unit_schema(limits: Contribution) -> Schema:
-    columns = {"arm": Categories(["a", "b", "c"]), "x": Bounds(-4, 3, grid=0.5)}
+    columns: dict[str, Column] = {"arm": Categories(["a", "b", "c"]), "x": Bounds(-4, 3, grid=0.5)}
     return Schema(columns=columns, unit=PrivacyUnit("who", contribution=limits))
 
 
@@ -225,7 +225,9 @@ def _left_out() -> Iterator[Compared]:
 def _labels() -> Iterator[Compared]:
     """Labels without a public list: a unit keeps some of its own, at even distances."""
     draw = random.Random(13)
-    rows = [{"who": draw.randrange(12), "word": draw.choice(("x", "y", "z", "w", None))} for _ in range(60)]
+    rows: list[dict[str, Any]] = [
+        {"who": draw.randrange(12), "word": draw.choice(("x", "y", "z", "w", None))} for _ in range(60)
+    ]
     schema = Schema(columns={"word": Unlisted()}, unit=PrivacyUnit("who", contribution=Contribution(rows=1)))
     snapshot = _snapshot(rows, schema)
     for limit in (1, 2, 3):
@@ -250,7 +252,10 @@ def _labels() -> Iterator[Compared]:
 def _usable() -> Iterator[Compared]:
     """A value can be used where it is on the list or inside its bounds; a unit counts for the share of its rows."""
     rows = _unit_rows()
-    good = {"arm": lambda one: one in ("a", "b", "c"), "x": lambda one: one is not None and -4 <= one <= 3}
+    good: dict[str, Callable[[Any], bool]] = {
+        "arm": lambda one: one in ("a", "b", "c"),
+        "x": lambda one: one is not None and -4 <= one <= 3,
+    }
     for limits in (None, _LIMITS[0]):
         whole = _unit_schema(limits or _LIMITS[0])
         schema = whole if limits else Schema(columns=whole.columns)
@@ -273,8 +278,10 @@ def _joins() -> Iterator[Compared]:
     import pyarrow
 
     draw = random.Random(17)
-    people = [{"who": draw.randrange(14), "arm": draw.choice(("a", "b", "c"))} for _ in range(40)]
-    visits = [{"id": draw.randrange(3, 16), "cost": draw.choice((0.0, 1.0, 2.0, 5.0))} for _ in range(60)]
+    people: list[dict[str, Any]] = [{"who": draw.randrange(14), "arm": draw.choice(("a", "b", "c"))} for _ in range(40)]
+    visits: list[dict[str, Any]] = [
+        {"id": draw.randrange(3, 16), "cost": draw.choice((0.0, 1.0, 2.0, 5.0))} for _ in range(60)
+    ]
     cost = Bounds(0, 3, grid=1, nulls=0)
     for counted, most, filtered in itertools.product((None, "visits"), (1, 3), (False, True)):
         where = Formula("cost >= 1") if filtered else None

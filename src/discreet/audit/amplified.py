@@ -101,7 +101,7 @@ def _sampling_rules() -> Iterator[Compared]:
     yield "a Poisson sample of replaced rows", refused(partial(poisson_sampling, one, 0.5, **other))
     yield "suppression of replaced rows", refused(partial(outlier_suppression, one, 0.4, 0.5, **other))
     for rate in (0, 0.0, -0.1, 1.1, "x", [], True, math.nan, [0.5, 2.0]):
-        yield f"a rate of {rate!r}", refused(partial(poisson_sampling, one, rate))  # type: ignore[arg-type]
+        yield f"a rate of {rate!r}", refused(partial(poisson_sampling, one, rate))
     yield "the largest of several rates", poisson_sampling(one, [0.1, 0.5, 0.2]) == poisson_sampling(one, 0.5)
     yield "δ that pays for a record", refused(partial(before_poisson_sampling, ApproxDP(1.0, 0.1), 0.1))
     for kind in (GaussianDP(1.0), ZeroConcentratedDP(1.0)):
@@ -124,8 +124,9 @@ def _grouped() -> Iterator[Compared]:
         total = sum(math.exp(number * place) for place in range(count)) * 0.001
         yield "δ of a group", both["epsilon"] == pure and abs(both["delta"] / total - 1) < 1e-12
     yield "a group whose δ is certain", refused(partial(deterministic_suppression, ApproxDP(5.0, 0.01), 3))
-    for count in (0, -1, 1.5, True):
-        yield f"a group of {count}", refused(partial(deterministic_suppression, PureDP(1.0), count))  # type: ignore[arg-type]
+    odd: tuple[Any, ...] = (0, -1, 1.5, True)
+    for count in odd:
+        yield f"a group of {count}", refused(partial(deterministic_suppression, PureDP(1.0), count))
 
 
 def _suppressed() -> Iterator[Compared]:
@@ -170,9 +171,9 @@ def _kept() -> Iterator[Compared]:
             if move == 0:  # the next word decides
                 ends = [(Fraction(word) + Fraction(2 * further + 1, 2**65)) / 2**64 for word in words]
                 deleted = [end < score for end, score in zip(ends, scores, strict=True)]
-            found = step.kept(rows, entropy=ChosenWords(words, [further, 2**63]))  # type: ignore[arg-type]
+            found = step.kept(rows, entropy=ChosenWords(words, [further, 2**63]))
             yield "records that suppression keeps", found.tolist() == [not one for one in deleted]
         at = math.floor(Fraction(3, 10) * 2**64) + move
         if move:
-            kept = sample.kept([0, 0], entropy=ChosenWords([at, at], [2**63]))  # type: ignore[arg-type]
+            kept = sample.kept([0, 0], entropy=ChosenWords([at, at], [2**63]))
             yield "records that a sample keeps", kept.tolist() == [move < 0] * 2

@@ -116,7 +116,7 @@ class _Model:
         if plan is None or len(self.approving[plan]) < self.need:
             return True
         mark = _fingerprint(ask, size)
-        return self.made[plan, mark] >= _PLANS[plan]["releases"].get(mark, 0)
+        return self.made[plan, mark] >= int(_PLANS[plan]["releases"].get(mark, 0))
 
     def spent(self) -> Fraction:
         """In this window: what counts for all, and the largest of the parts."""

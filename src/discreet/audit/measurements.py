@@ -189,7 +189,7 @@ def _sizes() -> Iterator[Compared]:
     powers = {product: [3 ** len(product) + 1] for product in mean.products}  # steps of 3 and 1
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
-    yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc]
+    yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
     yield from _six_columns(CovarianceMatrixQuestion(six, names, _ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
     limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
