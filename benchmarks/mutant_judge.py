@@ -262,7 +262,11 @@ class Judge:
         return (item.seconds + 0.05) / (broad + before)
 
     def _run(self, reaching: list[Item], change: Callable[[], bool]) -> str:
-        if not change():
+        try:
+            planted = change()
+        except (LookupError, StopIteration, SyntaxError):  # the file was changed meanwhile
+            return UNDECIDED
+        if not planted:
             return ""
         start, skipped = time.process_time(), not self.complete
         for item in reaching:

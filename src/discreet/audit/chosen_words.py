@@ -8,10 +8,11 @@ fast path must also be as good as the error bound that they claim, whatever the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -135,16 +136,18 @@ def _geometric(word: int, scale: float, **_: Any) -> arb:
     return _sign(word) * (size if size > 0 else arb(0))
 
 
+@cache
+def _discrete_tails(scale: float) -> list[arb]:
+    """P(≥ m) of the size of a draw, for m = 1, 2, …: sums of e^{−k²/2σ²}, term by term."""
+    weights = [(-_exact(Fraction(k * k) / (2 * Fraction(scale) ** 2))).exp() for k in range(math.ceil(60 * scale) + 1)]
+    total = weights[0] + 2 * sum(weights[1:], arb(0))
+    return list(itertools.accumulate(2 * weight / total for weight in weights[:0:-1]))[::-1]
+
+
 def _discrete_gaussian(word: int, scale: float, **_: Any) -> arb:
-    """The whole number m with P(≥ m + 1) ≤ U < P(≥ m), where P(≥ m) is a sum of e^{−k²/2σ²}, term by term."""
-    u, reach = _uniform(word, 63), math.ceil(60 * scale) + 1
-    weights = [(-_exact(Fraction(k * k) / (2 * Fraction(scale) ** 2))).exp() for k in range(reach)]
-    beyond, total = arb(0), weights[0] + 2 * sum(weights[1:], arb(0))
-    for size in range(reach - 1, 0, -1):
-        beyond += 2 * weights[size] / total
-        if u < beyond:
-            return _sign(word) * arb(size)
-    return arb(0)
+    """The whole number m with P(≥ m + 1) ≤ U < P(≥ m)."""
+    u = _uniform(word, 63)
+    return _sign(word) * arb(sum(1 for _ in itertools.takewhile(lambda tail: u < tail, _discrete_tails(scale))))
 
 
 _Oracle = Callable[..., arb]
