@@ -20,7 +20,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import stability
-from discreet.inference import ordered_tests
+from discreet.inference import ordered_groups
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.additive import additive_noise
@@ -136,7 +136,7 @@ class _OrderedTest(TableTest):
         if self.expected_rows is None:
             return None, ("give expected_rows to see the smallest effect",)
         groups, labels = self._shape
-        error = ordered_tests.superiority_error(self.expected_rows, groups, labels, standard_error**2)
+        error = ordered_groups.superiority_error(self.expected_rows, groups, labels, standard_error**2)
         words = (
             "the effect is P(a row of one group exceeds one of another) − ½, for ranks, groups and bins of equal size"
         )
@@ -193,7 +193,7 @@ class RankTestQuestion(_OrderedTest):
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ordered_tests.rank_test
+        return ordered_groups.rank_test
 
 
 @dataclass(frozen=True)
@@ -218,4 +218,4 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ordered_tests.kolmogorov_smirnov
+        return ordered_groups.kolmogorov_smirnov

@@ -1,4 +1,4 @@
-"""Ordered tests: whether groups differ along an ordered column, from one released table."""
+"""Ordered groups: tests whether groups differ along an ordered column, from one released table."""
 
 from __future__ import annotations
 
