@@ -45,6 +45,13 @@ def table(rows, periods=MONTHS):
     return pa.table({name: pa.array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(kinds.items())})
 
 
+def test_the_protection_says_what_is_assumed_of_the_source():
+    session = Session(table([("2026-01", 1.0, 1)]), schema(), ledger=":memory:", budget=ONE)
+    released = session.running_total("month", ONE, period="2026-01")
+    assert "that rows are only added and keep their period" in " ".join(str(released).split())
+    assert "rows are only added" in str(session.ledger.statement().spends[0].protection)
+
+
 # ---- the matrix ------------------------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,8 @@ class Fact(Enum):
     """Which arm of an experiment each unit is in, and so how many are in each."""
     PART = "part"
     """Which part of a partition each unit belongs to."""
+    HISTORY = "history"
+    """That rows are only added, and stay in the period in which they are."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ _PUBLIC = {
     Fact.TOTAL: "the total of the table",
     Fact.ARM: "the arm of each {unit}",
     Fact.PART: "the part that each {unit} belongs to",
+    Fact.HISTORY: "that rows are only added and keep their period",
 }
 
 

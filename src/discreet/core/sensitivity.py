@@ -68,10 +68,7 @@ class Sensitivity:
             object.__setattr__(self, "l2", root_up(self.dimension * largest**2))
         if self.l1 is None and self.l2 is None:
             raise InvalidParameter(
-                "l1",
-                None,
-                "a sensitivity needs l1, l2, moves, or linf and dimension",
-                "Pass Sensitivity(l1=1.0), for example.",
+                "l1", None, "needs l1, l2, moves, or linf and dimension", "Pass Sensitivity(l1=1.0), for example."
             )
         for name in ("l1", "l2", "linf"):
             if getattr(self, name) is not None:

@@ -22,7 +22,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger import Ledger, Spend
 from discreet.core.ledger.accounting import Accounting
-from discreet.core.protection import Neighbours
+from discreet.core.protection import Fact, Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.rows import Selected, Snapshot, totals
 from discreet.core.schema import Bounds, Contribution, Schema
@@ -202,7 +202,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         return [
             Claim(
                 guarantee=self.guarantee,
-                protection=self.schema.protection(),
+                protection=self.schema.protection(Fact.HISTORY),
                 question=self._content(one),
                 mechanism=mechanism.to_dict(),
                 sensitivity=whole,
