@@ -12,7 +12,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
@@ -27,6 +26,7 @@ from discreet.inference.noisy_totals import NoisyTotals
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED
 from discreet.questions.coefficients_release import CoefficientsRelease
+from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import Design
 from discreet.questions.logistic_reading import LogisticReading, LogisticSubModel
@@ -40,8 +40,6 @@ __all__ = ["LogisticMoments", "LogisticQuestion", "LogisticRelease"]
 
 Array = NDArray[np.float64]
 _MOST_NUMBERS = 4
-_SPREAD = 0.2
-"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,23 +105,9 @@ class LogisticMoments(RegressionMoments):
         )
         return Design(self.explained, terms, self.labels, sampled, observed)
 
-    def expected_totals(self, rows: int) -> Array:
-        """Totals in the scenario of a plan: labels are equally frequent, columns unrelated, numbers in the middle."""
-        around = (0.25 / _SPREAD**2 - 1) / 2
-        found = np.full(self.cells, rows / self.cells)
-        for degree in self.degrees:
-            one = [0.5, 0.5] if degree == 1 else _parts_of_beta(degree, around)
-            found = np.multiply.outer(found, np.array(one))
-        return found.ravel()
-
-
-def _parts_of_beta(degree: int, shape: float) -> list[float]:
-    """Means of the Bernstein polynomials under a symmetric beta law: beta-binomial probabilities."""
-    beta = scipy.special.beta
-    return [
-        float(math.comb(degree, k) * beta(k + shape, degree - k + shape) / beta(shape, shape))
-        for k in range(degree + 1)
-    ]
+    def expected_totals(self, rows: float) -> Array:
+        """Totals in the scenario of a plan: all labels are equally frequent, and numbers spread evenly."""
+        return np.full(self.cells * self.size, rows / (self.cells * self.size))
 
 
 @dataclass(frozen=True)
@@ -199,27 +183,28 @@ class LogisticQuestion(MeasuredQuestion[LogisticRelease]):
             )
         if not on or self.column in on:
             raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
-        found = self._released(self._moments(on))
-        scenario = self._scenario(found)
-        if scenario is None:
-            return found
-        weights = scenario.observed.noise_weights(scenario.units[1])
-        return replace(found, weights=tuple(weights.tolist()))
+        return self._released(self._moments(on))
 
     def _released(self, moments: LogisticMoments) -> Measurement:
         """How the moments are measured: as a table where there are no numbers."""
         labels, read = tuple(moments.labels), f"coefficient of {moments.terms(moments.on)[1].name}"
         if not moments.columns:
             table = table_measurement(self, labels, self.contribution)
-            return replace(
-                table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read, weights=None
-            )
+            found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)
+            return replace(found, forecast=lambda: self._forecast(found))
+        size, place = self.public_size(*moments.columns, *labels), self.contribution
         found = tensor_measurement(
-            self, moments, moments.columns, by=labels, contribution=self.contribution, read=read, weights=None
+            self,
+            moments,
+            moments.columns,
+            by=labels,
+            contribution=place,
+            read=read,
+            forecast=lambda: self._forecast(found),
         )
-        size = self.public_size(*moments.columns, *labels)
         mechanism = additive_noise(self.guarantee, found.sensitivity)
-        return replace(found, statistic=moments, mechanism=mechanism, public={} if size is None else {"n": size})
+        found = replace(found, statistic=moments, mechanism=mechanism, public={} if size is None else {"n": size})
+        return found
 
     def _moments(self, on: tuple[str, ...]) -> LogisticMoments:
         """The statistic, or a refusal of what would be too large."""
@@ -248,23 +233,25 @@ class LogisticQuestion(MeasuredQuestion[LogisticRelease]):
             on=on,
         )
 
-    def _scenario(self, found: Measurement) -> Design[LogisticFit] | None:
-        """The fit that a plan expects; None where the number of rows is not."""
-        rows = Expected(rows=self.expected_rows).rows or found.public.get("n")
-        if rows is None:
-            return None
+    def _expected(self, found: Measurement) -> Expected:
+        return Expected(rows=found.public.get("n", self.expected_rows))
+
+    def _scenario(self, found: Measurement) -> Design[LogisticFit]:
+        """The fit that a plan expects."""
         moments = cast(LogisticMoments, found.statistic)
-        expected: Design[LogisticFit] = moments.design(
-            moments.on, found.mechanism, moments.expected_totals(rows), found.public.get("n"), 1
-        )
+        totals = moments.expected_totals(self._expected(found).rows_per_group())
+        expected: Design[LogisticFit] = moments.design(moments.on, found.mechanism, totals, found.public.get("n"), 1)
         return expected
 
-    def _notes(self, found: Measurement, error: float | None) -> tuple[str, ...]:
-        """Noise and sampling of every coefficient, for outcomes that are equally frequent and unrelated columns."""
+    def _forecast(self, found: Measurement) -> Forecast:
         scenario = self._scenario(found)
-        if scenario is None:
-            return super()._notes(found, error)
-        notes = []
+        weights = scenario.observed.noise_weights(scenario.units[1])
+        words = self._expected(found).words(like="of unrelated columns, spread evenly")
+        return Forecast(weights=tuple(weights.tolist()), scenario=words)
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        """Noise and sampling of every coefficient, for outcomes that are equally frequent and unrelated columns."""
+        scenario, notes = self._scenario(found), [*super()._notes(found)]
         for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
             both, noise = (fit.standard_error(along) for fit in (scenario.sampled, scenario.observed))
             sampled = math.sqrt(max(both**2 - noise**2, 0.0))

@@ -25,6 +25,7 @@ from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
+from discreet.questions.forecast import DEFAULT_ROWS
 from discreet.questions.forms import COLUMN, EDGES, WHOLE, Form
 from discreet.questions.question import MeasuredQuestion, Measurement
 from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
@@ -131,21 +132,16 @@ class _OrderedTest(TableTest):
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
         return self._test(table, null)
 
-    def _effect(self, standard_error: float) -> tuple[float | None, tuple[str, ...]]:
-        """The smallest effect that is detected, and what it is."""
-        if self.expected_rows is None:
-            return None, ("give expected_rows to see the smallest effect",)
-        groups, labels = self._shape
-        error = ordered_groups.superiority_error(self.expected_rows, groups, labels, standard_error**2)
-        words = (
-            "the effect is P(a row of one group exceeds one of another) − ½, for ranks, groups and bins of equal size"
-        )
-        return DETECTED * error, (words,)
-
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        planned = self.table.plan(ledger)
-        effect, notes = self._effect(planned.standard_error or 0.0)
-        return replace(planned, smallest_effect=effect, notes=notes)
+        planned, (groups, labels) = self.table.plan(ledger), self._shape
+        rows = self.expected_rows or DEFAULT_ROWS
+        error = ordered_groups.superiority_error(rows, groups, labels, (planned.standard_error or 0.0) ** 2)
+        notes = (
+            "the effect is P(a row of one group exceeds one of another) − ½, by ranks",
+            f"for {rows:,} rows in groups and bins of equal size",
+        )
+        unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
+        return replace(planned, smallest_effect=DETECTED * error, notes=notes + unsaid)
 
 
 @dataclass(frozen=True)
