@@ -47,6 +47,7 @@ def paid_once(name, left):
 
 
 ASKED = {
+    "profile": {"columns": ["spend", "city"]},
     "quality": {"columns": ["age", "arm"]},
     "left_out": {"columns": ["age"], "by": ["arm"]},
     "count": {"by": ["arm"]},
@@ -73,6 +74,7 @@ ASKED = {
     "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
     "groups": {"column": "city"},
+    "distinct": {"column": "city", "by": ["arm"]},
 }
 
 

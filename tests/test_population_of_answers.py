@@ -59,7 +59,7 @@ def test_a_refusal_says_what_to_ask(session, name):
         REFUSED[name](session).population_interval()
 
 
-NONE = {"left_out", "quality", "sum", "running_total", "quantile", "mode", "clusters", "groups"}
+NONE = {"profile", "distinct", "left_out", "quality", "sum", "running_total", "quantile", "mode", "clusters", "groups"}
 """Questions of which an answer says nothing about a population, as they are asked here."""
 
 

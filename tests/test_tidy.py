@@ -31,6 +31,7 @@ from discreet.publish.tidy import COLUMNS, NUMBERS, Tidy, tidy_rows
 from tests.test_every_question import ASKED, SCHEMA, budget, guarantee, rows
 
 LABELS = {
+    "profile": ["column"],
     "quality": ["column"],
     "left_out": ["why"],
     "count": ["arm"],
@@ -56,6 +57,7 @@ LABELS = {
     "compare_means": ["treatment", "control"],
     "clusters": ["centre", "column"],
     "groups": ["city"],
+    "distinct": ["arm"],
 }
 NOTHING_TO_DRAW = ("mode", "groups")
 """Answers that are labels."""

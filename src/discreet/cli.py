@@ -10,7 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet import cli_audit
+from discreet import cli_audit, cli_profile
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
@@ -40,7 +40,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (InvalidParameter, 2),
     (NoConversion, 2),
 )
-_FILE_COMMANDS = 4
+_FILE_COMMANDS = 5
 """Help lists so many commands on files first, then the ledger, then the rest."""
 
 
@@ -76,6 +76,7 @@ def _app() -> App:
     app.command(keys)
     commands: tuple[Callable[..., None], ...] = (
         _describe,
+        cli_profile.profile,
         _plan,
         _run,
         _export,

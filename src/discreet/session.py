@@ -17,7 +17,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
-from discreet.core.rows.read import Dataset, open_source
+from discreet.core.rows.read import Dataset, column_types, open_source
 from discreet.core.schema import Column, Schema
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
@@ -156,6 +156,15 @@ class Session(Shorthands):
     def exact(self, question: MeasuredQuestion[Any]) -> Exact:
         """The true, still private value of a question, with its sensitivity."""
         return question.exact(self._snapshot())
+
+    def source_names(self) -> tuple[str, ...]:
+        """Names of the source's columns but the id, for a profile of all of them; of a file only the header is read."""
+        if isinstance(self._source, str | os.PathLike) and "://" not in os.fspath(self._source):
+            dialect = Dialect(**{name: self._options[name] for name in vars(Dialect())})
+            names = column_types(os.fspath(self._source), dialect)
+        else:
+            names = self.dataset.types()
+        return tuple(name for name in names if name != self.schema.unit.column)
 
     def require(self, *columns: str) -> None:
         """Refuse declared columns that the data lacks, or lacks something to make them of; reads no rows."""

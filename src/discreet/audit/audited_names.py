@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from discreet.audit.join_pipelines import join_pipelines
 from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline
+from discreet.audit.profile_pipelines import profile_pipelines
 from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.session_pipelines import session_pipelines
 from discreet.audit.transform_pipelines import transform_pipelines
@@ -36,6 +37,7 @@ RELEASES_NOTHING: dict[str, str] = {
     "Session.exact": "stays private: its repr shows no value",
     "Session.ask": "what every named question calls",
     "Session.require": "looks at the names of columns alone",
+    "Session.source_names": "looks at the names of columns alone",
 }
 """Public names that release nothing, each with the reason."""
 
@@ -47,6 +49,7 @@ def pipelines() -> Iterator[Pipeline]:
     yield from model_pipelines()
     yield from transform_pipelines()
     yield from join_pipelines()
+    yield from profile_pipelines()
 
 
 def audited_names() -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from discreet.questions.comparison.arms_question import ArmsQuestion
 from discreet.questions.comparison.comparison_question import ComparisonQuestion
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.distinct import DistinctQuestion
 from discreet.questions.groups import GroupsQuestion
 from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.left_out import LeftOutQuestion
@@ -18,6 +19,7 @@ from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankTestQuestion
+from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
@@ -32,6 +34,7 @@ from discreet.questions.variance import StandardDeviationQuestion, VarianceQuest
 __all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]
 
 QUESTIONS: list[type[Question[Any]]] = [
+    ProfileQuestion,
     QualityQuestion,
     LeftOutQuestion,
     CountQuestion,
@@ -50,6 +53,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     TablesQuestion,
     ModeQuestion,
     GroupsQuestion,
+    DistinctQuestion,
     GoodnessOfFitQuestion,
     HomogeneityQuestion,
     IndependenceQuestion,

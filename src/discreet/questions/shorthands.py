@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Unpack, overload
 
 from discreet.core.columns import Label
+from discreet.core.dates import Order
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.questions.comparison.arms_question import ArmsQuestion
 from discreet.questions.comparison.many_arms import ArmComparisons
+from discreet.questions.count import CountRelease
+from discreet.questions.distinct import DistinctQuestion
 from discreet.questions.forms import Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
 from discreet.questions.named import NamedQuestions, Names
+from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.profile_release import ProfileRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quality import QualityQuestion, QualityRelease
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
@@ -68,6 +74,47 @@ SHORTHANDS: dict[str, Shorthand] = {
 
 class Shorthands(NamedQuestions):
     """The obvious names: ``median("age", …)`` is short for ``quantile("age", 0.5, …)``."""
+
+    def profile(
+        self, guarantee: Guarantee | None = None, *, columns: Names = (), share: float = 0.95, order: Order = "ymd",
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> ProfileRelease:  # fmt: skip
+        """What columns hold of which nothing is declared: kinds, bounds, quartiles, missing and distinct values.
+
+        ``columns`` are all columns of the source but the id by default; discreet reads their names alone for it.
+        """
+        question = ProfileQuestion(
+            self.schema,
+            spending(ProfileQuestion, guarantee, spend),
+            columns=columns or self.source_names(),
+            share=share,
+            order=order,
+        )
+        return self.ask(question, request)
+
+    @abstractmethod
+    def source_names(self) -> tuple[str, ...]:
+        """Names of the source's columns but the id."""
+
+    @overload
+    def distinct(
+        self, column: str, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> CountRelease: ...  # fmt: skip
+    @overload
+    def distinct(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names, contribution: Contribution | None = None,
+        request: str | None = None, **spend: Unpack[Spend],
+    ) -> GroupedRelease[CountRelease]: ...  # fmt: skip
+    def distinct(
+        self, column: str, guarantee: Guarantee | None = None, *, by: Names = (),
+        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> CountRelease | GroupedRelease[CountRelease]:  # fmt: skip
+        """How many different labels a column holds, in all or by group; of the id column, how many units there are."""
+        question = DistinctQuestion(
+            self.schema, column, spending(DistinctQuestion, guarantee, spend), by=by, contribution=contribution
+        )
+        return self.ask(question, request)
 
     def quality(
         self, guarantee: Guarantee | None = None, *, columns: Names = (), request: str | None = None,

@@ -1,0 +1,144 @@
+"""Distinct: how many different labels a column holds, or how many units there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from discreet.core import requirements
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Snapshot
+from discreet.core.rows.cells import distinct_labels
+from discreet.core.schema import Contribution, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.core.statistic import Statistic
+from discreet.mechanisms.additive import additive_noise
+from discreet.questions.count import CountRelease
+from discreet.questions.forms import COLUMN, COLUMNS, Form
+from discreet.questions.grouped import GroupedRelease
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.releases import Release
+
+__all__ = ["DistinctLabels", "DistinctQuestion"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctLabels(Statistic):
+    """The number of different labels, where a unit counts with at most ``labels`` of its own.
+
+    **Guarantee.** A unit that comes brings at most k = ``labels`` labels that nobody else has, and one that goes takes
+    at most k away: the number moves by at most k. A unit that is replaced takes up to k away and brings up to k, so
+    one number still moves by at most k. Numbers of several groups move by k together under add/remove, and by 2k, or
+    √2·k in ℓ₂, where the labels leave one group and come to another. Proof: ``docs/proofs/private_bounds.md``.
+
+    Parameters
+    ----------
+    labels
+        At most this many labels of one unit, in all groups together.
+
+    Examples
+    --------
+    >>> DistinctLabels(labels=3).sensitivity(neighbours=Neighbours.REPLACE_ONE).l1
+    3.0
+    """
+
+    name: ClassVar[str] = "distinct_labels"
+    labels: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", requirements.positive_integer("labels", self.labels))
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return CountRelease
+
+    def parameters(self) -> dict[str, Any]:
+        return {"labels": self.labels}
+
+    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours, groups: int = 1) -> Sensitivity:
+        """How far one unit moves the numbers of so many groups."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        most = float(self.labels)
+        if groups == 1:
+            return Sensitivity(moves=(most,))
+        if neighbours is Neighbours.REPLACE_ONE:
+            # A move of a in one group and b in another has a, b ≤ k: moves=(k, k) has its norms.
+            norms = Sensitivity(moves=(most, most))
+            return norms if self.labels == 1 else Sensitivity(l1=norms.l1, l2=norms.l2)
+        return Sensitivity(moves=(1.0,)) if self.labels == 1 else Sensitivity(l1=most, l2=most)
+
+
+@dataclass(frozen=True)
+class DistinctQuestion(MeasuredQuestion[CountRelease | GroupedRelease[CountRelease]]):
+    """How many different labels a column holds, in all or by group; of the id column, how many units there are.
+
+    Guarantee
+    ---------
+    A unit counts with at most as many labels as it may contribute rows: see `DistinctLabels`.
+
+    Attributes
+    ----------
+    column
+        A declared column, with or without a list of its labels, or the id column.
+    by
+        Columns of labels whose combinations are the groups.
+    contribution
+        Limits per unit.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Unlisted
+    >>> asked = DistinctQuestion(Schema(columns={"city": Unlisted()}), "city", PureDP(0.5))
+    >>> asked.measurement.mechanism.scale
+    2.0
+    """
+
+    ask: ClassVar[str] = "distinct"
+    meaning: ClassVar[str] = "How many different values of {subject} there are."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
+    schema: Schema
+    column: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+
+    def _measured(self) -> Measurement:
+        by = column_names(self.by)
+        units = self.schema.unit.column is not None and self.column == self.schema.unit.column
+        if not units:
+            self.schema.column(self.column)
+        cells = self.schema.cells(by)
+        once = Contribution(total=1) if units and not by else self.contribution
+        most = self.schema.contribution(once).most_rows(cells)
+        statistic = DistinctLabels(labels=most)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, groups=cells)
+
+        def from_rows(rows: Snapshot) -> Any:
+            found = distinct_labels(rows, self.column, by, most)
+            return found if by else int(found[0])
+
+        return Measurement(
+            statistic=self.grouped(statistic, by),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
+            by=by,
+            columns=() if units else (self.column,),
+            contribution=once,
+            public={},
+            from_rows=from_rows,
+            read="labels",
+        )
+
+    def columns_read(self) -> tuple[str, ...]:
+        found = self.measurement
+        return (*found.columns, *found.by)
+
+    def counted_words(self) -> str | None:
+        unit = self.schema.unit
+        if unit.column is None or self.column == unit.column:
+            return None
+        limits = self.schema.contribution(self.measurement.contribution)
+        return f"at most {limits.most_rows(self.schema.cells(self.measurement.by))} labels of each {unit.name}"

@@ -1,0 +1,250 @@
+"""Column profile: what the counts of a profile say of one column, each figure with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from discreet.core.columns import Bounds, Column, Unlisted
+from discreet.core.dates import EPOCH, Dates
+from discreet.core.interval import Interval
+from discreet.core.rows.cells import Cells
+from discreet.questions.profiles.cell_edges import between, even_edges, octave_quarters, tidy_bounds
+from discreet.questions.profiles.found_bounds import CellCounts, FoundBounds, whole_numbers
+
+__all__ = ["QUARTILES", "ColumnProfile", "Estimate", "Located", "located", "narrowed"]
+
+QUARTILES = (0.25, 0.5, 0.75)
+_FEW_FRACTIONS = 0.1
+"""Numbers of which fewer than this proportion have decimals are whole numbers."""
+_NARROW = 3
+"""Cells; a range that far from zero and that narrow is divided once more."""
+_PER_LABEL = 10
+"""Units per distinct value from which text is a label."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the interval that the noise leaves it."""
+
+    value: float
+    interval: Interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both as JSON-ready data."""
+        return {"value": self.value, "interval": self.interval.to_dict()}
+
+
+@dataclass(frozen=True)
+class Located:
+    """What the first counts say of a column: its kind, the part of the grid it lies in, and the cells to count next."""
+
+    kind: str
+    cells: Cells | None = None
+    first: CellCounts | None = field(default=None, compare=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers; days are."""
+        return self.kind in ("whole number", "date")
+
+
+def located(cells: Cells, counts: Any, mechanism: Any) -> Located:
+    """The kind of a column, chosen by its noisy counts, and the cells in which to count it next."""
+    counts = np.asarray(counts, dtype=float)
+    whole, others = whole_numbers(counts[2 : cells.first_date])
+    both = CellCounts(cells.numbers, whole + others, mechanism, summed=2)
+    dates = CellCounts(cells.dates, counts[cells.first_date :], mechanism)
+    text = CellCounts((), counts[1:2], mechanism)
+    found = {"number": both.standing_out(), "date": dates.standing_out(), "text": text.standing_out()}
+    sizes = {
+        kind: float(of.counts[slice(run[0], run[1] + 1)].sum())
+        for kind, of in (("number", both), ("date", dates), ("text", text))
+        if (run := found[kind]) is not None
+    }
+    if not sizes:
+        return Located("unknown")
+    kind = max(sizes, key=lambda one: sizes[one])
+    if kind == "text":
+        return Located("text")
+    run = found[kind]
+    if run is None:  # the kinds that were sized stood out
+        return Located("unknown")
+    if kind == "date":
+        edges = even_edges(*between(cells.dates, *run), whole=True)
+        return Located("date", Cells(cells.column, (), edges), dates)
+    if others[run[0] : run[1] + 1].sum() < _FEW_FRACTIONS * sizes["number"]:
+        only = CellCounts(cells.numbers, whole, mechanism)
+        again = only.standing_out() or run
+        edges = octave_quarters(*between(cells.numbers, *again), whole=True)
+        return Located("whole number", Cells(cells.column, edges), only)
+    return Located("number", Cells(cells.column, octave_quarters(*between(cells.numbers, *run), whole=False)), both)
+
+
+def second_counts(cells: Cells, counts: Any, mechanism: Any) -> CellCounts:
+    """The counts of a column's own kind, without what is missing or of another kind."""
+    counts = np.asarray(counts, dtype=float)
+    if cells.dates:
+        return CellCounts(cells.dates, counts[cells.first_date :], mechanism)
+    return CellCounts(cells.numbers, counts[2 : cells.first_date], mechanism)
+
+
+def narrowed(found: Located, second: CellCounts, share: float) -> Cells | None:
+    """The cells in which to count a range that is narrow and far from zero once more; None where it is not."""
+    cells = found.cells
+    chosen = chosen_bounds(found, second, share)
+    apart = found.kind == "date" or chosen.low > 0 or chosen.high < 0
+    if cells is None or not apart or chosen.last - chosen.first > _NARROW:
+        return None
+    edges = even_edges(chosen.low, chosen.high, whole=found.whole)
+    if len(edges) <= chosen.last - chosen.first + 1:
+        return None
+    return Cells(cells.column, (), edges) if found.kind == "date" else Cells(cells.column, edges)
+
+
+def chosen_bounds(found: Located, second: CellCounts, share: float) -> FoundBounds:
+    """The range that the second counts, and the first where they are of the same values, choose."""
+    return second.bounds(share, None if found.first is None else second.adjusted(found.first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnProfile:
+    """What is released of one column.
+
+    Attributes
+    ----------
+    name
+        Of the column.
+    kind
+        ``"number"``, ``"whole number"``, ``"date"``, ``"label"``, ``"text"``, or ``"unknown"`` where too few values
+        stand out from the noise.
+    missing, unreadable
+        Proportions of the rows: without a value, and with a value of another kind.
+    low, high
+        The bounds, in the numbers of the column; dates count days since 1970-01-01. None for other kinds.
+    held
+        Proportion of the values inside the bounds.
+    quartiles
+        Where a quarter, a half and three quarters of the values lie below.
+    distinct
+        Number of distinct labels, each unit with one of its own.
+    histogram
+        The released counts: edges, and one count more.
+    """
+
+    name: str
+    kind: str
+    missing: Estimate
+    unreadable: Estimate
+    low: float | None = None
+    high: float | None = None
+    held: Estimate | None = None
+    quartiles: tuple[Estimate, ...] = ()
+    distinct: Estimate | None = None
+    histogram: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+
+    def declared(self) -> Column | None:
+        """The column's declaration for a schema; None where nothing was found."""
+        if self.low is None or self.high is None:
+            return Unlisted() if self.kind == "label" else None
+        if self.kind == "date":
+            return Dates(_day(self.low), _day(self.high))
+        return (
+            Bounds(self.low, self.high, grid=1.0)
+            if self.kind == "whole number" and self.high - self.low < 2**40
+            else Bounds(self.low, self.high)
+        )
+
+    def shown(self, value: float) -> str:
+        """A value of the column as people write it."""
+        if not math.isfinite(value):
+            return "…"
+        if self.kind == "date":
+            return str(_day(value))
+        return f"{value:,.0f}" if self.kind == "whole number" else f"{value:,.6g}"
+
+    def words(self) -> str:
+        """The column in a sentence of a codebook."""
+        parts = [self.kind]
+        if self.low is not None and self.high is not None and self.held is not None:
+            least = min(max(float(self.held.interval.low), 0.0), 1.0)
+            parts.append(
+                f"{self.shown(self.low)} to {self.shown(self.high)} holds {self.held.value:.0%} (≥ {least:.0%})"
+            )
+        if self.quartiles:
+            parts.append(f"quartiles {', '.join(self.shown(one.value) for one in self.quartiles)}")
+        if self.distinct is not None:
+            ends = self.distinct.interval
+            parts.append(f"{self.distinct.value:,.0f} distinct ({ends.low:,.0f} to {ends.high:,.0f})")
+        parts.append(f"{self.missing.value:.0%} missing")
+        if self.unreadable.interval.low > 0 and self.kind not in ("label", "text"):
+            parts.append(f"{self.unreadable.value:.0%} of another kind")
+        return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        declared = self.declared()
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "missing": self.missing.to_dict(),
+            "unreadable": self.unreadable.to_dict(),
+            "low": self.low,
+            "high": self.high,
+            "held": None if self.held is None else self.held.to_dict(),
+            "quartiles": [one.to_dict() for one in self.quartiles],
+            "distinct": None if self.distinct is None else self.distinct.to_dict(),
+            "histogram": {"edges": list(self.histogram[0]), "counts": list(self.histogram[1])},
+            "declared": None if declared is None else declared.to_dict(),
+        }
+
+
+def summarised(
+    found: Located, first: tuple[Estimate, Estimate], second: CellCounts, last: CellCounts, share: float, level: float
+) -> ColumnProfile:
+    """A column of numbers or dates, from its counts: bounds, the proportion they hold, and quartiles."""
+    if found.cells is None:
+        raise ValueError("a column without cells has no bounds")
+    chosen = chosen_bounds(found, second, share) if last is second else last.bounds(share)
+    outside, least, most = last.outside(chosen, level)
+    values = max(float(last.counts.sum()), 1.0)
+    held = [min(max(1 - lost / values, 0.0), 1.0) for lost in (outside, most, least)]
+    high = chosen.high - 1 if found.whole else chosen.high
+    low, high = tidy_bounds(chosen.low, max(high, chosen.low + (1 if found.whole else 0)), whole=found.whole)
+    quartiles = tuple(_quartile(last.quantile(q, level), level, found.whole) for q in QUARTILES)
+    return ColumnProfile(
+        name=found.cells.column,
+        kind=found.kind,
+        missing=first[0],
+        unreadable=first[1],
+        low=low,
+        high=high,
+        held=Estimate(held[0], Interval(held[1], held[2], level)),
+        quartiles=quartiles,
+        histogram=(last.edges, tuple(last.counts.tolist())),
+    )
+
+
+def labelled(kind: str, distinct: float, rows: float) -> str:
+    """Whether text is a label: many rows share each of its values."""
+    return "label" if kind == "text" and max(distinct, 1.0) * _PER_LABEL <= rows else kind
+
+
+def _quartile(found: Sequence[float], level: float, whole: bool) -> Estimate:
+    """A quantile between edges; of whole numbers it is one of them."""
+    value, low, high = found
+    value, high = (math.floor(value), high - 1) if whole else (value, high)
+    return Estimate(float(value), Interval(min(low, value), max(high, value), level))
+
+
+def _day(count: float) -> date:
+    """The date of a day's number, inside what a calendar can say."""
+    try:
+        return EPOCH + timedelta(days=round(count))
+    except OverflowError:
+        return date.max if count > 0 else date.min

@@ -1,0 +1,184 @@
+"""Found bounds: from noisy counts in cells to a range that holds a share of the values. Post-processing alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.contract import Mechanism
+from discreet.inference.noise_sum import NoiseSum, excess_kurtosis
+
+__all__ = ["CellCounts", "FoundBounds"]
+
+Array = NDArray[np.float64]
+_FALSE_ALARM = 0.002
+"""How often noise alone makes a cell of an empty column stand out."""
+_NEXT_TO_IT = 1.5
+"""Standard errors from which a cell beside one that stands out belongs to it."""
+_AIMED_LOSS = 0.7
+"""Part of the loss that is allowed, at which a choice aims: the rest is for the noise."""
+
+_NEARLY = 1.02
+"""Among ranges that are wider by so little, the one that loses least is chosen."""
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """A range between two edges.
+
+    Attributes
+    ----------
+    low, high
+        The range: values from ``low`` to less than ``high``.
+    first, last
+        The places of both edges.
+    """
+
+    low: float
+    high: float
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Noisy counts between edges, with the noise they carry.
+
+    Attributes
+    ----------
+    edges
+        In order; a value that equals an edge lies above it. Both outermost cells are open.
+    counts
+        One more than edges.
+    mechanism
+        Whose noise each count carries, independently.
+    summed
+        How many measured counts make up each of these.
+    """
+
+    edges: tuple[float, ...]
+    counts: Array
+    mechanism: Mechanism
+    summed: int = 1
+
+    @cached_property
+    def deviation(self) -> float:
+        """Standard deviation of one count."""
+        return float(np.sqrt(self.summed * np.max(np.asarray(self.mechanism.law(0.0).variance))))
+
+    def standing_out(self) -> tuple[int, int] | None:
+        """First and last cell of what noise cannot explain, with what adjoins it; None where there is nothing."""
+        chance = 1 - _FALSE_ALARM / self.counts.size
+        one = np.ones(1)
+        reach = self._reach(one, one, 2 * chance - 1)[0]
+        found = np.flatnonzero(self.counts > reach)
+        if not found.size:
+            return None
+        first, last = int(found[0]), int(found[-1])
+        beside = self.counts > _NEXT_TO_IT * self.deviation
+        while last + 1 < self.counts.size and beside[last + 1]:
+            last += 1
+        while first > 0 and beside[first - 1]:
+            first -= 1
+        return first, last
+
+    def adjusted(self, other: CellCounts) -> Array:
+        """These counts, corrected by others of the same values: least squares over blocks between common edges."""
+        common = sorted(set(self.edges) & set(other.edges))
+        own, theirs = (np.searchsorted(common, [-np.inf, *edges], side="right") for edges in (self.edges, other.edges))
+        found = self.counts.astype(float)
+        for block in range(len(common) + 1):
+            mine, its = own == block, theirs == block
+            spread, others = mine.sum() * self.deviation**2, its.sum() * other.deviation**2
+            found[mine] += (other.counts[its].sum() - self.counts[mine].sum()) * self.deviation**2 / (spread + others)
+        return found
+
+    def bounds(self, share: float, counts: Array | None = None) -> FoundBounds:
+        """The narrowest range between edges that is estimated to hold ``share`` of the values, with a margin.
+
+        Values below and above each edge are estimated under the rule that they cannot grow outwards.
+        """
+        used = self.counts if counts is None else counts
+        below = _falling(np.cumsum(used)[:-1][::-1])[::-1]
+        above = _falling(np.cumsum(used[::-1])[::-1][1:])
+        allowed = _AIMED_LOSS * (1 - share) * max(float(used.sum()), 1.0)
+        edges = np.asarray(self.edges)
+        loss, width = below[:, None] + above[None, :], edges[None, :] - edges[:, None]
+        fits = (width > 0) & (loss <= allowed)
+        if not fits.any():
+            return FoundBounds(float(edges[0]), float(edges[-1]), 0, edges.size - 1)
+        near = fits & (width <= _NEARLY * width[fits].min())
+        place = int(np.argmin(np.where(near, loss, np.inf)))
+        first, last = (int(one) for one in np.unravel_index(place, loss.shape))
+        return FoundBounds(float(edges[first]), float(edges[last]), first, last)
+
+    def outside(self, found: FoundBounds, level: float) -> tuple[float, float, float]:
+        """How many values lie outside a range that was chosen among these edges, with an interval.
+
+        The interval holds for all ranges between edges at once, so that the choice cannot spoil it.
+        """
+        counts = np.r_[self.counts[: found.first + 1], self.counts[found.last + 1 :]]
+        ranges = len(self.edges) * (len(self.edges) - 1) / 2 or 1
+        size = np.array([float(counts.size)])
+        reach = float(self._reach(size, size, 1 - (1 - level) / ranges)[0])
+        total = float(counts.sum())
+        return total, total - reach, total + reach
+
+    def _reach(self, squares: Array, fourths: Array, level: float) -> Array:
+        """How far sums of noise stay from zero, from the sums of squares and fourth powers of their weights.
+
+        One noise stands for each sum: of the same variance, and of the largest kurtosis among them.
+        """
+        kurtosis = _kurtosis(self.mechanism) * float(np.max(fourths / squares**2)) / self.summed
+        return NoiseSum(0.0, (self.deviation * np.sqrt(squares))[None], kurtosis).quantile((1 + level) / 2)
+
+    def quantile(self, q: float, level: float) -> tuple[float, float, float]:
+        """A quantile of the values, and the edges between which it lies with probability ``level``.
+
+        The quantile is above an edge where (1 − q)·(values below) < q·(values above); each edge gets its part of
+        1 − level. An end that is not known is infinite.
+        """
+        edges = np.asarray(self.edges)
+        below, above = np.cumsum(self.counts)[:-1], np.cumsum(self.counts[::-1])[::-1][1:]
+        tilt = (1 - q) * below - q * above
+        cells = np.arange(1, edges.size + 1)
+        squares, fourths = (cells * (1 - q) ** k + (self.counts.size - cells) * q**k for k in (2, 4))
+        reach = self._reach(squares, fourths, 1 - (1 - level) / edges.size)
+        sure_below, sure_above = np.flatnonzero(tilt + reach < 0), np.flatnonzero(tilt - reach > 0)
+        low = float(edges[sure_below[-1]]) if sure_below.size else -np.inf
+        high = float(edges[sure_above[0]]) if sure_above.size else np.inf
+        return self._interpolated(tilt), low, max(high, low)
+
+    def _interpolated(self, tilt: Array) -> float:
+        """Where the tilt, made to rise, crosses zero."""
+        rising = -_falling(-tilt, floor=None)
+        return float(np.interp(0.0, rising, np.asarray(self.edges)))
+
+
+@lru_cache(maxsize=64)
+def _kurtosis(mechanism: Mechanism) -> float:
+    return excess_kurtosis(mechanism.law(0.0))
+
+
+def _falling(values: Array, floor: float | None = 0.0) -> Array:
+    """The nearest sequence that never rises (pool adjacent violators), not below ``floor``."""
+    pools: list[tuple[float, int]] = []
+    for value in values.tolist():
+        mean, size = value, 1
+        while pools and pools[-1][0] < mean:
+            before, count = pools.pop()
+            mean, size = (before * count + mean * size) / (count + size), count + size
+        pools.append((mean, size))
+    found = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
+    return found if floor is None else np.maximum(found, floor)
+
+
+def whole_numbers(counts: Sequence[Any]) -> tuple[Array, Array]:
+    """Counts of whole numbers and of others, from cells that tell them apart."""
+    pairs = np.asarray(counts, dtype=float).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]

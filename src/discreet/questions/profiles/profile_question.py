@@ -1,0 +1,252 @@
+"""Profile question: kinds, bounds, quartiles, missing and distinct values of columns of which nothing is declared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.core import requirements
+from discreet.core.columns import Unlisted, one_of
+from discreet.core.dates import Order
+from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.ledger.accounting import Accounting
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Snapshot, take
+from discreet.core.rows.cells import Cells, cell_counts, distinct_labels, typed_rows, unit_sizes
+from discreet.core.schema import PrivacyUnit, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.additive import Noise, additive_noise
+from discreet.plans.plan import Plan, affordable
+from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
+from discreet.questions.profiles.cell_edges import UNIT_SIZES, first_cells
+from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
+from discreet.questions.question import Question, column_names
+
+__all__ = ["ProfileQuestion"]
+
+_STAGES = (0.4, 0.5, 0.1)
+"""Parts of the budget. The last is for few columns, so a small part buys as little noise."""
+
+_ENOUGH = 80
+"""Units per unit of a count's error from which bounds hold what they should: see ``docs/howto/profile.md``."""
+
+
+@dataclass(frozen=True)
+class ProfileQuestion(Question[ProfileRelease]):
+    """What columns hold of which nothing is declared but the name.
+
+    Guarantee
+    ---------
+    A unit counts with one of its rows, which lies in one cell of each column: in each of up to three draws it moves as
+    many counts by one as there are columns drawn, and the number of units. Later draws choose their columns and cells
+    from earlier outputs; the door takes their costs from one allowance. Proof: ``docs/proofs/private_bounds.md``.
+
+    Attributes
+    ----------
+    columns
+        Names of columns of the source; those of the schema by default. They need no declaration, and what the schema
+        says of them is not used.
+    share
+        Proportion of the values that the bounds of a column are to hold.
+    order
+        How dates are written: ``"ymd"``, ``"dmy"`` or ``"mdy"``.
+
+    Examples
+    --------
+    >>> asked = ProfileQuestion(Schema(columns={}), PureDP(1.0), columns=["age", "income"])
+    >>> asked.first.scale, asked.first.name
+    (7.5, 'geometric')
+    """
+
+    ask: ClassVar[str] = "profile"
+    meaning: ClassVar[str] = "What each column holds: kind, bounds, quartiles, missing and distinct values."
+    part: ClassVar[str] = "column"
+    leads: ClassVar[bool] = True
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "share": SHARE, "order": METHOD}
+    schema: Schema
+    guarantee: Guarantee
+    _: KW_ONLY
+    columns: str | Sequence[str] = ()
+    share: float = 0.95
+    order: Order = "ymd"
+
+    def __post_init__(self) -> None:
+        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        names = self.names
+        if not names or self.schema.unit.column in names:
+            raise InvalidParameter(
+                "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
+            )
+        share = requirements.probability("share", self.share, below_one=True)
+        if not 0.5 <= share <= 0.999:
+            raise InvalidParameter("share", share, "must lie between 0.5 and 0.999", "Pass share=0.95.")
+        one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
+        if self.schema.where is not None or self.schema.related:
+            raise InvalidParameter(
+                "schema", "where, related", "a profile reads the columns of one table as they are", "Leave both out."
+            )
+        self.first  # noqa: B018  (refuses what cannot be met)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns, in order."""
+        return column_names(self.columns, "columns") or tuple(self.schema.columns)
+
+    @cached_property
+    def _parts(self) -> tuple[str | None, tuple[Guarantee, ...]]:
+        """How the draws add up, and what each may cost: under (ε, δ) the accounting with less noise."""
+        if not isinstance(self.guarantee, ApproxDP):
+            return None, tuple(self.guarantee.split(_STAGES))
+        pure = None, tuple(PureDP(self.guarantee.epsilon).split(_STAGES))
+        if self.guarantee.delta == 0:
+            return pure
+        allowed = Accounting.of(self.guarantee, "gdp")
+        whole = allowed.at_most(allowed.allowance)
+        gaussian = "gdp", tuple(whole.split(_STAGES))
+        return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved(len(self.names)))))
+
+    def _moved(self, columns: int, *, distinct: int = 0, first: bool = True) -> Sensitivity:
+        """How many counts a unit moves by one: a cell of each column, or two where it is replaced.
+
+        In the first draw also the number of units, and how many of them have so many rows.
+        """
+        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
+        sizes = 1 if first and self.schema.unit.column is not None else 0
+        cells = (columns + sizes) * (2 if replaced else 1)
+        return Sensitivity(moves=(1.0,) * (cells + distinct + (1 if first and not replaced else 0)))
+
+    def _noise(self, guarantee: Guarantee, sensitivity: Sensitivity) -> Noise:
+        return additive_noise(guarantee, sensitivity, whole=True)
+
+    @cached_property
+    def first(self) -> Noise:
+        """The noise of the first draw."""
+        return self._noise(self._parts[1][0], self._moved(len(self.names)))
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "ask": self.ask,
+            "columns": list(self.names),
+            "share": self.share,
+            "order": self.order,
+            "schema": self.schema.facts_of(()),
+        }
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        moved = self._moved(len(self.names))
+        return Claim(
+            guarantee=self.guarantee,
+            protection=self.schema.protection(),
+            question=self.content(),
+            mechanism=self.first.to_dict(),
+            sensitivity=moved,
+            steps=[Step(self.first, moved, self._parts[1][0])],
+            counted_in=self._parts[0],
+        )
+
+    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
+        claim = self.claim(ledger)
+        typed = typed_rows(rows, self.names, self.order)
+
+        def counted(cells: Mapping[str, Cells]) -> dict[str, Any]:
+            places = [self.names.index(name) for name in cells]
+            return dict(zip(cells, cell_counts(rows, typed, places, list(cells.values())), strict=True))
+
+        def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
+            truths = counted({name: first_cells(name) for name in self.names})
+            if self.schema.size is None:
+                truths[TOTAL] = [int(truths[self.names[0]].sum())]
+            if self.schema.unit.column is not None:
+                truths[SIZES] = unit_sizes(rows, UNIT_SIZES)
+            found = ProfileRelease(
+                names=self.names,
+                share=self.share,
+                size=self.schema.size,
+                stages=(_drawn(allowance, claim.steps[0], truths),),
+                guarantee=claim.guarantee,
+                protection=claim.protection,
+                **vars(passed),
+            )
+            where = found.where
+            cells = {name: one.cells for name, one in where.items() if one.cells is not None}
+            found = self._next(found, allowance, 1, counted(cells))
+            texts = [name for name, one in where.items() if one.kind == "text"]
+            distinct = _distinct(rows, texts)
+            return self._next(found, allowance, 2, counted(found.narrower) | distinct, distinct=len(distinct))
+
+        return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
+
+    def _next(
+        self, found: ProfileRelease, allowance: Allowance, stage: int, truths: Mapping[str, Any], distinct: int = 0
+    ) -> ProfileRelease:
+        """The release with one more draw; of no columns nothing is drawn."""
+        cost = self._parts[1][stage]
+        if not truths:
+            empty = replace(found.stages[0], counts={})
+            return replace(found, stages=(*found.stages, empty))
+        moved = self._moved(len(truths) - distinct, distinct=distinct, first=False)
+        step = Step(self._noise(cost, moved), moved, cost)
+        return replace(found, stages=(*found.stages, _drawn(allowance, step, truths)))
+
+    def read(self, stored: Any) -> ProfileRelease:
+        return ProfileRelease.from_dict(stored)
+
+    def columns_read(self) -> tuple[str, ...]:
+        return ()  # of the schema: the source is asked for them when it is read
+
+    def counted_words(self) -> str | None:
+        unit = self.schema.unit
+        return None if unit.column is None else f"each {unit.name} once, with one of its rows"
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        remaining, after = affordable(ledger, self.guarantee)
+        second = self._noise(self._parts[1][1], self._moved(len(self.names), first=False))
+        error = float(np.max(second.expected_error(0.95)))
+        enough = 10.0 ** math.floor(math.log10(_ENOUGH * error))
+        return Plan(
+            statistic=self.ask,
+            mechanism=second.name,
+            scale=float(second.scale),
+            guarantee=self.guarantee,
+            read="each count",
+            expected_error=error,
+            standard_error=float(np.sqrt(_variance(second))),
+            remaining=remaining,
+            remaining_after=after,
+            notes=(
+                f"bounds of {len(self.names)} columns that hold {self.share:.0%} need about "
+                f"{enough * math.ceil(_ENOUGH * error / enough):,.0f} {self.schema.unit.name}s or more",
+            ),
+            details={"columns": list(self.names), "mechanism": second.to_dict()},
+        )
+
+
+def _drawn(allowance: Allowance, step: Step, truths: Mapping[str, Any]) -> Stage:
+    """One draw over the counts of all columns, taken apart again."""
+    sizes = [len(counts) for counts in truths.values()]
+    noisy = np.asarray(allowance.draw(step, np.concatenate([np.asarray(one) for one in truths.values()])), dtype=float)
+    parts = np.split(noisy, np.cumsum(sizes)[:-1])
+    counts = {name: tuple(part.tolist()) for name, part in zip(truths, parts, strict=True)}
+    return Stage(mechanism=step.mechanism, sensitivity=step.sensitivity, counts=counts)
+
+
+def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, Any]:
+    """The number of distinct values of each column of text, one of each unit. Private."""
+    if not texts:
+        return {}
+    unit = PrivacyUnit(rows.schema.unit.column, nulls=rows.schema.unit.nulls)
+    schema = replace(rows.schema, columns={name: Unlisted() for name in texts}, unit=unit)
+    labels = take(rows.dataset, schema, salt=rows.salt)
+    return {name: distinct_labels(labels, name, (), 1) for name in texts}
+
+
+def _variance(noise: Noise) -> float:
+    return float(np.max(np.asarray(noise.law(0.0).variance)))

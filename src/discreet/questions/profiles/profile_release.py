@@ -1,0 +1,255 @@
+"""Profile release: the noisy counts of a profile, and the codebook that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discreet.answers import Readable, protection_published
+from discreet.core.contract import Mechanism, mechanism_from_dict
+from discreet.core.display import Facts
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.protection import Protection
+from discreet.core.rows.cells import Cells
+from discreet.core.sensitivity import Sensitivity
+from discreet.publish.readings import Reading
+from discreet.questions.profiles.cell_edges import first_cells
+from discreet.questions.profiles.column_profile import (
+    QUARTILES,
+    ColumnProfile,
+    Estimate,
+    Located,
+    labelled,
+    located,
+    narrowed,
+    second_counts,
+    summarised,
+)
+from discreet.questions.profiles.unit_limits import UnitSizes
+
+__all__ = ["ProfileRelease", "Stage"]
+
+FORMAT = 1
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One draw of a profile: columns with their noisy counts.
+
+    Attributes
+    ----------
+    mechanism, sensitivity
+        How they were protected.
+    counts
+        The noisy counts by column: of its cells, or of its distinct labels.
+    """
+
+    mechanism: Mechanism
+    sensitivity: Sensitivity
+    counts: Mapping[str, tuple[float, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "mechanism": self.mechanism.to_dict(),
+            "sensitivity": self.sensitivity.to_dict(),
+            "counts": {name: list(counts) for name, counts in self.counts.items()},
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Stage:
+        """Read what `to_dict` wrote."""
+        return Stage(
+            mechanism=mechanism_from_dict(data["mechanism"]),
+            sensitivity=Sensitivity.from_dict(data["sensitivity"]),
+            counts={name: tuple(counts) for name, counts in data["counts"].items()},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRelease(Readable):
+    """What a data set holds: a codebook whose every figure was released.
+
+    Attributes
+    ----------
+    names
+        The columns, in order.
+    share
+        Proportion of the values that bounds are to hold.
+    size
+        The public number of units, where it is public.
+    stages
+        Up to three draws: the whole line, the part where values lie, and narrow ranges with distinct labels.
+    guarantee, protection
+        What all draws together guarantee, and to whom.
+    """
+
+    names: tuple[str, ...]
+    share: float
+    size: int | None
+    stages: tuple[Stage, ...]
+    guarantee: Guarantee
+    protection: Protection
+    release_id: str
+    created: str
+    simulated: bool = False
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnProfile]:
+        """What was found, by column."""
+        return {name: self._column(name) for name in self.names}
+
+    @cached_property
+    def units(self) -> Estimate:
+        """Number of units."""
+        if self.size is not None:
+            return Estimate(float(self.size), Interval(self.size, self.size, _LEVEL))
+        return self._counted(self.stages[0], TOTAL, 0)
+
+    @cached_property
+    def unit_sizes(self) -> UnitSizes | None:
+        """How many rows units have; None where a row is the unit."""
+        first = self.stages[0]
+        counts = first.counts.get(SIZES)
+        return None if counts is None else UnitSizes(counts, first.mechanism, self.guarantee)
+
+    @cached_property
+    def where(self) -> dict[str, Located]:
+        """What the first draw says of each column."""
+        first = self.stages[0]
+        return {name: located(first_cells(name), first.counts[name], first.mechanism) for name in self.names}
+
+    @cached_property
+    def narrower(self) -> dict[str, Cells]:
+        """Columns whose range is to be divided once more, from the first two draws."""
+        second = self.stages[1]
+        found = {
+            name: narrowed(one, second_counts(one.cells, second.counts[name], second.mechanism), self.share)
+            for name, one in self.where.items()
+            if one.cells is not None
+        }
+        return {name: cells for name, cells in found.items() if cells is not None}
+
+    def _column(self, name: str) -> ColumnProfile:
+        found, stages = self.where[name], self.stages
+        missing, other = (self._proportion(name, place) for place in (0, 1))
+        if found.cells is None:
+            return self._text(name, found.kind, missing, other)
+        second = last = second_counts(found.cells, stages[1].counts[name], stages[1].mechanism)
+        narrow = self.narrower.get(name) if len(stages) > 2 else None
+        if narrow is not None:
+            last = second_counts(narrow, stages[2].counts[name], stages[2].mechanism)
+        return summarised(found, (missing, other), second, last, self.share, _LEVEL)
+
+    def _text(self, name: str, kind: str, missing: Estimate, other: Estimate) -> ColumnProfile:
+        distinct = None
+        if len(self.stages) > 2 and kind == "text":
+            distinct = self._counted(self.stages[2], name, 0)
+            kind = labelled(kind, distinct.value, self.units.value)
+        return ColumnProfile(name=name, kind=kind, missing=missing, unreadable=other, distinct=distinct)
+
+    def _counted(self, stage: Stage, name: str, place: int, level: float = _LEVEL) -> Estimate:
+        """One whole number that was measured, not below zero."""
+        measured = float(stage.counts[name][place])
+        low, high = (float(np.max(end)) for end in stage.mechanism.confidence_interval(measured, level))
+        return Estimate(max(measured, 0.0), Interval(max(low, 0.0), max(high, 0.0), level))
+
+    def _proportion(self, name: str, place: int) -> Estimate:
+        """A count over the number of units: both lie in their intervals at once."""
+        level = (1 + _LEVEL) / 2
+        part = self._counted(self.stages[0], name, place, level)
+        whole = self.units if self.size is not None else self._counted(self.stages[0], TOTAL, 0, level)
+        shown = min(part.value / max(whole.value, 1.0), 1.0)
+        low = min(part.interval.low / max(whole.interval.high, 1.0), shown)
+        high = 1.0 if whole.interval.low < 1 else min(max(part.interval.high / whole.interval.low, shown), 1.0)
+        return Estimate(shown, Interval(low, high, _LEVEL))
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every figure with its interval."""
+        found = [Reading("", self.units.value, self.units.interval, measure=f"{self.protection.unit}s")]
+        for name, one in self.columns.items():
+            figures = {"proportion missing": one.missing, "proportion of another kind": one.unreadable}
+            if one.held is not None:
+                figures["proportion inside the bounds"] = one.held
+            figures |= {f"{q:.0%} quantile": value for q, value in zip(QUARTILES, one.quartiles, strict=False)}
+            if one.distinct is not None:
+                figures["distinct labels"] = one.distinct
+            found += [
+                Reading(name, figure.value, figure.interval, labels={"column": name}, measure=measure)
+                for measure, figure in figures.items()
+            ]
+            ends = (("lower bound", one.low), ("upper bound", one.high))
+            found += [
+                Reading(name, end, labels={"column": name}, measure=measure) for measure, end in ends if end is not None
+            ]
+        sizes = self.unit_sizes
+        if sizes is not None:
+            limit = float(sizes.best_limit)
+            found.append(Reading("", limit, measure=f"rows per {self.protection.unit} that lose least"))
+        return found
+
+    def published(self) -> dict[str, Any]:
+        return protection_published(self, self.stages[0].mechanism.to_dict(), str(self.stages[0].sensitivity))
+
+    def heading(self) -> str:
+        return "Codebook" + (" (simulated: protects nobody)" if self.simulated else "")
+
+    def facts(self) -> Facts:
+        """What to show."""
+        ends = self.units.interval
+        shown = [(f"{self.protection.unit}s", f"{self.units.value:,.0f} ({ends.low:,.0f} to {ends.high:,.0f}, 95 %)")]
+        sizes = self.unit_sizes
+        if sizes is not None:
+            shown.append((f"rows per {self.protection.unit}", sizes.words()))
+        shown += [(name, one.words()) for name, one in self.columns.items()]
+        return [
+            *shown,
+            *([] if sizes is None else [("counted", f"each {self.protection.unit} once, with one of its rows")]),
+            ("guarantee", f"{self.guarantee}: {self.guarantee.sentence()}"),
+            ("protects against", str(self.protection)),
+            ("release", f"{self.release_id[:8]}, {self.created}"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data; `from_dict` reads it back."""
+        return {
+            "discreet": "profile",
+            "format": FORMAT,
+            "columns": list(self.names),
+            "share": self.share,
+            "size": self.size,
+            "stages": [stage.to_dict() for stage in self.stages],
+            "guarantee": self.guarantee.to_dict(),
+            "protection": self.protection.to_dict(),
+            "release_id": self.release_id,
+            "created": self.created,
+            "simulated": self.simulated,
+        }
+
+    @staticmethod
+    def from_dict(data: Any) -> ProfileRelease:
+        """Read what `to_dict` wrote."""
+        if not isinstance(data, dict) or data.get("discreet") != "profile" or data.get("format") != FORMAT:
+            raise InvalidParameter("data", data, f"must be a profile of format {FORMAT}", "Check the file.")
+        return ProfileRelease(
+            names=tuple(data["columns"]),
+            share=data["share"],
+            size=data["size"],
+            stages=tuple(Stage.from_dict(stage) for stage in data["stages"]),
+            guarantee=Guarantee.from_dict(data["guarantee"]),
+            protection=Protection.from_dict(data["protection"]),
+            release_id=data["release_id"],
+            created=data["created"],
+            simulated=data["simulated"],
+        )
+
+
+TOTAL, SIZES = "\0units", "\0rows"
+"""Counts of the first draw that are of no column: no column has such a name."""
