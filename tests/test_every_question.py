@@ -74,7 +74,7 @@ ASKED = {
     "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
     "groups": {"column": "city"},
-    "distinct": {"column": "city", "by": ["arm"]},
+    "distinct": {"column": "band", "by": ["arm"]},
 }
 
 

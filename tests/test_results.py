@@ -48,11 +48,12 @@ NO_RESULTS = {
     "what is claimed": "Claim Protection Terms Unit",
     "public facts": (
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
-        "LedgerTerms Scenario Study Part Target Unlisted"
+        "LedgerTerms Scenario Study Part Target Unlisted Grid"
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot",
     "parts of a result": (
         "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
+        "Estimate Stage Located CellCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision JointTest LinearEstimate SubModel Term LogisticSubModel PredictedProbability"
     ),
     "how it is protected": (

@@ -20,7 +20,7 @@ def profile(
     delta: float | None = None,
     budget: float | None = None,
     unit: str | None = None,
-    share: float = 0.95,
+    proportion: float = 0.95,
     order: str = "ymd",
     ledger: str | None = None,
     delimiter: str | None = None,
@@ -48,7 +48,7 @@ def profile(
         default.
     unit
         The id column, where several rows can belong to one person.
-    share
+    proportion
         Proportion of the values that bounds are to hold.
     order
         How dates are written: ymd, dmy or mdy.
@@ -83,7 +83,7 @@ def profile(
         file,
         kind(**given),
         unit=unit,
-        share=share,
+        proportion=proportion,
         order=order,  # type: ignore[arg-type]  # the question refuses other words
         ledger=ledger,
         budget=whole,

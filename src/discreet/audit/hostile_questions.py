@@ -85,7 +85,7 @@ def _session() -> dict[str, Call]:
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
             "spread": None, "partitions": None, "unit_sum": None,
         },
-        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "share": 0.95, "order": "ymd", "request": None},
+        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "request": None},
         "distinct": {"column": "arm", **grouped},
         "quality": {"columns": "x", "guarantee": ONE, "request": None},
         "left_out": {"columns": "x", "most_rows": None, **grouped},

@@ -121,7 +121,7 @@ def plan_profile(
     unit: str | None = None,
     schema: Schema | None = None,
     columns: Sequence[str] = (),
-    share: float = 0.95,
+    proportion: float = 0.95,
     order: Order = "ymd",
     ledger: Ledger | str | Path | None = None,
     budget: Guarantee | None = None,
@@ -141,7 +141,7 @@ def plan_profile(
         What is declared already, instead of ``unit``: its columns are left alone.
     columns
         The columns to profile; all that the schema does not declare by default.
-    share
+    proportion
         Proportion of the values that bounds are to hold.
     order
         How dates are written: ``"ymd"``, ``"dmy"`` or ``"mdy"``.
@@ -166,7 +166,7 @@ def plan_profile(
     if isinstance(guarantee, ApproxDP) and guarantee.delta > 0:
         rest, kept = divided(guarantee, [1 - _LABELS, _LABELS])
         labels = ApproxDP(**kept.parameters())
-    question = ProfileQuestion(known, rest, columns=names, share=share, order=order)
+    question = ProfileQuestion(known, rest, columns=names, proportion=proportion, order=order)
     written = Dialect(**{name: dialect[name] for name in DIALECT if name in dialect}).declared()
     return ProfilePlan(session=session, question=question, labels=labels, dialect=written, source=place)
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot
-from discreet.core.rows.cells import distinct_labels
+from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
@@ -117,8 +119,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease | GroupedRelease[CountRelea
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, groups=cells)
 
         def from_rows(rows: Snapshot) -> Any:
-            found = distinct_labels(rows, self.column, by, most)
-            return found if by else int(found[0])
+            found = distinct_labels(rows, self.column, by, groups=most)
+            return found.astype(np.int64) if by else int(found[0])
 
         return Measurement(
             statistic=self.grouped(statistic, by),

@@ -76,8 +76,8 @@ class Shorthands(NamedQuestions):
     """The obvious names: ``median("age", …)`` is short for ``quantile("age", 0.5, …)``."""
 
     def profile(
-        self, guarantee: Guarantee | None = None, *, columns: Names = (), share: float = 0.95, order: Order = "ymd",
-        request: str | None = None, **spend: Unpack[Spend],
+        self, guarantee: Guarantee | None = None, *, columns: Names = (), proportion: float = 0.95,
+        order: Order = "ymd", request: str | None = None, **spend: Unpack[Spend],
     ) -> ProfileRelease:  # fmt: skip
         """What columns hold of which nothing is declared: kinds, bounds, quartiles, missing and distinct values.
 
@@ -87,7 +87,7 @@ class Shorthands(NamedQuestions):
             self.schema,
             spending(ProfileQuestion, guarantee, spend),
             columns=columns or self.source_names(),
-            share=share,
+            proportion=proportion,
             order=order,
         )
         return self.ask(question, request)

@@ -5,126 +5,100 @@ Whether a value is missing, a number, a date or something else depends on that v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from discreet.core.dates import Dates, Order
 from discreet.core.rows.calendar import date_count
 from discreet.core.rows.expressions import identifier, number_of, stripped
-from discreet.core.rows.keep import CELL, Selected, keep_groups, kept_rows, taking_part
+from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
+from discreet.core.rows.keep import Selected, kept_rows
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.snapshot import UNIT, Snapshot, stored
 from discreet.core.schema import Bounds, Contribution
 
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-__all__ = ["Cells", "cell_counts", "distinct_labels", "typed_rows", "unit_sizes"]
+__all__ = ["Grid", "cell_counts", "typed_rows", "unit_sizes"]
 
 _MISSING, _OTHER, _NUMBER, _DATE = range(4)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of one column: missing, other text, numbers between edges, dates between edges.
+class Grid(NamedTuple):
+    """The cells of a column: missing is 0, other text 1; then numbers between edges, and dates between edges.
 
-    A cell holds its lower edge and not its upper one; the first and the last are open. ``split`` tells whole numbers
-    from others: each cell of numbers is then two, the whole ones first.
+    A cell holds its lower edge and not its upper one; the first and the last are open. Where they are ``split``, each
+    cell of numbers is two: of whole numbers, and of others.
     """
 
-    column: str
     numbers: tuple[float, ...] = ()
     dates: tuple[float, ...] = ()
     split: bool = False
 
     @property
     def first_date(self) -> int:
-        """Number of the first cell of dates, after those of numbers."""
+        """Number of the first cell of dates."""
         return 2 + (len(self.numbers) + 1) * (1 + self.split)
 
-    @property
-    def count(self) -> int:
-        """How many cells there are."""
-        return self.first_date + len(self.dates) + 1
 
-
-def typed_rows(snapshot: Snapshot, columns: Sequence[str], order: Order) -> ir.Table:
+def typed_rows(snapshot: Snapshot, columns: Sequence[str], order: Order) -> Any:
     """For each column its values' kinds ``k0, k1, …`` and numbers ``v0, v1, …``, one row of each unit. Private."""
     dataset, unit = snapshot.dataset, snapshot.schema.unit.column
     dataset.require(unit, *columns)
-    fields = {} if unit is None else {UNIT: identifier(dataset.table[unit], unit)}
+    fields: dict[str, Any] = {}
     for place, name in enumerate(columns):
-        fields |= _typed(dataset, name, place, order)
-    rows = dataset.table.select(**fields)
-    table = stored(dataset, rows if unit is None else rows.filter(rows[UNIT].notnull()))
+        fields[f"k{place}"], fields[f"v{place}"] = _typed(dataset, name, order)
     if unit is None:
-        return table
-    names = [name for name in fields if name != UNIT]
-    schema = replace(snapshot.schema, columns={name: Bounds(0, 1) for name in names}, where=None, related={})
-    typed = replace(snapshot, schema=schema, table=table, names={n: n for n in names}, gaps=frozenset(), kept={})
+        return stored(dataset, dataset.table.select(**fields))
+    rows = dataset.table.select(**{UNIT: identifier(dataset.table[unit], unit)}, **fields)
+    schema = replace(snapshot.schema, columns={name: Bounds(0, 1) for name in fields}, where=None, related={})
+    table, names = stored(dataset, rows.filter(rows[UNIT].notnull())), {name: name for name in fields}
+    typed = replace(snapshot, schema=schema, table=table, names=names, gaps=frozenset(), kept={})
     return kept_rows(typed, Selected(contribution=Contribution(total=1)))
 
 
-def _typed(dataset: Dataset, name: str, place: int, order: Order) -> dict[str, Any]:
+def _typed(dataset: Dataset, name: str, order: Order) -> tuple[Any, Any]:
     """Kind and number of a column's values; a date's number is its day."""
     import ibis
 
-    column = dataset.table[name]
-    kind, none = column.type(), ibis.literal(None, type="float64")
-    dated = kind.is_string() or kind.is_date() or kind.is_timestamp()
-    number = (
-        number_of(column, name, dataset.decimal, dataset.thousands)
-        if kind.is_numeric() or kind.is_boolean() or kind.is_string()
-        else none
-    )
-    day = date_count(column, Dates("1900-01-01", "2099-12-31", order=order), name) if dated else none
-    missing = column.isnull() | (stripped(column) == "") if kind.is_string() else column.isnull()
-    found = ibis.cases(
-        (number.notnull(), _NUMBER), (day.notnull(), _DATE), (missing, _MISSING), else_=_OTHER
-    )  # fmt: skip
-    if kind.is_floating():
-        found = number.notnull().ifelse(_NUMBER, _MISSING)
-    return {f"k{place}": found.cast("int8"), f"v{place}": number.coalesce(day)}
+    column, number = dataset.table[name], ibis.literal(None, type="float64")
+    kind, text, day, missing = column.type(), column.type().is_string(), number, column.isnull()
+    if text or kind.is_numeric() or kind.is_boolean():
+        number = number_of(column, name, dataset.decimal, dataset.thousands)
+    if text or kind.is_date() or kind.is_timestamp():
+        day = date_count(column, Dates("1900-01-01", "2099-12-31", order=order), name)
+    if text or kind.is_floating():
+        missing = missing | (stripped(column) == "" if text else column.isnan())
+    found = ibis.cases((number.notnull(), _NUMBER), (day.notnull(), _DATE), (missing, _MISSING), else_=_OTHER)
+    return found.cast("int8"), number.coalesce(day)
 
 
-def cell_counts(
-    snapshot: Snapshot, rows: ir.Table, places: Sequence[int], cells: Sequence[Cells]
-) -> list[NDArray[np.int64]]:
-    """How many typed rows each cell holds, for columns at these places. Private."""
+def cell_counts(snapshot: Snapshot, rows: Any, grids: Mapping[int, Grid]) -> dict[tuple[int, int], int]:
+    """How many typed rows each cell holds, by the place of a column and the number of a cell. Private."""
     import ibis
 
-    alike: dict[tuple[Any, ...], list[int]] = {}  # columns of the same cells share one expression: plans stay short
-    for number, one in enumerate(cells):
-        alike.setdefault((one.numbers, one.dates, one.split), []).append(number)
-    counted = []
-    for numbers in alike.values():
-        parts = [
-            rows.select(j=ibis.literal(one, type="int32"), kind=rows[f"k{places[one]}"], value=rows[f"v{places[one]}"])
-            for one in numbers
-        ]
-        values = ibis.union(*parts) if len(parts) > 1 else parts[0]
-        coded = values.select("j", c=_code(values.kind, values.value, cells[numbers[0]]).cast("int32"))
-        counted.append(coded.group_by(["j", "c"]).aggregate(n=coded.count()))
-    found = [np.zeros(one.count, np.int64) for one in cells]
-    if counted:
-        fetched = snapshot.dataset.fetch(ibis.union(*counted) if len(counted) > 1 else counted[0]).to_pydict()
-        for number, code, count in zip(fetched["j"], fetched["c"], fetched["n"], strict=True):
-            found[number][code] += count
-    return found
+    alike: dict[Grid, list[Any]] = {}  # columns of one grid share one expression, so that plans stay short
+    for place, grid in grids.items():
+        own = rows.select(j=ibis.literal(place, type="int32"), kind=rows[f"k{place}"], value=rows[f"v{place}"])
+        alike.setdefault(grid, []).append(own)
+    coded = []
+    for grid, parts in alike.items():
+        of = ibis.union(parts[0], *parts[1:])
+        small = (of.value.abs() <= LARGEST_WHOLE_FLOAT).ifelse(of.value, None)  # engines cast others with an error
+        fraction = (small != small.floor()).fill_null(False).ifelse(1, 0) if grid.split else 0
+        number = 2 + _placed(of.value, grid.numbers) * (1 + grid.split) + fraction
+        date = grid.first_date + _placed(of.value, grid.dates)
+        cell = ibis.cases((of.kind == _NUMBER, number), (of.kind == _DATE, date), else_=of.kind)
+        coded.append(of.select("j", c=cell.cast("int32")))
+    return _counted(snapshot, coded)
 
 
-def _code(kind: Any, value: Any, cells: Cells) -> Any:
-    """Number of the cell of a value."""
+def _counted(snapshot: Snapshot, coded: Sequence[Any]) -> dict[tuple[int, int], int]:
+    """How many rows have each pair of ``j`` and ``c``."""
     import ibis
 
-    number = 2 + _placed(value, cells.numbers) * (1 + cells.split)
-    number = number + (value != value.floor()).ifelse(1, 0) if cells.split else number
-    date = cells.first_date + _placed(value, cells.dates)
-    return ibis.cases((kind == _NUMBER, number), (kind == _DATE, date), else_=kind)
+    counts = [one.group_by(["j", "c"]).aggregate(n=one.count()) for one in coded]
+    found = snapshot.dataset.fetch(ibis.union(counts[0], *counts[1:])).to_pydict() if counts else {}
+    return {(j, c): n for j, c, n in zip(*found.values(), strict=True)}
 
 
 def _placed(value: Any, edges: Sequence[float], start: int = 0) -> Any:
@@ -138,34 +112,7 @@ def _placed(value: Any, edges: Sequence[float], start: int = 0) -> Any:
     return (value < edges[middle]).ifelse(below, above)
 
 
-def unit_sizes(snapshot: Snapshot, edges: Sequence[float]) -> NDArray[np.int64]:
+def unit_sizes(snapshot: Snapshot, edges: Sequence[float]) -> dict[tuple[int, int], int]:
     """How many units have so many rows, between edges. Private."""
-    table = snapshot.table
-    units = table.group_by(UNIT).aggregate(held=table.count())
-    coded = units.select(c=_placed(units.held, edges))
-    fetched = snapshot.dataset.fetch(coded.group_by("c").aggregate(n=coded.count())).to_pydict()
-    found = np.zeros(len(edges) + 1, np.int64)
-    found[fetched["c"]] = fetched["n"]
-    return found
-
-
-def distinct_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int) -> NDArray[np.int64]:
-    """How many labels of a column occur in each cell, where a unit counts with at most ``groups`` of its own. Private.
-
-    A unit's pairs of cell and label are chosen as its groups are; a row that is a unit has one.
-    """
-    units = column == snapshot.schema.unit.column
-    snapshot.require(*by, *([] if units else [column]))
-    rows = taking_part(snapshot, Selected(by=tuple(by)))
-    label = rows[UNIT if units else snapshot.names[column]].cast("string")
-    held = rows.select(*([] if snapshot.by_row else [UNIT]), CELL, label=label)
-    held = held.filter(held.label.notnull())
-    if not snapshot.by_row:
-        pairs = held.distinct()
-        pairs = pairs.mutate(pair=pairs[CELL].cast("string").concat("|", pairs.label))
-        held = keep_groups(snapshot, pairs, "pair", groups)
-    labels = held.select(CELL, "label").distinct()
-    fetched = snapshot.dataset.fetch(labels.group_by(CELL).aggregate(n=labels.count())).to_pydict()
-    found = np.zeros(snapshot.schema.cells(by), np.int64)
-    found[fetched[CELL]] = fetched["n"]
-    return found
+    units = snapshot.table.group_by(UNIT).aggregate(held=snapshot.table.count())
+    return _counted(snapshot, [units.select(j=0, c=_placed(units.held, edges))])

@@ -151,7 +151,7 @@ def _choose(
         if cells <= _MOST_BITS:
             rows = stored(snapshot.dataset, _rows_of_groups(snapshot, rows, groups, first))
         else:
-            pairs = keep_groups(snapshot, rows.select(UNIT, CELL).distinct(), CELL, groups, first)
+            pairs = keep_groups(snapshot, rows.select(UNIT, CELL).distinct(), groups, first)
             rows = stored(snapshot.dataset, rows.semi_join(pairs, [UNIT, CELL]))
     held = rows.group_by(list(scope)).aggregate(held=rows.count())
     if groups is not None:
@@ -190,12 +190,12 @@ def _start(snapshot: Snapshot, units: ir.Table, groups: int, first: bool) -> Any
     return (units["count"] > groups).ifelse(digits(snapshot, START_DIGITS, "g", units[UNIT]) % units["count"], 0)
 
 
-def keep_groups(snapshot: Snapshot, pairs: ir.Table, group: str, groups: int, first: bool = False) -> ir.Table:
-    """The pairs of unit and group that are kept, of any number of groups."""
+def keep_groups(snapshot: Snapshot, pairs: ir.Table, groups: int, first: bool = False) -> ir.Table:
+    """The pairs of unit and group that are kept, of any number of groups; a group is told by all other columns."""
     import ibis
 
     own = ibis.window(group_by=pairs[UNIT])
-    ordered = ibis.window(group_by=pairs[UNIT], order_by=pairs[group])
+    ordered = ibis.window(group_by=pairs[UNIT], order_by=[pairs[name] for name in pairs.columns if name != UNIT])
     ranked = pairs.mutate(count=pairs.count().over(own), position=ibis.row_number().over(ordered))
     ranked = ranked.mutate(start=_start(snapshot, ranked, groups, first))
     return ranked.filter(evenly(ranked.position, ranked["count"], ranked.start, groups)).select(*pairs.columns)

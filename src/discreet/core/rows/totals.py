@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows
+from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows, taking_part
 from discreet.core.rows.snapshot import UNIT, Snapshot
 from discreet.core.schema import Bounds
 from discreet.core.stability import unit_sum_steps
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = [
-    "BUCKETS", "Totals", "coarsening", "histograms", "matrix", "totals", "totals_by_partition", "unit_counts"
+    "BUCKETS", "Totals", "coarsening", "distinct_labels", "histograms", "matrix", "totals", "totals_by_partition",
+    "unit_counts",
 ]  # fmt: skip
 
 _SMALL = 2**22
@@ -223,19 +224,24 @@ def totals_by_partition(
 
 
 def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[Any], NDArray[np.int64]]:
-    """The labels that occur in a column without a public list, and how many units keep each. Private.
-
-    A unit keeps at most ``groups`` labels, chosen as its groups are; a row that is a unit has one.
-    """
-    snapshot.require(column)
-    table = snapshot.table
-    label = table[snapshot.names[column]]
-    if snapshot.by_row:
-        held = table.select(label=label)
-        held = held.filter(held.label.notnull())
-    else:
-        pairs = table.select(UNIT, label=label).distinct()
-        pairs = pairs.filter(pairs.label.notnull())
-        held = keep_groups(snapshot, pairs, "label", groups)
+    """The labels that occur in a column without a public list, and how many units keep each. Private."""
+    held = _held_labels(snapshot, column, (), groups)
     found = snapshot.dataset.fetch(held.group_by("label").aggregate(n=held.count()))
     return found.column("label").to_pylist(), found.column("n").to_numpy().astype(np.int64)
+
+
+def distinct_labels(snapshot: Snapshot, column: str, by: Sequence[str], *, groups: int) -> NDArray[Any]:
+    """How many different labels of a column, or of the units' ids, units keep in each cell. Private."""
+    labels = _held_labels(snapshot, column, by, groups).select(CELL, "label").distinct()
+    fetched = snapshot.dataset.fetch(labels.group_by(CELL).aggregate(n=labels.count())).to_pydict()
+    return _spread(fetched, "n", snapshot.schema.cells(by))
+
+
+def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int) -> ir.Table:
+    """Cells and labels that count: ``groups`` pairs of each unit, chosen as its groups are; of a row its only one."""
+    ids = column == snapshot.schema.unit.column
+    snapshot.require(*by, *([] if ids else [column]))
+    rows = taking_part(snapshot, Selected(by=tuple(by)))
+    held = rows.mutate(label=rows[UNIT if ids else snapshot.names[column]])
+    held = held.filter(held.label.notnull())
+    return held if snapshot.by_row else keep_groups(snapshot, held.select(UNIT, CELL, "label").distinct(), groups)

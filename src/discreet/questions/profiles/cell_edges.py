@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import date
 
 from discreet.core.dates import EPOCH
-from discreet.core.rows.cells import Cells
+from discreet.core.rows.cells import Grid
 
 __all__ = [
-    "FIRST_DATES", "FIRST_NUMBERS", "UNIT_SIZES", "between", "even_edges", "first_cells", "octave_quarters",
+    "FIRST", "UNIT_SIZES", "between", "even_edges", "octave_quarters",
     "tidy_bounds",
 ]  # fmt: skip
 
@@ -31,9 +31,8 @@ _DEPTH = 3
 """Octaves that are divided, from the largest down: what is smaller than an eighth of it is close to zero."""
 
 
-def first_cells(column: str) -> Cells:
-    """The cells of a column of which nothing is known."""
-    return Cells(column, FIRST_NUMBERS, FIRST_DATES, split=True)
+FIRST = Grid(FIRST_NUMBERS, FIRST_DATES, split=True)
+"""The cells of a column of which nothing is known."""
 
 
 def octave_quarters(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
@@ -83,7 +82,7 @@ def tidy_bounds(low: float, high: float, *, whole: bool) -> tuple[float, float]:
     """
     if whole:
         return float(math.floor(low)), float(math.ceil(high))
-    digits = 2 - math.floor(math.log10(high - low)) - 1
+    digits = 2 - math.floor(math.log10(high - low))
     scale = 10.0**digits
     return round(math.floor(low * scale) / scale, digits), round(math.ceil(high * scale) / scale, digits)
 

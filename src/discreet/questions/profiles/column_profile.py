@@ -13,8 +13,8 @@ import numpy as np
 from discreet.core.columns import Bounds, Column, Unlisted
 from discreet.core.dates import EPOCH, Dates
 from discreet.core.interval import Interval
-from discreet.core.rows.cells import Cells
-from discreet.questions.profiles.cell_edges import between, even_edges, octave_quarters, tidy_bounds
+from discreet.core.rows.cells import Grid
+from discreet.questions.profiles.cell_edges import FIRST, between, even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.found_bounds import CellCounts, FoundBounds, whole_numbers
 
 __all__ = ["QUARTILES", "ColumnProfile", "Estimate", "Located", "located", "narrowed"]
@@ -45,7 +45,7 @@ class Located:
     """What the first counts say of a column: its kind, the part of the grid it lies in, and the cells to count next."""
 
     kind: str
-    cells: Cells | None = None
+    grid: Grid | None = None
     first: CellCounts | None = field(default=None, compare=False)
 
     @property
@@ -54,12 +54,12 @@ class Located:
         return self.kind in ("whole number", "date")
 
 
-def located(cells: Cells, counts: Any, mechanism: Any) -> Located:
+def located(counts: Any, mechanism: Any) -> Located:
     """The kind of a column, chosen by its noisy counts, and the cells in which to count it next."""
     counts = np.asarray(counts, dtype=float)
-    whole, others = whole_numbers(counts[2 : cells.first_date])
-    both = CellCounts(cells.numbers, whole + others, mechanism, summed=2)
-    dates = CellCounts(cells.dates, counts[cells.first_date :], mechanism)
+    whole, others = whole_numbers(counts[2 : FIRST.first_date])
+    both = CellCounts(FIRST.numbers, whole + others, mechanism, summed=2)
+    dates = CellCounts(FIRST.dates, counts[FIRST.first_date :], mechanism)
     text = CellCounts((), counts[1:2], mechanism)
     found = {"number": both.standing_out(), "date": dates.standing_out(), "text": text.standing_out()}
     sizes = {
@@ -76,35 +76,34 @@ def located(cells: Cells, counts: Any, mechanism: Any) -> Located:
     if run is None:  # the kinds that were sized stood out
         return Located("unknown")
     if kind == "date":
-        edges = even_edges(*between(cells.dates, *run), whole=True)
-        return Located("date", Cells(cells.column, (), edges), dates)
+        edges = even_edges(*between(FIRST.dates, *run), whole=True)
+        return Located("date", Grid((), edges), dates)
     if others[run[0] : run[1] + 1].sum() < _FEW_FRACTIONS * sizes["number"]:
-        only = CellCounts(cells.numbers, whole, mechanism)
+        only = CellCounts(FIRST.numbers, whole, mechanism)
         again = only.standing_out() or run
-        edges = octave_quarters(*between(cells.numbers, *again), whole=True)
-        return Located("whole number", Cells(cells.column, edges), only)
-    return Located("number", Cells(cells.column, octave_quarters(*between(cells.numbers, *run), whole=False)), both)
+        edges = octave_quarters(*between(FIRST.numbers, *again), whole=True)
+        return Located("whole number", Grid(edges), only)
+    return Located("number", Grid(octave_quarters(*between(FIRST.numbers, *run), whole=False)), both)
 
 
-def second_counts(cells: Cells, counts: Any, mechanism: Any) -> CellCounts:
+def second_counts(grid: Grid, counts: Any, mechanism: Any) -> CellCounts:
     """The counts of a column's own kind, without what is missing or of another kind."""
     counts = np.asarray(counts, dtype=float)
-    if cells.dates:
-        return CellCounts(cells.dates, counts[cells.first_date :], mechanism)
-    return CellCounts(cells.numbers, counts[2 : cells.first_date], mechanism)
+    if grid.dates:
+        return CellCounts(grid.dates, counts[grid.first_date :], mechanism)
+    return CellCounts(grid.numbers, counts[2 : grid.first_date], mechanism)
 
 
-def narrowed(found: Located, second: CellCounts, share: float) -> Cells | None:
+def narrowed(found: Located, second: CellCounts, share: float) -> Grid | None:
     """The cells in which to count a range that is narrow and far from zero once more; None where it is not."""
-    cells = found.cells
     chosen = chosen_bounds(found, second, share)
     apart = found.kind == "date" or chosen.low > 0 or chosen.high < 0
-    if cells is None or not apart or chosen.last - chosen.first > _NARROW:
+    if not apart or chosen.last - chosen.first > _NARROW:
         return None
     edges = even_edges(chosen.low, chosen.high, whole=found.whole)
     if len(edges) <= chosen.last - chosen.first + 1:
         return None
-    return Cells(cells.column, (), edges) if found.kind == "date" else Cells(cells.column, edges)
+    return Grid((), edges) if found.kind == "date" else Grid(edges)
 
 
 def chosen_bounds(found: Located, second: CellCounts, share: float) -> FoundBounds:
@@ -205,11 +204,15 @@ class ColumnProfile:
 
 
 def summarised(
-    found: Located, first: tuple[Estimate, Estimate], second: CellCounts, last: CellCounts, share: float, level: float
+    name: str,
+    found: Located,
+    first: tuple[Estimate, Estimate],
+    second: CellCounts,
+    last: CellCounts,
+    share: float,
+    level: float,
 ) -> ColumnProfile:
     """A column of numbers or dates, from its counts: bounds, the proportion they hold, and quartiles."""
-    if found.cells is None:
-        raise ValueError("a column without cells has no bounds")
     chosen = chosen_bounds(found, second, share) if last is second else last.bounds(share)
     outside, least, most = last.outside(chosen, level)
     values = max(float(last.counts.sum()), 1.0)
@@ -218,7 +221,7 @@ def summarised(
     low, high = tidy_bounds(chosen.low, max(high, chosen.low + (1 if found.whole else 0)), whole=found.whole)
     quartiles = tuple(_quartile(last.quantile(q, level), level, found.whole) for q in QUARTILES)
     return ColumnProfile(
-        name=found.cells.column,
+        name=name,
         kind=found.kind,
         missing=first[0],
         unreadable=first[1],

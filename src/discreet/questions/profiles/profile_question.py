@@ -20,13 +20,14 @@ from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, take
-from discreet.core.rows.cells import Cells, cell_counts, distinct_labels, typed_rows, unit_sizes
+from discreet.core.rows.cells import Grid, cell_counts, typed_rows, unit_sizes
+from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
-from discreet.questions.profiles.cell_edges import UNIT_SIZES, first_cells
+from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
 from discreet.questions.question import Question, column_names
 
@@ -54,7 +55,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     columns
         Names of columns of the source; those of the schema by default. They need no declaration, and what the schema
         says of them is not used.
-    share
+    proportion
         Proportion of the values that the bounds of a column are to hold.
     order
         How dates are written: ``"ymd"``, ``"dmy"`` or ``"mdy"``.
@@ -70,12 +71,12 @@ class ProfileQuestion(Question[ProfileRelease]):
     meaning: ClassVar[str] = "What each column holds: kind, bounds, quartiles, missing and distinct values."
     part: ClassVar[str] = "column"
     leads: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "share": SHARE, "order": METHOD}
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "proportion": SHARE, "order": METHOD}
     schema: Schema
     guarantee: Guarantee
     _: KW_ONLY
     columns: str | Sequence[str] = ()
-    share: float = 0.95
+    proportion: float = 0.95
     order: Order = "ymd"
 
     def __post_init__(self) -> None:
@@ -85,9 +86,9 @@ class ProfileQuestion(Question[ProfileRelease]):
             raise InvalidParameter(
                 "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
             )
-        share = requirements.probability("share", self.share, below_one=True)
-        if not 0.5 <= share <= 0.999:
-            raise InvalidParameter("share", share, "must lie between 0.5 and 0.999", "Pass share=0.95.")
+        held = requirements.probability("proportion", self.proportion, below_one=True)
+        if not 0.5 <= held <= 0.999:
+            raise InvalidParameter("proportion", held, "must lie between 0.5 and 0.999", "Pass proportion=0.95.")
         one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
         if self.schema.where is not None or self.schema.related:
             raise InvalidParameter(
@@ -135,7 +136,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         return {
             "ask": self.ask,
             "columns": list(self.names),
-            "share": self.share,
+            "proportion": self.proportion,
             "order": self.order,
             "schema": self.schema.facts_of(()),
         }
@@ -156,19 +157,22 @@ class ProfileQuestion(Question[ProfileRelease]):
         claim = self.claim(ledger)
         typed = typed_rows(rows, self.names, self.order)
 
-        def counted(cells: Mapping[str, Cells]) -> dict[str, Any]:
-            places = [self.names.index(name) for name in cells]
-            return dict(zip(cells, cell_counts(rows, typed, places, list(cells.values())), strict=True))
+        def counted(grids: Mapping[str, Grid]) -> dict[str, Any]:
+            places = {name: self.names.index(name) for name in grids}
+            found = cell_counts(rows, typed, {places[name]: grid for name, grid in grids.items()})
+            sizes = {name: grid.first_date + len(grid.dates) + 1 for name, grid in grids.items()}
+            return {name: [found.get((places[name], cell), 0) for cell in range(sizes[name])] for name in grids}
 
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            truths = counted({name: first_cells(name) for name in self.names})
+            truths = counted(dict.fromkeys(self.names, FIRST))
             if self.schema.size is None:
-                truths[TOTAL] = [int(truths[self.names[0]].sum())]
+                truths[TOTAL] = [sum(truths[self.names[0]])]
             if self.schema.unit.column is not None:
-                truths[SIZES] = unit_sizes(rows, UNIT_SIZES)
+                sizes = unit_sizes(rows, UNIT_SIZES)
+                truths[SIZES] = [sizes.get((0, cell), 0) for cell in range(len(UNIT_SIZES) + 1)]
             found = ProfileRelease(
                 names=self.names,
-                share=self.share,
+                share=self.proportion,
                 size=self.schema.size,
                 stages=(_drawn(allowance, claim.steps[0], truths),),
                 guarantee=claim.guarantee,
@@ -176,8 +180,8 @@ class ProfileQuestion(Question[ProfileRelease]):
                 **vars(passed),
             )
             where = found.where
-            cells = {name: one.cells for name, one in where.items() if one.cells is not None}
-            found = self._next(found, allowance, 1, counted(cells))
+            grids = {name: one.grid for name, one in where.items() if one.grid is not None}
+            found = self._next(found, allowance, 1, counted(grids))
             texts = [name for name, one in where.items() if one.kind == "text"]
             distinct = _distinct(rows, texts)
             return self._next(found, allowance, 2, counted(found.narrower) | distinct, distinct=len(distinct))
@@ -222,7 +226,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             remaining=remaining,
             remaining_after=after,
             notes=(
-                f"bounds of {len(self.names)} columns that hold {self.share:.0%} need about "
+                f"bounds of {len(self.names)} columns that hold {self.proportion:.0%} need about "
                 f"{enough * math.ceil(_ENOUGH * error / enough):,.0f} {self.schema.unit.name}s or more",
             ),
             details={"columns": list(self.names), "mechanism": second.to_dict()},
@@ -245,7 +249,7 @@ def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, Any]:
     unit = PrivacyUnit(rows.schema.unit.column, nulls=rows.schema.unit.nulls)
     schema = replace(rows.schema, columns={name: Unlisted() for name in texts}, unit=unit)
     labels = take(rows.dataset, schema, salt=rows.salt)
-    return {name: distinct_labels(labels, name, (), 1) for name in texts}
+    return {name: [int(distinct_labels(labels, name, (), groups=1)[0])] for name in texts}
 
 
 def _variance(noise: Noise) -> float:

@@ -16,10 +16,9 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Protection
-from discreet.core.rows.cells import Cells
+from discreet.core.rows.cells import Grid
 from discreet.core.sensitivity import Sensitivity
 from discreet.publish.readings import Reading
-from discreet.questions.profiles.cell_edges import first_cells
 from discreet.questions.profiles.column_profile import (
     QUARTILES,
     ColumnProfile,
@@ -124,29 +123,29 @@ class ProfileRelease(Readable):
     def where(self) -> dict[str, Located]:
         """What the first draw says of each column."""
         first = self.stages[0]
-        return {name: located(first_cells(name), first.counts[name], first.mechanism) for name in self.names}
+        return {name: located(first.counts[name], first.mechanism) for name in self.names}
 
     @cached_property
-    def narrower(self) -> dict[str, Cells]:
+    def narrower(self) -> dict[str, Grid]:
         """Columns whose range is to be divided once more, from the first two draws."""
         second = self.stages[1]
         found = {
-            name: narrowed(one, second_counts(one.cells, second.counts[name], second.mechanism), self.share)
+            name: narrowed(one, second_counts(one.grid, second.counts[name], second.mechanism), self.share)
             for name, one in self.where.items()
-            if one.cells is not None
+            if one.grid is not None
         }
-        return {name: cells for name, cells in found.items() if cells is not None}
+        return {name: grid for name, grid in found.items() if grid is not None}
 
     def _column(self, name: str) -> ColumnProfile:
         found, stages = self.where[name], self.stages
         missing, other = (self._proportion(name, place) for place in (0, 1))
-        if found.cells is None:
+        if found.grid is None:
             return self._text(name, found.kind, missing, other)
-        second = last = second_counts(found.cells, stages[1].counts[name], stages[1].mechanism)
+        second = last = second_counts(found.grid, stages[1].counts[name], stages[1].mechanism)
         narrow = self.narrower.get(name) if len(stages) > 2 else None
         if narrow is not None:
             last = second_counts(narrow, stages[2].counts[name], stages[2].mechanism)
-        return summarised(found, (missing, other), second, last, self.share, _LEVEL)
+        return summarised(name, found, (missing, other), second, last, share=self.share, level=_LEVEL)
 
     def _text(self, name: str, kind: str, missing: Estimate, other: Estimate) -> ColumnProfile:
         distinct = None

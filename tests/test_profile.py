@@ -1,0 +1,358 @@
+"""Profiles: cells against plain Python, bounds and intervals against the data, codebooks, plan files and commands."""
+
+import itertools
+import json
+import math
+from datetime import date
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import (
+    ApproxDP,
+    Categories,
+    Contribution,
+    Gaussian,
+    GaussianDP,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+    Unlisted,
+    cli,
+)
+from discreet.core.errors import InvalidParameter, SourceError
+from discreet.core.rows import take
+from discreet.core.rows.cells import Grid, cell_counts, typed_rows
+from discreet.core.rows.read import open_source
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.profile import plan_profile, run_profile
+from discreet.questions.distinct import DistinctLabels
+from discreet.questions.profiles.cell_edges import FIRST, even_edges, octave_quarters, tidy_bounds
+from discreet.questions.profiles.found_bounds import CellCounts
+from discreet.questions.profiles.profile_question import ProfileQuestion
+
+NOTHING = Schema(columns={})
+PEOPLE = Schema(columns={}, unit=PrivacyUnit("person"))
+
+
+def cell_of(value, grid):
+    """The cell of a text, without an engine: an oracle."""
+    text = value.strip(" \t")
+    if not text:
+        return 0
+    try:
+        if not set(text) <= set("0123456789+-.eE"):
+            raise ValueError
+        number = float(text)
+    except ValueError:
+        try:
+            day = (date.fromisoformat(text) - date(1970, 1, 1)).days
+        except ValueError:
+            return 1
+        return grid.first_date + sum(day >= edge for edge in grid.dates)
+    place = sum(number >= edge for edge in grid.numbers)
+    return 2 + place * (1 + grid.split) + (grid.split and math.isfinite(number) and number != math.floor(number))
+
+
+HOSTILE = [
+    "", " ", "\t", "0", "-0", "1", "1.0", "01", "+7", "1e3", "-2.5", "0.0009765625", "0.0009", "1024", "1023.999",
+    "-1024", "1e40", "-1e300", "1e999", "2020-02-29", "2021-02-29", "1899-12-31", "1900-01-01", "2049-12-31",
+    "2051-01-01", "abc", "NA", "nan", "12,5", "1 2", "--1", "0x10", "é", "2020-01-05x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grid", [FIRST, Grid((-1.0, 0.0, 1.0, 2.5)), Grid((), (0.0, 18262.0)), Grid()])
+def test_every_value_lies_in_the_cell_that_plain_python_finds(grid):
+    snapshot = take(open_source(pa.table({"x": HOSTILE})), NOTHING)
+    rows = typed_rows(snapshot, ["x"], "ymd")
+    wanted = {}
+    for value in HOSTILE:
+        found = (0, cell_of(value, grid))
+        wanted[found] = wanted.get(found, 0) + 1
+    assert cell_counts(snapshot, rows, {0: grid}) == wanted
+
+
+def test_typed_columns_mean_what_their_text_means():
+    numbers = [1.0, 2.5, -3.0, float("inf"), None, 7.0]
+    table = pa.table({"f": pa.array(numbers), "t": ["1", "2.5", "-3", "inf", "", "7"]})
+    snapshot = take(open_source(table), NOTHING)
+    rows = typed_rows(snapshot, ["f", "t"], "ymd")
+    counts = cell_counts(snapshot, rows, {0: FIRST, 1: FIRST})
+    assert {cell: n for (place, cell), n in counts.items() if place == 0} == {
+        cell: n for (place, cell), n in counts.items() if place == 1
+    }
+
+
+def test_a_unit_moves_one_count_of_each_column():
+    """Brute force over all pairs of small tables: what the sensitivity says of one draw."""
+    values, grid = ["", "3", "x"], Grid((0.0,), (0.0,), True)
+    tables = [rows for n in range(3) for rows in itertools.product(values, repeat=n)]
+
+    def counted(rows):
+        snapshot = take(open_source(pa.table({"a": pa.array(rows, "string"), "b": pa.array(rows, "string")})), NOTHING)
+        return cell_counts(snapshot, typed_rows(snapshot, ["a", "b"], "ymd"), {0: grid, 1: grid})
+
+    found = {rows: counted(rows) for rows in tables}
+    worst = dict.fromkeys(Neighbours, 0)
+    for one, other in itertools.combinations(found, 2):
+        added = len(other) == len(one) + 1 and other[: len(one)] == one
+        replaced = len(one) == len(other) and sum(x != y for x, y in zip(one, other, strict=True)) == 1
+        moves = [abs(found[one].get(k, 0) - found[other].get(k, 0)) for k in {*found[one], *found[other]}]
+        for relation, near in ((Neighbours.ADD_REMOVE, added), (Neighbours.REPLACE_ONE, replaced)):
+            if near:
+                assert max(moves) <= 1
+                worst[relation] = max(worst[relation], sum(moves))
+    for relation, size in ((Neighbours.ADD_REMOVE, None), (Neighbours.REPLACE_ONE, 2)):
+        schema = Schema(columns={}, neighbours=relation, size=size)
+        said = ProfileQuestion(schema, PureDP(1.0), columns=["a", "b"]).claim(None).sensitivity.l1
+        assert said == worst[relation] + (size is None)  # where the number of rows is private, it is counted too
+
+
+def people(n, seed=3):
+    rng = np.random.default_rng(seed)
+    income = np.where(rng.random(n) < 0.3, 0, np.round(np.exp(rng.normal(10.2, 0.7, n))))
+    days = rng.integers(0, 12000, n)
+    return {
+        "age": rng.integers(0, 96, n),
+        "income": income.astype(int),
+        "height": np.round(rng.normal(171, 9, n), 1),
+        "born": np.array([str(np.datetime64("1970-01-01") + int(day)) for day in days]),
+        "city": rng.choice(["Oslo", "Bergen", ""], n, p=[0.6, 0.3, 0.1]),
+        "note": np.array([f"note {k}" for k in range(n)]),
+    }
+
+
+@pytest.fixture(scope="module")
+def table():
+    return pa.table({name: [str(one) for one in values.tolist()] for name, values in people(4000).items()})
+
+
+@pytest.fixture(scope="module")
+def sharp(table):
+    """A profile with hardly any noise."""
+    return Session(table, NOTHING, ledger=":memory:", budget=PureDP(60.0)).profile(PureDP(60.0))
+
+
+def test_without_noise_everything_is_found(sharp):
+    data, columns = people(4000), sharp.columns
+    kinds = {name: one.kind for name, one in columns.items()}
+    assert kinds == {
+        "age": "whole number", "income": "whole number", "height": "number", "born": "date", "city": "label",
+        "note": "text",
+    }  # fmt: skip
+    for name in ("age", "income", "height"):
+        one, values = columns[name], data[name]
+        inside = float(np.mean((values >= one.low) & (values <= one.high)))
+        assert inside >= 0.95
+        assert one.held.interval.low - 1e-6 <= inside
+        spread = np.subtract(*np.quantile(values, [0.95, 0.05]))
+        assert one.high - one.low <= 2 * spread
+        for q, quartile in zip((0.25, 0.5, 0.75), one.quartiles, strict=True):
+            assert quartile.interval.contains(np.quantile(values, q, method="inverted_cdf"))
+    assert columns["city"].missing.value == pytest.approx(np.mean(data["city"] == ""), abs=0.002)
+    assert columns["city"].distinct.value == 2
+    assert columns["note"].distinct.value == 4000
+    assert abs(sharp.units.value - 4000) < 2
+
+
+def test_a_narrow_range_far_from_zero_is_divided_once_more(sharp):
+    assert "height" in sharp.narrower
+    assert sharp.columns["height"].high - sharp.columns["height"].low < 60
+
+
+@pytest.mark.parametrize(
+    "spent", [PureDP(1.0), PureDP(1000.0), ApproxDP(1.0, 1e-6), GaussianDP(0.3), ApproxDP(1.0, 0.0)]
+)
+def test_every_kind_of_guarantee_is_spent_within_its_claim(table, spent):
+    session = Session(table, NOTHING, ledger=":memory:", budget=spent)
+    found = session.profile(spent, columns=["age", "city"])
+    assert found.columns["age"].kind == "whole number"
+    assert found.columns["age"].high <= 200
+    assert "age" in str(found)
+    assert max(map(len, str(found).splitlines())) <= 80
+
+
+def test_many_columns_take_normal_noise_and_one_does_not():
+    many = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=[f"x{k}" for k in range(60)])
+    assert (many.first.name, many.claim(None).counted_in) == ("gaussian", "gdp")
+    one = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=["x"])
+    assert one.first.name == "geometric"
+
+
+def test_intervals_hold_although_bounds_are_chosen_by_the_noise():
+    """300 noisy histograms of one column: quartiles and the proportion inside lie in their intervals."""
+    rng = np.random.default_rng(8)
+    values = np.sort(np.exp(rng.normal(3, 0.6, 2000)))
+    edges = octave_quarters(4.0, 128.0, whole=False)
+    truth = np.diff(np.r_[0, np.searchsorted(values, edges), values.size])
+    mechanism = Gaussian(scale=15.0)
+    missed = np.zeros(2)
+    for _ in range(300):
+        counts = CellCounts(edges, truth + rng.normal(0, 15, truth.size), mechanism)
+        chosen = counts.bounds(0.95)
+        outside = np.sum((values < chosen.low) | (values >= chosen.high))
+        _, least, most = counts.outside(chosen, 0.95)
+        _, low, high = counts.quantile(0.5, 0.95)
+        missed += [not least <= outside <= most, not low <= np.median(values) <= high]
+    assert (missed <= 0.05 * 300 + 3 * math.sqrt(0.05 * 0.95 * 300)).all()
+
+
+def test_counts_of_two_grids_are_combined_by_least_squares():
+    first = CellCounts((0.0, 8.0), np.array([0.0, 100.0, 0.0]), Gaussian(scale=2.0))
+    second = CellCounts((0.0, 2.0, 4.0, 8.0), np.array([0.0, 30.0, 30.0, 30.0, 0.0]), Gaussian(scale=2.0))
+    assert second.adjusted(first) == pytest.approx([0, 32.5, 32.5, 32.5, 0])  # 10 too few, a fourth of it to each
+
+
+def test_edges_cover_what_was_found():
+    assert octave_quarters(0.0, 1024.0, whole=True)[:2] == (0.0, 1.0)
+    assert octave_quarters(-4.0, 4.0, whole=False)[0] == -8.0
+    for low, high in ((0.0, 3.0), (1.0, 1.5), (-7.25, 1000.0)):
+        moved = tidy_bounds(low, high, whole=False)
+        assert moved[0] <= low < high <= moved[1]
+        assert moved[1] - moved[0] <= 1.03 * (high - low)
+    assert even_edges(0.0, 5.0, whole=True)[-1] >= 5.0
+
+
+def test_units_count_once_and_their_sizes_say_which_limit_loses_least():
+    rng = np.random.default_rng(5)
+    sizes = rng.choice([1, 2, 3, 40], 3000, p=[0.5, 0.3, 0.19, 0.01])
+    ids = np.repeat(np.arange(3000), sizes)
+    table = pa.table({"person": ids, "age": rng.integers(0, 90, ids.size)})
+    found = Session(table, PEOPLE, ledger=":memory:", budget=PureDP(5.0)).profile(PureDP(5.0))
+    assert found.names == ("age",)
+    assert abs(found.units.value - 3000) < 30
+    assert found.unit_sizes.best_limit in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
+    assert found.unit_sizes.dropped(3) < found.unit_sizes.dropped(1)
+    assert "loses least" in str(found)
+
+
+def test_a_source_without_values_is_answered_not_refused():
+    empty = pa.table({"a": pa.array([], "string"), "b": pa.array([], "float64")})
+    found = Session(empty, NOTHING, ledger=":memory:", budget=PureDP(1.0)).profile(PureDP(1.0))
+    assert all(one.declared() is None for one in found.columns.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"columns": ["person"]}, "must name columns other than the id"),
+        ({"columns": ()}, "must name columns"),
+        ({"columns": ["age"], "proportion": 0.2}, "between 0.5 and 0.999"),
+        ({"columns": ["age"], "order": "ydm"}, "must be one of"),
+        ({"columns": ["age", "age"]}, "must not repeat"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_before_anything_is_read(settings, words):
+    with pytest.raises(InvalidParameter, match=words):
+        ProfileQuestion(PEOPLE, PureDP(1.0), **settings)
+
+
+def test_a_missing_column_spends_nothing(table):
+    session = Session(table, NOTHING, ledger=":memory:", budget=PureDP(1.0))
+    with pytest.raises(SourceError, match="agee"):
+        session.profile(PureDP(1.0), columns=["agee"])
+    assert session.ledger.remaining() == PureDP(1.0)
+
+
+@pytest.fixture
+def csv_file(tmp_path, table, monkeypatch):
+    import pyarrow.csv
+
+    monkeypatch.chdir(tmp_path)
+    pyarrow.csv.write_csv(table, tmp_path / "people.csv")
+    return tmp_path / "people.csv"
+
+
+def test_a_codebook_becomes_a_plan_that_runs(csv_file, tmp_path):
+    planned = plan_profile("people.csv", ApproxDP(2.0, 1e-6))
+    assert planned.session.ledger.remaining() == planned.session.ledger.budget == ApproxDP(4.0, 2e-6)
+    assert planned.cost.within(ApproxDP(2.0, 1e-6))
+    book = run_profile(planned)
+    assert set(book.labels["city"].labels) == {"Oslo", "Bergen"}
+    (tmp_path / "plan.toml").write_text(book.plan_text(), encoding="utf-8")
+    plan = PlanFile.read(tmp_path / "plan.toml")
+    assert plan.sources["age"] == f"released privately, release {book.profile.release_id[:8]}"
+    assert plan.schema.categories("city").labels == ("Bergen", "Oslo")
+    assert plan.schema.bounds("born").unit == "day"
+    spent = planned.session.ledger.spent()
+    again = run_profile(plan_profile("people.csv", ApproxDP(2.0, 1e-6)))
+    assert again.profile == book.profile
+    assert again.remaining == book.remaining
+    assert planned.session.ledger.spent() == spent
+
+
+def test_a_codebook_leaves_as_page_xml_csv_and_frame(csv_file):
+    book = run_profile(plan_profile("people.csv", PureDP(5.0), ledger=":memory:", budget=PureDP(5.0)))
+    page = book.html()
+    assert "<script" not in page
+    assert page.count("<svg") == 4
+    root = ElementTree.fromstring(book.ddi())
+    assert [one.get("name") for one in root.iter("{ddi:codebook:2_5}var")] == list(book.profile.names)
+    assert book.csv().splitlines()[0].startswith("column,measure,estimate")
+    assert json.loads(book.to_json())["columns"][0]["kind"] == "whole number"
+    assert book.to_arrow().num_rows == len(book.rows())
+
+
+def test_declared_columns_are_left_alone(csv_file):
+    schema = Schema(columns={"city": Categories(["Oslo", "Bergen"])})
+    book = run_profile(plan_profile("people.csv", PureDP(1.0), schema=schema, ledger=":memory:", budget=PureDP(1.0)))
+    assert "city" not in book.profile.names
+    assert book.origin("city") == "declared"
+    assert 'source = "declared"' in book.plan_text()
+
+
+def test_the_command_shows_the_cost_first_and_spends_once(csv_file, tmp_path, capsys):
+    command = ["profile", "people.csv", "--epsilon", "2"]
+    with pytest.raises(SystemExit):
+        cli.main(command)
+    assert "Add --yes" in capsys.readouterr().err
+    cli.main([*command, "--yes", "--out", "plan.toml", "--html", "page.html"])
+    shown = capsys.readouterr()
+    assert "at most" in shown.err
+    assert "whole number" in shown.out
+    cli.main(["plan", "plan.toml"])
+    assert "PureDP(ε=2) left" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--yes", "--out", "plan.toml"])
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_distinct_labels_move_no_further_than_is_said():
+    """Brute force: units with up to two labels in two groups, added and replaced."""
+    pairs = [(group, label) for group in (0, 1) for label in "ab"]
+    units = [one for size in range(3) for one in itertools.combinations(pairs, size)]
+
+    def counted(held):
+        return np.array([len({label for g, label in set(itertools.chain(*held)) if g == group}) for group in (0, 1)])
+
+    added = replaced = alone = 0.0
+    for rest in units:
+        for one in units:
+            added = max(added, np.abs(counted([rest, one]) - counted([rest])).sum())
+            for other in units:
+                change = counted([rest, one]) - counted([rest, other])
+                replaced = max(replaced, np.abs(change).sum())
+                alone = max(alone, np.abs(change).max())
+    said = DistinctLabels(labels=2)
+    assert said.sensitivity(neighbours=Neighbours.ADD_REMOVE, groups=2).l1 == added == 2
+    assert said.sensitivity(neighbours=Neighbours.REPLACE_ONE, groups=2).l1 == replaced == 4
+    assert said.sensitivity(neighbours=Neighbours.REPLACE_ONE).l1 == alone == 2
+
+
+def test_distinct_counts_labels_units_and_groups():
+    table = pa.table({"person": [1, 1, 2, 2, 3, None], "city": ["a", "b", "a", "", "c", "d"], "half": list("LRLLRR")})
+    schema = Schema(
+        columns={"city": Unlisted(), "half": Categories(["L", "R"])},
+        unit=PrivacyUnit("person", contribution=Contribution(total=2)),
+    )
+    session = Session(table, schema, ledger=":memory:", budget=PureDP(1000.0))
+    assert session.distinct("city", PureDP(200.0)).value == 3
+    assert session.distinct("person", PureDP(200.0)).value == 3
+    by = session.distinct("city", PureDP(200.0), by="half")
+    assert [by["L"].value, by["R"].value] == [1, 2]
+    once = session.distinct("city", PureDP(200.0), contribution=Contribution(total=1))
+    assert once.value in (2, 3)  # person 1 keeps one of two
