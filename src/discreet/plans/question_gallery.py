@@ -241,6 +241,7 @@ _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
     **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
     **dict.fromkeys(("share", "proportion"), _share),
     **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
+    "left_out": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
     "tables": _tables,
     "histogram": _histogram,
     "mode": lambda known: {"column": _first(known.listed)},

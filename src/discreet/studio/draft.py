@@ -67,7 +67,7 @@ def drafted(text: str, path: Path) -> Draft:
     if not data.get("release"):
         problems[("release",)] = "Add a question: the plan asks nothing yet."
         kept["release"] = [{"ask": "count"}]
-    for _ in range(3 * (len(kept) + len(data.get("release", [])) + len(_columns(data)))):  # each round mends one place
+    for _ in range(len(tomlkit.dumps(kept).splitlines()) + 1):  # each round mends one place
         written = tomlkit.dumps(kept)
         try:
             file = PlanFile.parse(written, path)
@@ -88,12 +88,6 @@ def drafted(text: str, path: Path) -> Draft:
             right = {}
         return Draft(data=data, problems=problems, plans=right, file=file, job=job)
     return Draft(data=data, problems={**problems, (): "The plan has more mistakes than can be told apart."})
-
-
-def _columns(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    schema = data.get("schema")
-    columns = schema.get("columns") if isinstance(schema, Mapping) else None
-    return columns if isinstance(columns, Mapping) else {}
 
 
 def _located(message: str, text: str, path: Path) -> tuple[Place, str]:

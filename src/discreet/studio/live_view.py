@@ -46,8 +46,9 @@ def live_view(draft: Draft) -> dict[str, Any]:
 
 
 def _unplanned(draft: Draft) -> list[dict[str, Any]]:
-    releases = draft.data.get("release", [])
-    named = [one.get("name", "release") if isinstance(one, Mapping) else "release" for one in releases or []]
+    releases = draft.data.get("release")
+    listed = releases if isinstance(releases, list) else []
+    named = [one.get("name", "release") if isinstance(one, Mapping) else "release" for one in listed]
     return [_wrong(draft, position, str(name)) for position, name in enumerate(named)]
 
 

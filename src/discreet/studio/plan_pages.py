@@ -185,12 +185,15 @@ def add_question(desk: Desk, request: Request) -> Response:
     if ask not in {one.ask for one in gallery()}:
         raise DiscreetError(f"ask = {ask!r}: is not a question of the gallery.")
     data = document.data()
-    releases = [one for one in data.get("release", []) if isinstance(one, Mapping)]
+    listed = data.get("release", [])
+    if not isinstance(listed, list):
+        raise DiscreetError(f"release = {listed!r}: write each release as [[release]]. Mend it in the text view.")
+    releases = [one for one in listed if isinstance(one, Mapping)]
     columns = value_at(data, ("schema", "columns"))
     settings = suggested(ask, columns if isinstance(columns, Mapping) else {})
     settings |= _expected(ask, releases)
     entry = {"name": _new_name(ask, releases), "ask": ask, **settings, **_spending(data, releases, ask)}
-    position = len(data.get("release", []))
+    position = len(listed)
     document.change({("release", position): entry})
     return desk.go_to("plan", document, fragment=f"release-{position}", at=f"release {position}")
 

@@ -7,6 +7,7 @@ nothing that was typed is lost.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import date
@@ -15,6 +16,8 @@ from typing import Any
 from discreet.studio.toml_document import GONE
 
 __all__ = ["shown_text", "typed_value"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def typed_value(kind: str, text: str) -> Any:
@@ -114,7 +117,9 @@ def shown_text(kind: str, value: Any) -> str:
 def _listed(kind: str, values: list[Any]) -> str:
     words = [_word(value) for value in values]
     plain = all(typed_value("label", word) == value for word, value in zip(words, values, strict=True))
-    if kind == "numbers" or (plain and not any(set(word) & set(',"\n') or word != word.strip() for word in words)):
+    if kind == "numbers" or (
+        plain and not any(set(word) & set(',"\n') or word != word.strip() or not word.isprintable() for word in words)
+    ):
         return ", ".join(words)
     return ", ".join(_plain(value) for value in values)
 
@@ -128,15 +133,21 @@ def _word(value: Any) -> str:
 def _plain(value: Any) -> str:
     """A value as TOML writes it on one line."""
     if isinstance(value, Mapping):
-        inner = ", ".join(
-            f"{json.dumps(str(key)) if not str(key).isidentifier() else key} = {_plain(one)}"
-            for key, one in value.items()
-        )
+        inner = ", ".join(f"{_key(str(key))} = {_plain(one)}" for key, one in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list):
         return f"[{', '.join(map(_plain, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _quoted(value)
     return repr(value) if isinstance(value, int | float) else str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Text as TOML quotes it: as JSON does, and without the one control character that JSON lets through."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

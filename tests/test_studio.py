@@ -1,0 +1,560 @@
+"""The studio without a browser: every handler, and everything that it refuses."""
+
+import json
+import math
+import os
+import re
+import tomllib
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP
+from discreet.core.errors import DiscreetError
+from discreet.plans.as_python import notebook, python_script
+from discreet.plans.keys import new_key
+from discreet.plans.plan_file import PlanFile
+from discreet.plans.question_gallery import gallery, suggested
+from discreet.questions import asked
+from discreet.studio.app import studio_app
+from discreet.studio.draft import drafted
+from discreet.studio.folder import Folder
+from discreet.studio.form_fields import place_of_name
+from discreet.studio.self_attack import attack_oneself, most_right
+from discreet.studio.toml_document import GONE, Conflict, TomlDocument
+from discreet.studio.typed_text import shown_text, typed_value
+
+PORT = 8123
+PLAN = """\
+# written by hand
+title = "People"  # and kept
+
+[source]
+path = "people.csv"
+
+[budget]
+epsilon = 4.0
+delta = 1e-5
+
+[schema]
+neighbours = "add_remove"
+
+[schema.columns.age]
+low = 0   # years
+high = 100
+source = "the questionnaire"
+
+[schema.columns.income]
+low = 0
+high = 1000
+
+[schema.columns.region]
+categories = ["north", "south", "west"]
+
+[schema.columns.sex]
+categories = ["f", "m"]
+
+[schema.columns.city]
+unlisted = true
+
+[[release]]
+name = "rows"
+ask = "count"
+epsilon = 0.1
+"""
+
+
+def write_people(path: Path, count: int = 600) -> None:
+    rng = np.random.default_rng(7)
+    cities = rng.choice(["Oslo", "Bergen"], count)
+    rows = zip(
+        rng.integers(18, 90, count), rng.integers(0, 1000, count), rng.choice(["north", "south", "west"], count),
+        rng.choice(["f", "m"], count), cities, strict=True,
+    )  # fmt: skip
+    lines = ["age,income,region,sex,city", *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "work"
+    place.mkdir()
+    write_people(place / "people.csv")
+    (place / "people.toml").write_text(PLAN)
+    (tmp_path / "secret.toml").write_text(PLAN)
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    return place
+
+
+class Browser:
+    """A client that was let in, and reads tokens from pages as a browser would."""
+
+    def __init__(self, folder: Path, **settings: int) -> None:
+        self.guard = studio_app(folder, token="once", **settings)
+        self.guard.serve_on(PORT)
+        self.client = TestClient(self.guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=True)
+        assert self.client.get("/?token=once").status_code == 200
+
+    def get(self, path: str):
+        return self.client.get(path)
+
+    def post(self, path: str, form: dict | None = None, script: bool = False, **headers: str):
+        data = {"csrf": self.guard.csrf, **(form or {})}
+        more = {"hx-request": "true"} if script else {}
+        return self.client.post(path, data=data, headers={"origin": f"http://127.0.0.1:{PORT}", **more, **headers})
+
+    def change(self, plan: str, place: list, text: str, was: str, script: bool = True):
+        name = json.dumps(place)
+        return self.post(f"/change?plan={plan}", {name: text, f"was:{name}": was}, script)
+
+
+@pytest.fixture
+def browser(folder: Path) -> Browser:
+    return Browser(folder)
+
+
+PAGES = [
+    "/", "/new?file=people.csv", *(f"/{page}?plan=people.toml" for page in ("plan", "text", "review", "run", "ledger", "learn")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_shown_under_a_strict_policy(browser, page):
+    answer = browser.get(page)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?! src=\"/static/)|\son\w+=|style=|javascript:", answer.text)
+    addresses = re.findall(r'(?:src|href|action)="([^"]*)"', answer.text)
+    assert all(one.startswith(("/", "#")) for one in addresses)
+
+
+def test_nobody_else_gets_in(folder):
+    guard = studio_app(folder, token="once")
+    guard.serve_on(PORT)
+    stranger = TestClient(guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    for path in ("/", "/?token=", "/?token=other", "/plan?plan=people.toml&token=once", "/static/studio.css"):
+        assert stranger.get(path).status_code == 403, path
+    first = stranger.get("/?token=once")
+    assert first.status_code == 303
+    assert "HttpOnly" in first.headers["set-cookie"] and "SameSite=Strict" in first.headers["set-cookie"]
+    second = TestClient(guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    assert second.get("/?token=once").status_code == 403  # the link works once
+    assert stranger.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", f"127.0.0.1.evil.example:{PORT}", "localhost:1", ""])
+def test_other_hosts_are_refused(browser, host):
+    assert browser.client.get("/", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+)
+def test_requests_from_other_pages_are_refused(browser, folder, headers):
+    before = (folder / "people.toml").read_text()
+    assert browser.post("/add?plan=people.toml", {"ask": "count"}, **headers).status_code == 403
+    assert browser.client.get("/plan?plan=people.toml", headers=headers).status_code == 403
+    assert (folder / "people.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/add", "/change", "/remove", "/undo", "/text", "/run", "/approve", "/declare", "/new", "/bundle", "/anchor"],
+)
+def test_changes_need_the_token_of_our_pages(browser, folder, path):
+    before = (folder / "people.toml").read_text()
+    for form in ({}, {"csrf": "guessed"}, {"csrf": ""}):
+        answer = browser.client.post(f"{path}?plan=people.toml", data=form)
+        assert answer.status_code in (403, 413)
+    assert (folder / "people.toml").read_text() == before
+    assert not list(folder.glob("*.ledger"))
+
+
+def test_large_requests_are_refused(folder):
+    browser = Browser(folder, most_upload=1000)
+    assert browser.post("/text?plan=people.toml", {"text": "x" * 3_000_000}).status_code == 413
+    headers = {"x-csrf": browser.guard.csrf}
+    assert browser.client.post("/upload?name=big.csv", content=b"x" * 1001, headers=headers).status_code == 413
+    endless = browser.client.post("/upload?name=big.csv", content=iter([b"x" * 600] * 10), headers=headers)
+    assert endless.status_code == 413
+    assert not list(folder.glob("*big*"))
+
+
+def test_files_are_dropped_into_the_folder_and_nowhere_else(browser, folder):
+    headers = {"x-csrf": browser.guard.csrf}
+    body = b"age,sex\n1,f\n"
+    for name, kept in (
+        ("more.csv", "more.csv"),
+        ("more.csv", "more-2.csv"),
+        ("../../up.csv", "up.csv"),
+        ("a/b\\c.csv", "c.csv"),
+    ):
+        answer = browser.client.post("/upload", params={"name": name}, content=body, headers=headers)
+        assert answer.text == f"/new?file={kept}"
+        assert (folder / kept).read_bytes() == body
+    for name in ("run.sh", "plan.toml", "", ".csv/.."):
+        assert browser.client.post("/upload", params={"name": name}, content=body, headers=headers).status_code == 400
+    assert browser.client.post("/upload?name=x.csv", content=body).status_code == 403
+    assert sorted(one.name for one in folder.parent.iterdir()) == ["secret.csv", "secret.toml", "work"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.toml", "..%2Fsecret.toml", "/etc/passwd", "people.csv", "", "no.toml", "x%00.toml", "link.toml", "."],
+)
+def test_plans_outside_of_the_folder_are_refused(browser, folder, name):
+    os.symlink(folder.parent / "secret.toml", folder / "link.toml")
+    for page in ("plan", "run", "text", "review", "ledger", "learn", "download"):
+        answer = browser.get(f"/{page}?plan={name}")
+        assert answer.status_code == 400
+        assert "north" not in answer.text
+
+
+@pytest.mark.parametrize("name", ["../secret.csv", "/etc/hosts.csv", "../../etc/passwd", "people.toml", "no.csv"])
+def test_data_outside_of_the_folder_is_refused(browser, name):
+    assert browser.get(f"/new?file={name}").status_code == 400
+
+
+def test_results_outside_of_the_report_are_refused(browser):
+    for what in ("../people.csv", "people.csv", "..", "", "/etc/passwd", "report.html"):
+        assert browser.get(f"/download?plan=people.toml&what={what}").status_code == 400
+    assert browser.post("/anchor?plan=people.toml", {"file": "../heads.txt"}).status_code == 400
+
+
+def test_addresses_of_files_are_no_way_around_the_folder(browser):
+    for address in ("duckdb:///etc/passwd", "sqlite:///x.db", "/etc/passwd", "file:///etc/passwd"):
+        assert browser.get(f"/new?address={address}").status_code == 400
+
+
+def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
+    (folder / "odd.csv").write_bytes("who;höhe\n1;25\n".encode("cp1252"))
+    page = browser.get("/new?file=odd.csv&encoding=cp1252").text
+    assert "one field with" in page
+    assert "höhe" in browser.get("/new?file=odd.csv&encoding=cp1252&delimiter=%3B").text
+    form = {
+        "file": "odd.csv",
+        "delimiter": ";",
+        "decimal": ",",
+        "encoding": "cp1252",
+        "unit": "who",
+        "total": "3",
+        "epsilon": "0.5",
+    }
+    assert browser.post("/new", form).status_code == 200
+    plan = tomllib.loads((folder / "odd.toml").read_text())
+    assert plan["source"] == {"path": "odd.csv", "delimiter": ";", "decimal": ",", "encoding": "cp1252"}
+    assert plan["schema"]["unit"] == {"column": "who", "total": 3}
+    assert PlanFile.read(folder / "odd.toml").budget == PureDP(0.5)
+
+
+def test_a_database_is_chosen_by_its_table(browser, folder):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(folder / "shop.duckdb")) as base:
+        base.execute("create table buyers as select 1 as age")
+    page = browser.get("/new?file=shop.duckdb").text
+    assert "buyers" in page
+    assert browser.post("/new", {"file": "shop.duckdb", "table": "buyers"}).status_code == 200
+    assert tomllib.loads((folder / "buyers.toml").read_text())["source"]["table"] == "buyers"
+    browser.post("/run?plan=buyers.toml", {"seen": _seen(browser, "buyers.toml")})
+    assert _finished(browser, "buyers.toml")
+
+
+def _seen(browser, plan: str) -> str:
+    return re.search(r'name="seen" value="(\w+)"', browser.get(f"/run?plan={plan}").text)[1]
+
+
+def _finished(browser, plan: str) -> str:
+    for _ in range(600):
+        text = browser.get(f"/run?plan={plan}").text
+        if "every answer is stored" in text:
+            return text
+        assert 'class="problem"' not in text, text
+        (run,) = [one for path, one in _desk_runs(browser) if path.name == plan] or [None]
+        if run is not None and run.thread is not None:
+            run.thread.join(1.0)
+    raise AssertionError("the run did not end")
+
+
+def _desk_runs(browser):
+    handler = browser.guard.app.routes[0].endpoint
+    return list(handler.__closure__[0].cell_contents.runs._runs.items())
+
+
+def test_changes_keep_comments_and_are_undone(browser, folder):
+    plan = folder / "people.toml"
+    answer = browser.change("people.toml", ["schema", "columns", "age", "high"], "120", "100")
+    assert answer.status_code == 200 and "± " in answer.text
+    text = plan.read_text()
+    assert text == PLAN.replace("high = 100\nsource", "high = 120\nsource")
+    browser.post("/add?plan=people.toml", {"ask": "mean"})
+    browser.post("/declare?plan=people.toml", {"column": "sex", "as": "none"})
+    assert plan.read_text().startswith("# written by hand\n")
+    for _ in range(3):
+        browser.post("/undo?plan=people.toml")
+    assert plan.read_text() == PLAN
+
+
+def test_a_stale_tab_changes_only_what_was_typed_in_it(browser, folder):
+    plan = folder / "people.toml"
+    plan.write_text(PLAN.replace("epsilon = 4.0", "epsilon = 3.0"))  # an editor, or another tab
+    stale = {
+        json.dumps(["budget", "epsilon"]): "4.0", "was:" + json.dumps(["budget", "epsilon"]): "4.0",
+        json.dumps(["title"]): "Mine", "was:" + json.dumps(["title"]): "People",
+    }  # fmt: skip
+    assert browser.post("/change?plan=people.toml", stale, script=True).status_code == 200
+    data = tomllib.loads(plan.read_text())
+    assert (data["budget"]["epsilon"], data["title"]) == (3.0, "Mine")
+
+
+def test_two_tabs_on_one_field_conflict_and_nothing_is_lost(browser, folder):
+    browser.change("people.toml", ["title"], "First", "People")
+    answer = browser.change("people.toml", ["title"], "Second", "People")
+    assert "changed elsewhere" in answer.text and "First" in answer.text
+    assert tomllib.loads((folder / "people.toml").read_text())["title"] == "First"
+    page = browser.change("people.toml", ["title"], "Second", "People", script=False)
+    assert page.status_code == 400 and "Second" in page.text  # what was typed is shown again
+
+
+def test_the_text_view_conflicts_by_digest(browser, folder):
+    seen = re.search(r'name="seen" value="(\w+)"', browser.get("/text?plan=people.toml").text)[1]
+    (folder / "people.toml").write_text(PLAN + "# beside\n")
+    answer = browser.post("/text?plan=people.toml", {"text": "mine", "seen": seen})
+    assert "changed elsewhere" in answer.text and ">\nmine</textarea>" in answer.text
+    assert (folder / "people.toml").read_text() == PLAN + "# beside\n"
+
+
+def test_the_page_follows_an_editor(browser, folder):
+    seen = re.search(r'id="seen" name="seen" value="(\w+)"', browser.get("/plan?plan=people.toml").text)[1]
+    assert "hx-trigger" not in browser.get(f"/pulse?plan=people.toml&seen={seen}").headers
+    (folder / "people.toml").write_text(PLAN.replace("People", "Persons"))
+    assert browser.get(f"/pulse?plan=people.toml&seen={seen}").headers["hx-trigger"] == "plan-changed"
+    assert "<h1>Persons</h1>" in browser.get("/plan?plan=people.toml").text
+
+
+def test_what_is_wrong_stays_as_typed_and_is_said_at_its_place(browser, folder):
+    browser.post("/add?plan=people.toml", {"ask": "mean"})
+    answer = browser.change("people.toml", ["schema", "columns", "income", "high"], "a lot", "1000")
+    assert "&#39;a lot&#39;" in answer.text
+    assert tomllib.loads((folder / "people.toml").read_text())["schema"]["columns"]["income"]["high"] == "a lot"
+    page = browser.get("/plan?plan=people.toml").text
+    assert 'value="a lot"' in page and "± " in page  # the other questions are planned all the same
+    assert browser.get("/run?plan=people.toml").status_code == 400
+    answer = browser.change("people.toml", ["schema", "columns", "income", "high"], "500", "a lot")
+    assert "a lot" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "= =", "[[release", "title = 1", "release = 3\n[source]\n", "[schema]\ncolumns = 7", '[budget]\nepsilon="x"'],
+)
+def test_a_broken_file_has_pages_too(browser, folder, text):
+    (folder / "people.toml").write_text(text)
+    for page in ("plan", "text"):
+        assert browser.get(f"/{page}?plan=people.toml").status_code == 200
+    for page in ("review", "run", "ledger", "learn"):
+        assert browser.get(f"/{page}?plan=people.toml").status_code == 400
+    assert browser.post("/add?plan=people.toml", {"ask": "count"}).status_code in (200, 400)
+
+
+HOSTILE = "<script>alert(1)</script>\"'>{{7*7}}é\u202e"
+
+
+def test_hostile_names_are_text(browser, folder):
+    (folder / "people.csv").write_text('"' + HOSTILE.replace('"', '""') + '",age\n1,2\n')
+    browser.post("/declare?plan=people.toml", {"column": HOSTILE, "as": "labels"})
+    browser.change("people.toml", ["schema", "columns", HOSTILE, "categories"], "<b>, 2", "")
+    browser.change("people.toml", ["title"], HOSTILE, "People")
+    browser.post("/add?plan=people.toml", {"ask": "table"})
+    browser.change("people.toml", ["release", 1, "title"], HOSTILE, "")
+    browser.change("people.toml", ["release", 1, "columns"], HOSTILE, "region\nsex")
+    data = tomllib.loads((folder / "people.toml").read_text())
+    assert data["title"] == HOSTILE and data["release"][1]["columns"] == [HOSTILE]
+    assert data["schema"]["columns"][HOSTILE]["categories"] == ["<b>", 2]
+    for page in (
+        "/",
+        "/plan?plan=people.toml",
+        "/text?plan=people.toml",
+        "/review?plan=people.toml",
+        "/run?plan=people.toml",
+    ):
+        text = browser.get(page).text
+        assert "<script>alert" not in text and "<b>" not in text and "49" not in re.findall(r"\{\{.*?\}\}", text)
+
+
+def test_every_question_is_added_planned_and_run(browser, folder):
+    """By the forms of the gallery alone, with the settings that it suggests."""
+    for one in gallery():
+        assert browser.post("/add?plan=people.toml", {"ask": one.ask}).status_code == 200
+    plan = folder / "people.toml"
+    count = len(gallery()) + 1
+    text = re.sub(
+        r"^epsilon = [\d.]+$", "epsilon = 0.1", plan.read_text().replace("epsilon = 4.0", "epsilon = 4.00"), flags=re.M
+    )
+    plan.write_text(text.replace("epsilon = 0.1\ndelta = 1e-5", "epsilon = 4.0\ndelta = 1e-5"))
+    draft = drafted(plan.read_text(), plan)
+    assert draft.problems == {}
+    assert set(draft.plans) == set(range(count))
+    browser.post("/run?plan=people.toml", {"seen": _seen(browser, "people.toml")})
+    page = _finished(browser, "people.toml")
+    assert page.count("<li><strong>") == count
+    with Ledger(folder / "people.ledger", read_only=True) as ledger:
+        spent = ledger.spent()
+    for what in ("report.html", "methods.html", "csv", "xlsx", "results.json", "script.py", "notebook.ipynb"):
+        assert browser.get(f"/download?plan=people.toml&what={what}").status_code == 200
+    assert "sandbox" in browser.get("/download?plan=people.toml&what=report.html").headers["content-security-policy"]
+    browser.post("/run?plan=people.toml", {"seen": _seen(browser, "people.toml")})
+    assert "Running again returns the same answers" in _finished(browser, "people.toml")
+    exec(compile(python_script(PlanFile.read(plan)), "script.py", "exec"), {})  # asks all of it again, under its names
+    cells = json.loads(notebook(PlanFile.read(plan)))["cells"]
+    assert len(cells) == count + 4
+    with Ledger(folder / "people.ledger", read_only=True) as ledger:
+        assert ledger.spent() == spent
+    assert "people.ledger" in browser.get("/ledger?plan=people.toml&verify=1").text
+    browser.post("/anchor?plan=people.toml", {"file": "heads.txt"})
+    assert len((folder / "heads.txt").read_text().split()) == 3
+
+
+def test_the_gallery_knows_every_question():
+    listed = {one.ask for one in gallery()}
+    assert set(asked()) - listed <= {"proportion"}
+    assert all(one.answers and all(setting.words for setting in one.settings) for one in gallery())
+    assert suggested("mean", {}) == {}
+
+
+def test_a_run_is_refused_where_the_plan_changed_since_its_price_was_shown(browser, folder):
+    seen = _seen(browser, "people.toml")
+    (folder / "people.toml").write_text(PLAN.replace("epsilon = 0.1", "epsilon = 3.9"))
+    answer = browser.post("/run?plan=people.toml", {"seen": seen})
+    assert answer.status_code == 400 and "Nothing was spent" in answer.text
+    assert not (folder / "people.ledger").exists()
+
+
+def test_a_plan_that_costs_too_much_is_not_run(browser, folder):
+    (folder / "people.toml").write_text(PLAN.replace("epsilon = 0.1", "epsilon = 5"))
+    page = browser.get("/run?plan=people.toml").text
+    assert "A run would be refused" in page and "disabled" in page
+    browser.post("/run?plan=people.toml", {"seen": _seen(browser, "people.toml")})
+    assert not (folder / "people.ledger").exists() or Ledger(folder / "people.ledger").events() == ()
+
+
+def test_plans_are_approved_with_a_key_and_bundled(browser, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.studio.publish_pages.default_directory", lambda: tmp_path / "keys")
+    key = new_key("officer", "a long password", tmp_path / "keys")
+    sourced = re.sub(r"^(high = \d+|categories = .*|unlisted = true)$", r'\1\nsource = "codebook"', PLAN, flags=re.M)
+    sourced = sourced.replace('source = "codebook"\nsource = "the questionnaire"', 'source = "codebook"')
+    rule = f'\n[ledger.approvals]\nneed = 1\nkeys = {{ officer = "{key.public}" }}\n\n[budget]'
+    (folder / "people.toml").write_text(sourced.replace("\n[budget]", rule))
+    page = browser.get("/review?plan=people.toml")
+    seen = re.search(r'name="seen" value="(\w+)"', page.text)[1]
+    browser.post("/run?plan=people.toml", {"seen": seen})
+    assert not Path(folder / "people-report" / "results.json").exists()
+    wrong = browser.post("/approve?plan=people.toml", {"seen": seen, "by": "officer", "password": "guess guess"})
+    assert wrong.status_code == 400 and "guess guess" not in wrong.text
+    assert (
+        browser.post(
+            "/approve?plan=people.toml", {"seen": "old", "by": "officer", "password": "a long password"}
+        ).status_code
+        == 400
+    )
+    said = browser.post("/approve?plan=people.toml", {"seen": seen, "by": "officer", "password": "a long password"})
+    assert "officer approves plan" in said.text
+    browser.post("/run?plan=people.toml", {"seen": seen})
+    _finished(browser, "people.toml")
+    done = browser.post("/bundle?plan=people.toml", {"by": "officer", "password": "a long password"})
+    assert "people.bundle" in done.text and (folder / "people.bundle").exists()
+    assert browser.post("/bundle?plan=people.toml", {"by": "../officer", "password": "x"}).status_code == 400
+
+
+def test_a_document_changes_nothing_but_what_it_is_told(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    document = TomlDocument(path)
+    document.change({("release", 1): {"name": "new", "ask": "mean", "unit_sum": {"low": 0, "high": 1}}})
+    document.change({("schema", "columns", 'a "b".c\n'): {"categories": []}})
+    document.change({("release", 0): GONE, ("schema", "unit", "column"): "city"})
+    data = tomllib.loads(path.read_text())
+    assert data["release"] == [{"name": "new", "ask": "mean", "unit_sum": {"low": 0, "high": 1}}]
+    assert data["schema"]["columns"]['a "b".c\n'] == {"categories": []}
+    document.change({("release", 0): GONE})
+    document.change({("release", 0): {"ask": "count"}})
+    assert tomllib.loads(path.read_text())["release"] == [{"ask": "count"}]
+    with pytest.raises(Conflict):
+        document.change({("title",): "x"}, was=lambda place, now: False)
+    while document.undo():
+        pass
+    assert path.read_text() == PLAN
+
+
+def test_slides_are_one_step_to_undo(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    document = TomlDocument(path)
+    for epsilon in (1.0, 1.5, 2.0, 2.5):
+        document.change({("budget", "epsilon"): epsilon})
+    assert document.undo()
+    assert path.read_text() == PLAN
+
+
+values = {
+    "number": st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9),
+    "numbers": st.lists(st.integers(-999, 999) | st.floats(-1e6, 1e6), min_size=1),
+    "labels": st.lists(st.text(min_size=1) | st.integers(0, 99) | st.booleans(), min_size=1),
+    "columns": st.lists(
+        st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), min_size=1).filter(str.strip), min_size=1
+    ),
+    "flag": st.booleans(),
+    "toml": st.dictionaries(st.text(min_size=1), st.integers(0, 9) | st.booleans(), min_size=1),
+}
+
+
+@pytest.mark.parametrize("kind", values)
+def test_what_a_field_shows_is_what_it_means(kind):
+    @given(values[kind])
+    def shown_and_typed(value):
+        text = shown_text(kind, value)
+        assert typed_value(kind, text) == value
+        assert shown_text(kind, typed_value(kind, text)) == text
+
+    shown_and_typed()
+
+
+@given(st.text())
+def test_any_text_can_be_typed(text):
+    for kind in ("number", "numbers", "labels", "label", "toml", "flag", "bound", "columns", "text"):
+        value = typed_value(kind, text)
+        assert value is GONE or isinstance(shown_text(kind, value), str)
+    place_of_name(text)
+
+
+def test_folders_list_what_can_be_opened(folder):
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "x.csv").write_text("a\n")
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "y.parquet").write_text("")
+    assert Folder(folder).sources() == ["people.csv", "deep/er/y.parquet"]
+    with pytest.raises(DiscreetError):
+        Folder(folder).inside("deep/../../secret.csv")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_no_attacker_exceeds_the_odds(epsilon):
+    assert math.isclose(most_right(PureDP(epsilon)), math.exp(epsilon) / (1 + math.exp(epsilon)), rel_tol=1e-3)
+    assert math.isclose(most_right(GaussianDP(epsilon)), NormalDist().cdf(epsilon / 2), rel_tol=1e-3)
+    for guarantee in (PureDP(epsilon), GaussianDP(epsilon), ApproxDP(epsilon, 1e-6)):
+        found = attack_oneself(guarantee, tries=20_000, seed=3)
+        assert found.right <= found.most + 4 * math.sqrt(0.25 / 20_000)
+    tight = attack_oneself(GaussianDP(epsilon), tries=20_000, seed=3)
+    assert tight.right >= tight.most - 4 * math.sqrt(0.25 / 20_000)  # the best guess about a Gaussian count
+
+
+def test_websockets_are_closed(browser):
+    with pytest.raises(Exception), browser.client.websocket_connect("/"):  # noqa: B017, PT011, PT012
+        pass
