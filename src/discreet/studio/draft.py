@@ -68,7 +68,7 @@ def drafted(text: str, path: Path) -> Draft:
         problems[("release",)] = "Add a question: the plan asks nothing yet."
         kept["release"] = [{"ask": "count"}]
     for _ in range(len(tomlkit.dumps(kept).splitlines()) + 1):  # each round mends one place
-        written = tomlkit.dumps(kept)
+        written = tomlkit.dumps(kept) if problems else text
         try:
             file = PlanFile.parse(written, path)
             job = Job(file).plan(rehearse=False)

@@ -14,34 +14,25 @@ import uvicorn
 from discreet.core.errors import DiscreetError
 from discreet.studio.app import studio_app
 
-__all__ = ["open_studio"]
+__all__ = ["StudioServer", "open_studio", "studio_server"]
 
 _HOST = "127.0.0.1"
 
 
-def open_studio(
-    plan: Path | None,
-    *,
-    port: int = 0,
-    browser: bool = True,
-    say: Callable[[str], None],
-    ready: Callable[[], None] | None = None,
-) -> None:
-    """Serve the studio until it is stopped.
+class StudioServer(uvicorn.Server):
+    """A server on a socket that is taken already."""
 
-    Parameters
-    ----------
-    plan
-        A plan file, or a folder; the current folder by default. Only this folder is served.
-    port
-        The port; a free one by default.
-    browser
-        Whether to open the browser.
-    say
-        Tells the address.
-    ready
-        Called once the studio can be reached.
-    """
+    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+        super().__init__(config)
+        self.listening = listening
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until ``should_exit`` is set or the process is interrupted."""
+        super().run(sockets=sockets or [self.listening])
+
+
+def studio_server(plan: Path | None, *, port: int = 0) -> tuple[StudioServer, str]:
+    """A server for a plan, a data file or a folder, and the link that opens it once."""
     folder, first = _folder(plan)
     listening = _listening(port)
     number = listening.getsockname()[1]
@@ -49,16 +40,30 @@ def open_studio(
     app = studio_app(folder, token=token)
     app.serve_on(number)
     app.first = first
-    address = f"http://{_HOST}:{number}/?token={token}"
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off")
+    return StudioServer(config, listening), f"http://{_HOST}:{number}/?token={token}"
+
+
+def open_studio(plan: Path | None, *, port: int = 0, browser: bool = True, say: Callable[[str], None]) -> None:
+    """Serve the studio until it is stopped.
+
+    Parameters
+    ----------
+    plan
+        A plan file, a data file, or a folder; the current folder by default. Only this folder is served.
+    port
+        The port; a free one by default.
+    browser
+        Whether to open the browser.
+    say
+        Tells the address.
+    """
+    server, address = studio_server(plan, port=port)
     say(f"The studio is open at {address}")
     say("The link works once, in one browser of this machine. Stop with Ctrl+C; everything is in the plan file.")
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, ws="none")
-    server = uvicorn.Server(config)
     if browser:
         webbrowser.open(address)
-    if ready is not None:
-        ready()
-    server.run(sockets=[listening])
+    server.run()
 
 
 def _folder(plan: Path | None) -> tuple[Path, str]:

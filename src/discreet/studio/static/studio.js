@@ -53,6 +53,47 @@ document.addEventListener("plan-changed", () => {
   }
 });
 
+// What was typed or slid while a request was under way is written after it.
+const sent = new WeakMap();
+
+function typed(form) {
+  return JSON.stringify([...new FormData(form)].filter(([name]) => name.startsWith("[")));
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.elt.matches(".live-form")) sent.set(event.detail.elt, typed(event.detail.elt));
+});
+document.addEventListener("htmx:afterSettle", (event) => {
+  const form = event.detail.requestConfig && event.detail.requestConfig.elt;
+  if (form && form.isConnected && sent.has(form) && sent.get(form) !== typed(form)) htmx.trigger(form, "change");
+});
+
+// Whoever types and at once clicks elsewhere keeps what was typed: it is written before the click counts.
+function unwritten() {
+  const fields = [...document.querySelectorAll(".live-form input[id]:not([type=hidden]):not([type=checkbox]):not(.slide), .live-form textarea")];
+  const differs = (field) => field.value !== (document.getElementById(`was-${field.id}`) || field).value;
+  return new Set(fields.filter(differs).map((field) => field.form));
+}
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("a[href], button");
+  if (!target || target.dataset.again || target.closest(".live-form") || !unwritten().size) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  let waiting = true;
+  const again = () => {
+    if (!waiting) return;
+    waiting = false;
+    target.dataset.again = "1";
+    if (target.isConnected) target.click();
+    else if (target.href) location.assign(target.href);
+    delete target.dataset.again;
+  };
+  document.addEventListener("htmx:afterSettle", again, { once: true });
+  setTimeout(again, 2000);
+  unwritten().forEach((form) => htmx.trigger(form, "change"));
+}, true);
+
 // A dropped file is copied into the folder.
 async function send(file) {
   const problem = document.getElementById("drop-problem");
