@@ -28,9 +28,9 @@ its reason.
 {rows}
 
 The sample is random (seed {seed}): the mutants whose names hash lowest, so it stays what it is where other code
-changes. Each mutant had {audit:g} seconds of processor time in the audit and {tests:g} in the tests; *undecided*
-ones had more tasks than that. Worlds and draws of the audit that take longer were left out, so the whole audit
-notices at least as many.
+changes. Each mutant had up to {audit:g} seconds of processor time in the audit and {tests:g} in the tests. Of the
+generated worlds, which take the most time, only a few were asked, so the whole audit notices at least as many. A
+verdict belongs to the code of its function: what changes later is judged again.
 
 ## By room
 
