@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
-from discreet.core.guarantee import PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -24,8 +24,11 @@ from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.covariances_in_parts import CovariancesInParts
 from discreet.questions.mean import MeanQuestion
+from discreet.questions.means_and_covariances import MeansAndCovariances
 from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.sum import SumQuestion
 from discreet.questions.variance import VarianceQuestion
 
@@ -144,6 +147,17 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
         yield f"{what}: far less than declared", reached >= (0.49 if loose else 0.99)
 
 
+def _merged_ranks() -> Iterator[Compared]:
+    """In a domain of 2²⁴ points ten become one: a value belongs to the nearest, halves up."""
+    wide = Schema(columns={"x": Bounds(0, 2**24, grid=1)})
+    ranks: Any = QuantileQuestion(wide, "x", 0.5, _ONE).measurement.from_histograms
+
+    def told(step: int) -> list[Any]:
+        return np.asarray(ranks([(np.array([step]), np.array([1]))])).tolist()  # type: ignore[no-any-return]
+
+    yield "points that merge", told(0) == told(4) != told(5) == told(14) != told(15)
+
+
 def _six_columns(measured: Any) -> Iterator[Compared]:
     """More columns than go into parts: sums of products of grid steps, as numbers in the units of the data."""
     steps = np.random.default_rng(4).integers(-2, 5, (7, 6)).astype(object)
@@ -190,6 +204,10 @@ def _sizes() -> Iterator[Compared]:
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
     yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
+    for guarantee, wanted in ((_ONE, CovariancesInParts), (GaussianDP(1.0), MeansAndCovariances)):
+        three = CovarianceMatrixQuestion(six, names[:3], guarantee).measurement.statistic
+        yield f"what measures three columns at {guarantee}", isinstance(three, wanted)
+    yield from _merged_ranks()
     yield from _six_columns(CovarianceMatrixQuestion(six, names, _ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
     limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
