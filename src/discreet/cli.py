@@ -22,7 +22,7 @@ from discreet.core.errors import (
     PlanFileError,
     SourceError,
 )
-from discreet.publish.terminal import progress_line, say
+from discreet.publish.terminal import progress_line, say, tell
 from discreet.publish.whole_file import write_new
 
 if TYPE_CHECKING:
@@ -88,17 +88,14 @@ def _app() -> App:
     )
     for place, command in enumerate(commands):
         app.command(command, name=command.__name__.removeprefix("_"), sort_key=place + (place >= _FILE_COMMANDS))
-    from discreet import cli_review  # it needs the same extra
+    from discreet import cli_ledger, cli_review  # they need the same extra
 
     checks = (cli_review.review, cli_review.approve, cli_review.withdraw, cli_review.bundle, cli_review.verify)
     for check in checks:
         app.command(check, name=check.__name__, sort_key=_FILE_COMMANDS)
     keys.command(cli_review.new_keys, name="new")
-    ledger.command(_show, name="show")
-    ledger.command(_explain, name="explain")
-    ledger.command(_verify, name="verify")
-    ledger.command(_anchor, name="anchor")
-    ledger.command(cli_review.renew, name="renew")
+    for look in (cli_ledger.show, cli_ledger.explain, cli_ledger.verify, cli_ledger.anchor, cli_review.renew):
+        ledger.command(look, name=look.__name__)
     app.register_install_completion_command(help="Set up completion of commands for this shell and exit.")
     return app
 
@@ -123,7 +120,7 @@ def _plan(file: Path, /, *, period: str | None = None, json: bool = False) -> No
     from discreet.plans.job import Job
 
     planned = Job(file, period=period).plan()
-    say(dumps(planned.to_dict(), indent=1, ensure_ascii=False) if json else planned)
+    tell(planned, json)
     if planned.refusal is not None:
         raise SystemExit(_NO_BUDGET)
 
@@ -136,8 +133,10 @@ def _run(
     yes: bool = False,
     out: Path | None = None,
     period: str | None = None,
+    dry_run: bool = False,
     json: bool = False,
     quiet: bool = False,
+    log: Path | None = None,
 ) -> None:
     """Make the releases of a plan file that are not in its ledger yet, and write results and report.
 
@@ -153,18 +152,30 @@ def _run(
         Directory for results and report; NAME-report beside the plan file by default.
     period
         The period to release, instead of the plan's own.
+    dry_run
+        Check plan, approvals, budget and columns as a run would, and release nothing.
     json
         Print JSON.
     quiet
         Print nothing but refusals.
+    log
+        File to append one line of JSON to for each release, for the end of the run, and for a refusal.
     """
     from discreet.plans.job import Job
+    from discreet.publish.run_log import logged
 
-    job = Job(file, period=period)
-    shown = None if quiet else progress_line("released")
-    done = job.run(again=_spend_again(job, again, yes), output=out, progress=shown)
+    with logged(log, str(file), _status) as noted:
+        job = Job(file, period=period)
+        shown = None if quiet else progress_line("released")
+        done: Any
+        if dry_run:
+            done = job.check()
+        else:
+            again = _spend_again(job, again, yes)
+            done = job.run(again=again, output=out, progress=lambda step: (noted.step(step), shown and shown(step)))
+        noted.end(done)
     if not quiet:
-        say(dumps(done.to_dict(), indent=1, ensure_ascii=False) if json else done)
+        tell(done, json)
 
 
 def _open(plan: Path | None = None, /, *, port: int = 0, no_browser: bool = False) -> None:
@@ -186,7 +197,7 @@ def _open(plan: Path | None = None, /, *, port: int = 0, no_browser: bool = Fals
     open_studio(plan, port=port, browser=not no_browser, say=say)
 
 
-def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -> None:
+def _export(results: Path, /, *, format: str = "csv", out: Path | None = None, json: bool = False) -> None:
     """Write the numbers of a run as csv, xlsx, parquet, sdmx-csv, r or stata. Reads no data.
 
     Parameters
@@ -197,11 +208,13 @@ def _export(results: Path, /, *, format: str = "csv", out: Path | None = None) -
         csv, xlsx, parquet, sdmx-csv, r or stata; the last two write a CSV file and a script that reads it.
     out
         Directory to write to; the directory of the results by default.
+    json
+        Print JSON.
     """
     from discreet.publish.export import export
 
-    for file in export(results, format, out):
-        say(file)
+    files = [str(file) for file in export(results, format, out)]
+    say(dumps({"files": files}, indent=1, ensure_ascii=False) if json else "\n".join(files))
 
 
 def _describe(
@@ -212,6 +225,7 @@ def _describe(
     decimal: str = ".",
     encoding: str = "utf-8",
     out: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Write a plan file to fill in, from column names and types alone.
 
@@ -227,6 +241,8 @@ def _describe(
         Encoding of a CSV file, for example cp1252.
     out
         File to write; the terminal by default.
+    json
+        Print JSON: the text of the plan, and where it was written.
     """
     from discreet.core.dialect import Dialect
     from discreet.core.rows.read import column_types
@@ -235,11 +251,12 @@ def _describe(
     delimiter = "\t" if delimiter == "\\t" else delimiter  # as shells pass it on
     dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
     text = skeleton(file, column_types(file, dialect), dialect.declared())
-    if out is None:
-        say(text)
-    else:
+    if out is not None:
         write_new(out, text)
-        say(out)
+    if json:
+        say(dumps({"plan": text, "file": None if out is None else str(out)}, indent=1, ensure_ascii=False))
+    else:
+        say(text if out is None else out)
 
 
 def _reproduce(
@@ -298,84 +315,6 @@ def _reproduce(
         say(found)
         return
     say(papers.run(papers.load(study, data), target, quick=quick, seed=seed, workers=workers, progress=done))
-
-
-def _explain(file: str, release: str, /) -> None:
-    """Tell how the charge of a release came about.
-
-    Parameters
-    ----------
-    file
-        The ledger: a file, or postgresql://….
-    release
-        The release's name in its plan, its request, or the first digits of its id.
-    """
-    from discreet.core.ledger import Ledger
-    from discreet.publish.ledger_explained import explained
-
-    with Ledger(file, read_only=True) as opened:
-        say(explained(opened.statement(), release))
-
-
-def _show(file: str, /, *, json: bool = False, out: Path | None = None) -> None:
-    """Show what was spent and what is left.
-
-    Parameters
-    ----------
-    file
-        The ledger: a file, or postgresql://….
-    json
-        Print JSON.
-    out
-        Write a page (.html) with a chart of the spending.
-    """
-    from discreet.core.ledger import Ledger
-    from discreet.publish.ledger_explained import spending_page
-    from discreet.publish.ledger_statement import statement_text
-
-    with Ledger(file, read_only=True) as opened:
-        statement = opened.statement()
-    if out is not None:
-        write_new(out, spending_page(statement))
-    say(dumps(statement.to_dict(), indent=1, ensure_ascii=False) if json else statement_text(statement))
-
-
-def _verify(file: str, /, *, anchor: str | None = None) -> None:
-    """Check every entry of a ledger again, and that it was not rolled back behind an anchor.
-
-    Parameters
-    ----------
-    file
-        The ledger: a file, or postgresql://….
-    anchor
-        A head that was kept elsewhere, a file with heads, or results.json of a run. Left out, heads are read from the
-        files that the ledger remembers.
-    """
-    from discreet.core.ledger import Ledger
-    from discreet.publish.anchors import anchored_heads
-
-    with Ledger(file, read_only=True) as opened:
-        say(opened.verify(anchor=anchored_heads(opened, anchor)))
-        for place in opened.anchors:
-            if not os.path.exists(place):
-                say(f"discreet: the anchors in {place} are gone. Restore that file to verify against it.", sys.stderr)
-
-
-def _anchor(file: str, /, *, to: Path | None = None) -> None:
-    """Print the head of a ledger, which stands for everything in it; or append it to a file kept elsewhere.
-
-    Parameters
-    ----------
-    file
-        The ledger: a file, or postgresql://….
-    to
-        File to append the head to. The ledger remembers it, and verify finds it.
-    """
-    from discreet.core.ledger import Ledger
-    from discreet.publish.anchors import write_anchor
-
-    with Ledger(file, read_only=to is None) as opened:
-        say(opened.head if to is None else write_anchor(opened, to))
 
 
 def _spend_again(job: Any, again: bool, yes: bool) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from json import dumps
 from pathlib import Path
 
 from discreet.core.errors import DiscreetError
-from discreet.publish.terminal import progress_line, say
+from discreet.publish.terminal import progress_line, say, tell
 from discreet.publish.whole_file import write_new
 
 __all__ = ["advise", "attack", "audit"]
@@ -50,7 +49,7 @@ def advise(
     from discreet.omission.advice import advise as advised
 
     advice = advised(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
-    say(dumps(advice.to_dict(), indent=1, ensure_ascii=False) if json else advice)
+    tell(advice, json)
 
 
 def attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> None:
@@ -74,7 +73,7 @@ def attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> Non
     record_attack(file, found.to_dict())
     if out is not None:
         write_new(out, found.to_html())
-    say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
+    tell(found, json)
     if not found.passed:
         raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from discreet.core.errors import DiscreetError
-from discreet.publish.terminal import say
+from discreet.publish.terminal import say, tell
 
 __all__ = ["approve", "bundle", "new_keys", "renew", "review", "verify", "withdraw"]
 
@@ -42,10 +42,12 @@ def review(file: Path, /, *, period: str | None = None, json: bool = False, out:
     found = reviewed(file, period=period)
     if out is not None:
         write_whole(out, found.to_html() if out.suffix == ".html" else found.to_markdown())
-    _print(found, json)
+    tell(found, json)
 
 
-def approve(file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None) -> None:
+def approve(
+    file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None, json: bool = False
+) -> None:
     """Sign the meaning of a plan, so that the ledger pays for its releases. Reads no data.
 
     Every public fact of the plan needs a source. The password is asked for, or read from DISCREET_PASSWORD.
@@ -60,14 +62,18 @@ def approve(file: Path, /, *, by: Signer, key: Path | None = None, period: str |
         Your private key; that of this name in your settings by default.
     period
         The period to approve, instead of the plan's own.
+    json
+        Print JSON.
     """
     from discreet.plans.approving import approve_plan
     from discreet.plans.job import Job
 
-    _print(approve_plan(Job(file, period=period), by=by, sign=lambda: _signer(by, key)))
+    _said(json, approve_plan(Job(file, period=period), by=by, sign=lambda: _signer(by, key)), by=by)
 
 
-def withdraw(file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None) -> None:
+def withdraw(
+    file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None, json: bool = False
+) -> None:
     """Withdraw an approval. What was released remains released.
 
     Parameters
@@ -80,6 +86,8 @@ def withdraw(file: Path, /, *, by: Signer, key: Path | None = None, period: str 
         Your private key; that of this name in your settings by default.
     period
         The period, instead of the plan's own.
+    json
+        Print JSON.
     """
     from discreet.core.ledger.approval import digest_of
     from discreet.plans.job import Job
@@ -89,10 +97,12 @@ def withdraw(file: Path, /, *, by: Signer, key: Path | None = None, period: str 
     with job.ledger(write=True) as ledger:
         digest = digest_of(job.meaning(ledger))
         ledger.withdraw(digest, by=by, sign=sign)
-        _print(f"{by} no longer approves plan {digest}.")
+        _said(json, f"{by} no longer approves plan {digest}.", by=by, plan=digest)
 
 
-def renew(file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | None = None) -> None:
+def renew(
+    file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | None = None, json: bool = False
+) -> None:
     """Approve an addition to the budget of a ledger. It counts once enough people approve the same one.
 
     Parameters
@@ -107,6 +117,8 @@ def renew(file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | 
         What is added: ε, or ρ or μ where the ledger counts in these.
     key
         Your private key; that of this name in your settings by default.
+    json
+        Print JSON.
     """
     from discreet.core.guarantee import ApproxDP
     from discreet.core.ledger import Ledger
@@ -116,11 +128,19 @@ def renew(file: str, /, *, by: Signer, reason: str, epsilon: float, key: Path | 
         counted: Any = ledger.currency
         added = counted(epsilon, 0.0) if counted is ApproxDP else counted(epsilon)
         ledger.approve({"discreet": "renewal", "renew": added.to_dict(), "reason": reason}, by=by, sign=sign)
-        _print(f"{by} approves {added} more. The ledger has {ledger.remaining()} left.")
+        left = ledger.remaining()
+        _said(json, f"{by} approves {added} more. The ledger has {left} left.", by=by, remaining=left.to_dict())
 
 
 def bundle(
-    file: Path, /, *, by: Signer, key: Path | None = None, period: str | None = None, out: Path | None = None
+    file: Path,
+    /,
+    *,
+    by: Signer,
+    key: Path | None = None,
+    period: str | None = None,
+    out: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Write plan, results, report and ledger of a run into one signed file, which others can verify.
 
@@ -136,13 +156,16 @@ def bundle(
         The period, instead of the plan's own.
     out
         File to write; NAME.bundle beside the plan by default.
+    json
+        Print JSON.
     """
     from discreet.plans.bundle import write_bundle
     from discreet.plans.keys import public_key, signer
 
     place, password = _key_file(by, key), _password(by)
     sign, public = signer(place, password), public_key(place, password)
-    _print(write_bundle(file, out or file.with_suffix(".bundle"), by=by, public=public, sign=sign, period=period))
+    written = write_bundle(file, out or file.with_suffix(".bundle"), by=by, public=public, sign=sign, period=period)
+    _said(json, str(written), file=str(written), by=by, key=public)
 
 
 def verify(file: Path, /, *, key: str | None = None, anchor: str | None = None, json: bool = False) -> None:
@@ -162,7 +185,7 @@ def verify(file: Path, /, *, key: str | None = None, anchor: str | None = None, 
     from discreet.plans.bundle_check import verify_bundle
 
     found = verify_bundle(file, key=key, anchor=anchor)
-    _print(found, json)
+    tell(found, json)
     if not found.passed:
         raise DiscreetError("the bundle is refused: see the lines marked wrong.")
 
@@ -181,7 +204,7 @@ def new_keys(name: str, /, *, out: Path | None = None, json: bool = False) -> No
     """
     from discreet.plans.keys import new_key
 
-    _print(new_key(name, _password(name, twice=True), out), json)
+    tell(new_key(name, _password(name, twice=True), out), json)
 
 
 def _key_file(name: str, key: Path | None) -> Path:
@@ -208,5 +231,6 @@ def _password(name: str, *, twice: bool = False) -> str:
     return typed
 
 
-def _print(found: Any, json: bool = False) -> None:
-    say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
+def _said(json: bool, words: str, **facts: Any) -> None:
+    """Print one sentence, or the facts behind it."""
+    say(dumps({"said": words, **facts}, indent=1, ensure_ascii=False) if json else words)

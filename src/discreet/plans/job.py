@@ -14,7 +14,6 @@ from typing import Any
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
-    LedgerError,
     LedgerMissing,
     MissingExtra,
     NoConversion,
@@ -30,6 +29,7 @@ from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
+from discreet.plans.other_ledgers import other_ledgers
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.planned_question import PlannedQuestion
 from discreet.plans.planner import Planner
@@ -140,7 +140,7 @@ class Job:
                 cost,
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
-                _warnings(self.file),
+                other_ledgers(self.file),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
             )
@@ -160,6 +160,31 @@ class Job:
         with self.ledger(write=False) as ledger:
             made = _Made(ledger, self.file)
             return all(made.answered(question, made.run()) for question in self.file.questions)
+
+    def check(self) -> JobPlan:
+        """Refuse what a run would refuse, down to missing columns; read no rows, spend nothing, write nothing."""
+        planned = self.plan(rehearse=False)
+        with self.ledger(write=False) as ledger:
+            made = _Made(ledger, self.file)
+            waiting = made.waiting(made.run())
+            self._check_payable(ledger, made, waiting)
+            options = self.file.open_options()
+            session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
+            self._check_columns(session, waiting)
+        return planned
+
+    def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
+        """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
+        refusal = _refusal(ledger, made, _cost(ledger, waiting))
+        if refusal is not None:
+            raise refusal
+        for question in waiting:
+            try:
+                question.question.claim(ledger)
+            except DiscreetError as failure:
+                raise self._located(question, failure) from failure
+        if waiting:
+            self._check_approved(ledger)
 
     def run(
         self, *, again: bool = False, output: Path | None = None, progress: Callable[[Progress], None] | None = None
@@ -182,12 +207,7 @@ class Job:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
-            refusal = _refusal(ledger, made, _cost(ledger, waiting))
-            if refusal is not None:
-                raise refusal
-            self._check_claims(ledger, waiting)
-            if waiting:
-                self._check_approved(ledger)
+            self._check_payable(ledger, made, waiting)
             source = SourceState(self.file, ledger)
             answers, drawn = self._ask(ledger, made, run, progress)
             noticed = source.warnings(drawn)
@@ -195,14 +215,6 @@ class Job:
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
             return self._write(directory, ledger, answers, drawn, noticed)
-
-    def _check_claims(self, ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> None:
-        """Refuse what this ledger cannot pay for, or not yet, before any of the releases spends."""
-        for question in waiting:
-            try:
-                question.question.claim(ledger)
-            except DiscreetError as failure:
-                raise self._located(question, failure) from failure
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse a missing column before anything is spent; stored answers need no data."""
@@ -291,7 +303,7 @@ class Job:
             ledger.remaining(),
             ledger.head,
             kept,
-            (*_warnings(self.file), *noticed),
+            (*other_ledgers(self.file), *noticed),
         )
 
 
@@ -366,32 +378,6 @@ def _transforms(schema: Schema) -> tuple[str, ...]:
     joined = [f"{name}: at most {one.rows} rows of each {schema.unit.name}." for name, one in schema.related.items()]
     made = [f"{name} is {one.value.text}." for name, one in schema.columns.items() if one.value is not None]
     return (*joined, *chosen, *made)
-
-
-def _warnings(file: PlanFile) -> tuple[str, ...]:
-    """Ledgers beside the data, the plan or its ledger that count the same source, and are not the plan's own."""
-    places = {
-        Path(one).parent for one in (file.ledger, file.open_options()["source"], file.path) if "://" not in str(one)
-    }
-    others = sorted(other for place in places for other in place.glob("*.ledger") if not _same(other, file.ledger))
-    return tuple(
-        f"{other} already counts releases of this data. Two ledgers for the same people add up: what one of them "
-        "guarantees does not include the other."
-        for other in others
-        if _counts(other, file.identities())
-    )
-
-
-def _same(path: Path, address: str) -> bool:
-    return os.path.exists(address) and path.samefile(address)
-
-
-def _counts(path: Path, identities: Sequence[str]) -> bool:
-    try:
-        with Ledger(path, read_only=True) as ledger:
-            return any(ledger.counts(identity) for identity in identities)
-    except LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
-        return False
 
 
 def _check_writable(directory: Path) -> None:

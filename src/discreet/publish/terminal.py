@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from json import dumps
 from typing import Any, TextIO
 
-__all__ = ["printable", "progress_line", "say"]
+__all__ = ["printable", "progress_line", "say", "tell"]
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -19,6 +20,11 @@ def printable(text: str) -> str:
 def say(text: object, file: TextIO | None = None) -> None:
     """Print at once."""
     print(printable(str(text)), file=file or sys.stdout, flush=True)
+
+
+def tell(found: Any, json: bool) -> None:
+    """Print a result for people, or for programs."""
+    say(dumps(found.to_dict(), indent=1, ensure_ascii=False) if json else found)
 
 
 def progress_line(verb: str) -> Any:
