@@ -171,8 +171,7 @@ def _run(
         if dry_run:
             done = job.check()
         else:
-            again = _spend_again(job, again, yes)
-            done = job.run(again=again, output=out, progress=lambda step: (noted.step(step), shown and shown(step)))
+            done = job.run(again=_spend_again(job, again, yes), output=out, progress=noted.following(shown))
         noted.end(done)
     if not quiet:
         tell(done, json)

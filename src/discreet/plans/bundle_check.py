@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import discreet
 from discreet.core.display import Facts
+from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError
+from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.core.result import Result
 from discreet.plans.bundle import FORMAT, signed_content
@@ -158,6 +160,7 @@ class _Case:
             told = bundle["plan"]
             self.file = PlanFile.parse(told["text"], Path(told["name"]), period=told["period"])
             self.results, self.facts = bundle["results"], bundle["results"]["facts"]
+            self._account = Ledger(":memory:", self.file.budget)  # in whose currency claims are stated
             self.ledger = BundledLedger.read(bundle["ledger"], self.facts["privacy"]["head"])
         except DiscreetError as failure:
             raise _Refused("plan or ledger", str(failure)) from None
@@ -213,7 +216,7 @@ class _Case:
         if self.ledger.opening["approvals"] is None:
             return "the ledger asks for no approvals"
         told, made = self.bundle["plan"]["source"], self.bundle["versions"]["discreet"]
-        digest = digest_of(meaning(self.file) | {"source": told, "software": made})
+        digest = digest_of(meaning(self.file, self._account) | {"source": told, "software": made})
         for name in self.results["releases"]:
             if self._spend(self._question(name))["plan"] != digest:
                 raise _Refused(f"release {name!r}", "was not made under the approved meaning of this plan")
@@ -228,9 +231,13 @@ class _Case:
             raise _Refused(f"release {name!r}", "is not in the plan")
         return found[0]
 
+    def _claim(self, question: PlannedQuestion) -> Claim:
+        """What the release claims, computed again; a sequence claims the same whichever ledger it is in."""
+        return question.question.claim(None if question.question.continues else self._account)
+
     def _spend(self, question: PlannedQuestion) -> Mapping[str, Any]:
         if question.name not in self._spends:
-            identity = question.question.claim(None).identity()
+            identity = self._claim(question).identity()
             self._spends[question.name] = self.ledger.spend(question.name, self.file.period, identity)
         spend = self._spends[question.name]
         if spend is None:
@@ -243,7 +250,7 @@ class _Case:
             raise _Refused("results", "they are not the releases of the plan")
         for question in self.file.questions:
             try:
-                question.question.claim(None).verify()
+                self._claim(question).verify()
             except DiscreetError as failure:
                 raise _Refused(f"release {question.name!r}", str(failure)) from None
             self._spend(question)
@@ -266,7 +273,7 @@ class _Case:
 
     def _continues(self, question: PlannedQuestion, stored: Mapping[str, Any]) -> None:
         """The earlier measurements of a sequence are those that the ledger stored for its earlier periods."""
-        partition = question.question.claim(None).partition
+        partition = self._claim(question).partition
         if partition is None:
             return
         made = {one["statistic"]["period"]: one["measurement"] for one in self.ledger.answers_in(partition)}

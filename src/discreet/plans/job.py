@@ -114,7 +114,8 @@ class Job:
         made = _Made(ledger, self.file)
         found = (ledger.requested(self.file.request(question, made.run())) for question in self.file.questions)
         own = {one.seq for one in found if one is not None}
-        sequences = {question.question.claim(None).partition for question in self.file.questions} - {None}
+        asked = (one.question for one in self.file.questions if one.question.continues)
+        sequences = {question.claim(None).partition for question in asked}
         return frozenset(own | {spend.seq for spend in ledger.events() if spend.partition in sequences})
 
     def plan(self, *, rehearse: bool = True) -> JobPlan:
@@ -143,6 +144,7 @@ class Job:
                 other_ledgers(self.file),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
+                _in_all(self.file),
             )
 
     def _rehearsed(self) -> tuple[tuple[str, Rehearsal], ...]:
@@ -178,13 +180,13 @@ class Job:
         refusal = _refusal(ledger, made, _cost(ledger, waiting))
         if refusal is not None:
             raise refusal
-        for question in waiting:
-            try:
-                question.question.claim(ledger)
-            except DiscreetError as failure:
-                raise self._located(question, failure) from failure
         if waiting:
             self._check_approved(ledger)
+        for question in waiting:
+            try:
+                ledger.check_allowed(question.question.claim(ledger).identity())
+            except DiscreetError as failure:
+                raise self._located(question, failure) from failure
 
     def run(
         self, *, again: bool = False, output: Path | None = None, progress: Callable[[Progress], None] | None = None
@@ -342,6 +344,15 @@ class _Made:
 def _cost(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> Guarantee | None:
     """What releases would add to the ledger's total; None where there are none."""
     return compose(*(one.question.charge_now(ledger) for one in waiting)) if waiting else None
+
+
+def _in_all(file: PlanFile) -> Guarantee | None:
+    """What all periods that a plan covers cost together; None where that is one run. A sequence is paid for once."""
+    asked = [one.question for one in file.questions]
+    if file.times == 1 and not any(question.continues for question in asked):
+        return None
+    runs = [1 if question.continues else file.times for question in asked]
+    return compose(*(one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)))
 
 
 def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:

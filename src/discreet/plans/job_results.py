@@ -56,6 +56,8 @@ class JobPlan(Tidy):
         Name and rehearsal of every release that can be rehearsed, where the plan has a scenario.
     transforms
         Which rows take part, and how columns are computed, in words.
+    in_all
+        What all periods of the plan cost somebody who is in the data in each of them; None where it has one.
     """
 
     title: str
@@ -66,6 +68,7 @@ class JobPlan(Tidy):
     warnings: tuple[str, ...] = ()
     rehearsals: tuple[tuple[str, Rehearsal], ...] = ()
     transforms: tuple[str, ...] = ()
+    in_all: Guarantee | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
@@ -78,6 +81,7 @@ class JobPlan(Tidy):
             "warnings": list(self.warnings),
             "rehearsals": [{"name": name, **one.to_dict()} for name, one in self.rehearsals],
             "transforms": list(self.transforms),
+            "in_all": None if self.in_all is None else self.in_all.to_dict(),
         }
 
     def rows(self) -> list[Row]:
@@ -91,11 +95,16 @@ class JobPlan(Tidy):
     def heading(self) -> str:
         return self.title
 
+    def cost_words(self) -> str:
+        """What a run costs, and what all periods cost together."""
+        now = str(self.cost or "nothing: all of it is released")
+        return now if self.in_all is None else f"{now} now; {self.in_all} in all periods together"
+
     def facts(self) -> Facts:
         shown = [(name, _expected(planned)) for name, planned in self.releases]
         refused = [] if self.refusal is None else [("refused", self.refusal)]
         warned = [("warning", warning) for warning in self.warnings]
-        return [*shown, ("cost", str(self.cost or "nothing")), ("ledger", f"{self.remaining} left"), *refused, *warned]
+        return [*shown, ("cost", self.cost_words()), ("ledger", f"{self.remaining} left"), *refused, *warned]
 
     def _rehearsed(self) -> list[str]:
         """Lines about the rehearsals: what happened on rows from the scenario."""
@@ -136,7 +145,7 @@ class JobPlan(Tidy):
         lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
         lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
         lines += self._rehearsed()
-        lines += ["", f"cost: {self.cost or 'nothing: all of it is released'}", f"ledger: {self.remaining} left"]
+        lines += ["", *wrap(f"cost: {self.cost_words()}", 80), f"ledger: {self.remaining} left"]
         if self.refusal is not None:
             lines += wrap(f"A run would be refused: {self.refusal}", 80)
         lines += [line for warning in self.warnings for line in wrap(f"Warning: {warning}", 80)]

@@ -42,9 +42,15 @@ class RunLog:
                 f"log = {str(self._path)!r}: cannot be written ({type(failure).__name__}). Choose another file."
             ) from None
 
-    def step(self, step: Any) -> None:
-        """Note a release."""
-        self.write("released" if step.fresh else "repeated", name=step.name)
+    def following(self, shown: Callable[[Any], None] | None) -> Callable[[Any], None]:
+        """What notes each release of a run, and then shows it."""
+
+        def note(step: Any) -> None:
+            self.write("released" if step.fresh else "repeated", name=step.name)
+            if shown is not None:
+                shown(step)
+
+        return note
 
     def end(self, done: Any) -> None:
         """Note the end of a run."""

@@ -58,6 +58,8 @@ class Question(ABC, Generic[A]):
         What the answer is divided into, where it is.
     leads
         Whether a report shows the answer before others: what they leave out.
+    continues
+        Whether one guarantee covers a release in every period.
     forms
         The settings, and how each is written in a plan file.
     """
@@ -66,6 +68,7 @@ class Question(ABC, Generic[A]):
     meaning: ClassVar[str]
     part: ClassVar[str] = "group"
     leads: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
     forms: ClassVar[Mapping[str, Form]]
     schema: Schema
     guarantee: Guarantee

@@ -76,6 +76,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     ask: ClassVar[str] = "running_total"
     meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"
+    continues: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN, "unit_sum": UNIT_SUM}
     schema: Schema
     over: str

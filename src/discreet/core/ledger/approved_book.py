@@ -50,6 +50,10 @@ class ApprovedBook(Book):
         """Make the next releases of this object under an approved plan, by its digest."""
         self._plan = claim.text("plan", plan)
 
+    def check_allowed(self, claimed: str) -> None:
+        """Refuse a claim, by its identity, that the plan of this object does not allow, or not once more."""
+        self._look().consent.check(self._plan, claimed)
+
     def approving(self, plan: str) -> tuple[str, ...]:
         """Who approves a plan now."""
         return tuple(sorted(self._look().consent.approving.get(plan, ())))

@@ -60,8 +60,8 @@ class Consent:
         times = self.meanings[plan].get("releases", {}).get(fingerprint, 0)
         if self._made[plan, fingerprint] >= times:
             raise NotApproved(
-                f"the approved plan makes this release {times} times, not once more. Change the plan and have it "
-                "approved again. Nothing was spent."
+                f"the approved plan allows this release {times} times, and it was made as often. Raise times in the "
+                "plan and have it approved again. Nothing was spent."
             )
 
     def make(self, plan: str, fingerprint: str) -> None:

@@ -69,9 +69,17 @@ class FileJournal(Journal):
     def _open(self) -> int:
         flags = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_CREAT
         try:
-            return os.open(self.where, flags | getattr(os, "O_BINARY", 0), 0o666)
+            handle = os.open(self.where, flags | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
             raise self._explained(error) from error
+        self._share(handle)
+        return handle
+
+    def _share(self, handle: int) -> None:
+        """Let the group write where the directory gives its group to all that is in it, whatever the umask says."""
+        with suppress(OSError, AttributeError):  # another's file has its mode already, and not every system has groups
+            if os.stat(os.path.dirname(self.where)).st_mode & 0o2020 == 0o2020:
+                os.fchmod(handle, 0o664)
 
     def suspend(self) -> None:
         handle, self._handle = self._handle, None
@@ -241,6 +249,7 @@ class FileJournal(Journal):
         with suppress(OSError):
             handle = os.open(f"{self.where}-head", _WRITE, 0o666)
             try:
+                self._share(handle)
                 os.lseek(handle, entry.seq % _SLOTS * _SLOT, os.SEEK_SET)
                 os.write(handle, _slot(entry.seq, entry.hash))
             finally:
