@@ -14,12 +14,12 @@ from discreet.inference.noise_aware import NoiseAwarePosterior
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.outcomes import Sample
-from discreet.questions.comparison.methods import PLACEMENT_SHARE, noise_aware_contrast, placed
+from discreet.questions.comparison.methods import PLACEMENT_SHARE, fitted, noise_aware_contrast, placed
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import PaperMethod, paper_method
 from discreet.questions.mean_difference import CURVATURE_WEIGHT
 
-__all__ = ["OURS", "direct", "noise_aware", "simulated_contrast", "summary"]
+__all__ = ["OURS", "checked_noise_aware", "direct", "noise_aware", "simulated_contrast", "summary"]
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float]
@@ -77,10 +77,22 @@ def direct(sample: Sample, spending: Spending, bounds: Bounds) -> list[ArmMean]:
     ]
 
 
-def noise_aware(
+def noise_aware(sample: Sample, spending: Spending, bounds: Bounds, censor: tuple[float, float]) -> Contrast:
+    """The noise-aware method on all repeats, without its check of misfit."""
+    return noise_aware_contrast(noise_aware_fit(sample, spending, bounds, censor)[0], kurtosis=_kurtosis(spending))
+
+
+def checked_noise_aware(
+    sample: Sample, spending: Spending, bounds: Bounds, censor: tuple[float, float]
+) -> tuple[Contrast, Any]:
+    """The same with the check, and which repeats contradict themselves."""
+    return fitted(*noise_aware_fit(sample, spending, bounds, censor), kurtosis=_kurtosis(spending))
+
+
+def noise_aware_fit(
     sample: Sample, spending: Spending, bounds: Bounds, censor: tuple[float, float], share: float = PLACEMENT_SHARE
-) -> Contrast:
-    """The noise-aware method on all repeats."""
+) -> tuple[NoiseAwarePosterior, Contrast]:
+    """The posteriors and direct contrasts of all repeats."""
     assert spending.rng is not None
     first, second = spending.split([share, 1 - share])
     laplace = spending.mechanism is Laplace
@@ -93,22 +105,20 @@ def noise_aware(
     scale, _ = _unit(second)
     pieces = np.stack([a.sum(axis=1), weight * (a * (1 - a)).sum(axis=1)])
     pieces = pieces + scale * _noise(pieces.shape, laplace, spending.rng)
-    return noise_aware_contrast(
-        NoiseAwarePosterior(
-            partitions=count,
-            low=low,
-            high=high,
-            first=pieces[0],
-            second=pieces[1],
-            weight=weight,
-            noise_variance=(2 if laplace else 1) * scale**2,
-            plain=start.estimate,
-            plain_noise=start.noise_variance,
-            spread=count * sum(arm.variance for arm in means),
-            spread_error=count * np.sqrt(sum(arm.variance_error**2 for arm in means)),
-        ),
-        kurtosis=_kurtosis(spending),
+    posterior = NoiseAwarePosterior(
+        partitions=count,
+        low=low,
+        high=high,
+        first=pieces[0],
+        second=pieces[1],
+        weight=weight,
+        noise_variance=(2 if laplace else 1) * scale**2,
+        plain=start.estimate,
+        plain_noise=start.noise_variance,
+        spread=count * sum(arm.variance for arm in means),
+        spread_error=count * np.sqrt(sum(arm.variance_error**2 for arm in means)),
     )
+    return posterior, start
 
 
 def _unit(spending: Spending) -> tuple[float, bool]:

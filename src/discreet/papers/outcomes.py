@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.questions.comparison.sanitizing import Ordered
 
-__all__ = ["LAWS", "Outcome", "Sample"]
+__all__ = ["LAWS", "Outcome", "Sample", "zero_inflated"]
 
 Array = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ def _gaussian(
     return sums, total, within + (sums**2).sum(axis=1) / size
 
 
-def _amounts(
+def zero_inflated(
     share: float, size: int, shape: tuple[int, int], bounds: tuple[float, float], rng: np.random.Generator, draw: Any
 ) -> Totals:
     """Zero-inflated amounts: draw the non-zero ones and add them up per partition."""
@@ -121,7 +121,7 @@ def _amounts(
 def _log_normal(
     share: float, size: int, shape: tuple[int, int], bounds: tuple[float, float], rng: np.random.Generator
 ) -> Totals:
-    return _amounts(share, size, shape, bounds, rng, lambda count: rng.lognormal(4.6, 1.0, count))
+    return zero_inflated(share, size, shape, bounds, rng, lambda count: rng.lognormal(4.6, 1.0, count))
 
 
 def _negative_binomial(
@@ -131,7 +131,7 @@ def _negative_binomial(
         # Poisson with a gamma mean: mean 3, size τ = 2, variance μ + μ²/τ.
         return rng.poisson(rng.gamma(2.0, 1.5, count)).astype(float)
 
-    return _amounts(share, size, shape, bounds, rng, draw)
+    return zero_inflated(share, size, shape, bounds, rng, draw)
 
 
 LAWS = {

@@ -16,7 +16,16 @@ from discreet.core.noise.law import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.mean_comparison import MeanComparison
-from discreet.questions.comparison.methods import Best, Direct, Finding, Method, NoiseAware, Setting, public_sizes
+from discreet.questions.comparison.methods import (
+    Best,
+    Direct,
+    Finding,
+    Method,
+    NoiseAware,
+    Setting,
+    check_censor,
+    public_sizes,
+)
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.comparison.paper import paper_method
 from discreet.questions.mean_difference import MeanDifference, size_is_public
@@ -153,6 +162,7 @@ class Terms:
                 f"{chosen.name} has no proved guarantee, so it may not touch real data. "
                 "Leave out as_published, or pass rng=… to simulate."
             )
+        check_censor(chosen, statistic)
         source = None if rng is None else generator(rng)
         Spending(guarantee, source)  # refuses a guarantee of nothing
         asked = {"ask": "compare_means", "statistic": statistic.to_dict()} if question is None else question

@@ -16,7 +16,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.questions.comparison.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
 from discreet.questions.comparison.detection import direct_detection
-from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, expected_error
+from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, check_censor, expected_error
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
@@ -133,6 +133,7 @@ def plan_comparison(
     if guess > high - low:
         raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
     methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
+    check_censor(methods[-1], statistic)
     return plan_methods(methods, spending, setting, sizes, guess, power=power, level=level)
 
 
