@@ -33,12 +33,21 @@ Place = tuple[str, int]
 
 @dataclass
 class Item:
-    """Something that can notice a mutant: what it runs, how long that takes, and which lines it executes."""
+    """Something that can notice a mutant: what it runs, how long that takes, and which lines it executes.
+
+    Its version changes where its own code does, so that its lines are looked for again.
+    """
 
     name: str
     check: Callable[[], bool]
     seconds: float = 0.0
     reaches: frozenset[Place] = frozenset()
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the map."""
+        return f"{self.name} {self.version}".strip()
 
 
 # ---- processes ------------------------------------------------------------------------------------------------------
@@ -169,7 +178,10 @@ def traced(item: Item, wanted: dict[str, list[tuple[int, int, str]]]) -> tuple[f
 
 
 class Map:
-    """What each item executes, kept in a file: only functions that are new or changed are looked for again."""
+    """What each item executes, kept in a file: only functions that are new or changed are looked for again.
+
+    An item that executes more than is known is asked of too few mutants, never of too many.
+    """
 
     def __init__(self, file: Path, mutants: list[Mutant], workers: int) -> None:
         self.file, self.workers = file, workers
@@ -196,10 +208,10 @@ class Map:
         self.read()
         kept = []
         for item in items:
-            seconds, passed = self.known.get(item.name, (0.0, False))
+            seconds, passed = self.known.get(item.key, (0.0, False))
             if passed and seconds <= longest:
-                kept.append(Item(item.name, item.check, seconds, frozenset(self.reached[item.name])))
-            elif item.name in self.known:
+                kept.append(Item(item.name, item.check, seconds, frozenset(self.reached[item.key])))
+            elif item.key in self.known:
                 print(f"left out: {item.name} ({f'{seconds:.0f} s' if passed else 'fails or hangs'})", flush=True)
         return sorted(kept, key=lambda item: item.seconds)
 
@@ -208,7 +220,7 @@ class Map:
         return not any(self._missing(item) for item in items)
 
     def _missing(self, item: Item) -> list[str]:
-        return [one for one in self.functions if one not in self.sought.get(item.name, ())]
+        return [one for one in self.functions if one not in self.sought.get(item.key, ())]
 
     def _trace(self, end: float, item: Item) -> None:
         if time.monotonic() > end:
@@ -220,7 +232,7 @@ class Map:
             wanted.setdefault(str(SOURCE / one.file), []).append((one.first_line, one.end_line, owner))
         seconds, reached, passed = forked(partial(traced, item, wanted)) or (0.0, [], False)
         with self.file.open("a") as file:
-            file.write(json.dumps([item.name, seconds, passed, missing, reached]) + "\n")
+            file.write(json.dumps([item.key, seconds, passed, missing, reached]) + "\n")
 
 
 # ---- who notices a mutant -------------------------------------------------------------------------------------------

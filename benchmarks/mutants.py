@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import json
 import re
 import sys
@@ -308,7 +309,12 @@ def main() -> None:
     run = Run(options, chosen, time.monotonic() + 60 * options.minutes)
     if not options.report:
         loaded()
-        tasks = [Item(name, check) for name, check in audit_tasks(options.worlds).items()]
+        code = b"".join(path.read_bytes() for path in sorted((SOURCE / "audit").glob("*.py")))
+        version = hashlib.sha256(code).hexdigest()[:8]
+        tasks = [
+            Item(name, check, version=version if name in RECOMPUTING else "")
+            for name, check in audit_tasks(options.worlds).items()
+        ]
         run.ask("audit", tasks, options.seconds[0], LONGEST[0])
         if options.tests:
             with_tests(options.tests, lambda tests: run.ask("tests", tests, options.seconds[1], LONGEST[1]))
