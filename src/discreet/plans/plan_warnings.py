@@ -32,8 +32,8 @@ def budget_warnings(budget: Guarantee) -> list[str]:
     if power <= _WEAK:
         return []
     return [
-        f"{budget} hardly protects anybody: an attacker who accepts 5 % false alarms succeeds {power:.0%} of the time. "
-        "Set epsilon to 1 or less, or say why the data is not sensitive."
+        f"{budget} hardly protects anybody: an attacker who accepts 5 % false alarms succeeds {100 * power:.0f} % of "
+        "the time. Set epsilon to 1 or less, or say why the data is not sensitive."
     ]
 
 
@@ -61,8 +61,8 @@ def _of_bounds(question: Any, error: float) -> list[str]:
     if error > _WIDE * width:
         many = " Merge groups," if groups_of(question) > 1 else ""
         return [
-            f"Too little data for this budget: the error is {error / width:.0%} of the range of {question.column}."
-            f"{many} Raise its epsilon or share, or release it for more rows."
+            f"Too little data for this budget: the error is {100 * error / width:.0f} % of the range of "
+            f"{question.column}.{many} Raise its epsilon or share, or release it for more rows."
         ]
     if error > chance:
         return [

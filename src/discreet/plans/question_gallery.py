@@ -13,15 +13,20 @@ from discreet.questions.shorthands import SHORTHANDS, Shorthand
 __all__ = ["GalleryEntry", "Setting", "gallery", "suggested"]
 
 _TOPICS: Mapping[str, tuple[str, ...]] = {
-    "Counts and shares": ("count", "share", "table", "tables", "histogram", "mode", "groups"),
+    "Counts and shares": (
+        "count", "share", "table", "tables", "histogram", "mode", "distinct", "groups", "running_total",
+    ),
     "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
-    "Relations": ("regression", "covariance_matrix", "clusters"),
+    "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
     "Tests and comparisons": (
-        "compare_means", "compare_arms", "homogeneity", "independence", "goodness_of_fit",
+        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "homogeneity", "independence",
+        "goodness_of_fit",
     ),
     "Is the data usable?": ("quality", "left_out"),
 }  # fmt: skip
 _OTHER = "More"
+_ELSEWHERE = {"proportion", "profile"}
+"""`share` is the word that readers know; a profile is about columns that are not declared, and precedes a plan."""
 _ANSWERS: Mapping[str, str] = {
     "count": "How many rows are there, in all or in each group?",
     "share": "What proportion of rows has one label: yes, employed, north?",
@@ -30,6 +35,11 @@ _ANSWERS: Mapping[str, str] = {
     "histogram": "How are the values of one column distributed?",
     "mode": "Which label is the most frequent one? Publishes the label and no count.",
     "groups": "Which labels occur at all, where the list itself is not public? Needs a δ.",
+    "distinct": "How many different labels does a column hold?",
+    "running_total": "How many rows are there up to each month or wave? Later periods cost nothing more.",
+    "logistic_regression": "How do the odds of one of two labels change with other columns?",
+    "rank_test": "Do groups differ in the ranks of a number? For skewed numbers and outliers.",
+    "kolmogorov_smirnov": "Is a number distributed alike in all groups, in whatever way it might differ?",
     "mean": "What is the average, in all or in each group?",
     "sum": "What is the total, in all or in each group?",
     "median": "Which value has half of the rows below it?",
@@ -73,6 +83,8 @@ _HELP: Mapping[str, str] = {
     "partitions": "Into how many parts the units are divided; leave it empty.",
     "arm": "Whether the size of each group is public.",
     "censor": "Proportions of the smallest and of the largest parts that are set aside.",
+    "over": "The column of periods, in their order.",
+    "period": "The last period that counts.",
     "most_rows": "Rows of one person up to which the count is exact.",
 }
 _KINDS: Sequence[tuple[Form, str]] = (
@@ -127,7 +139,7 @@ def gallery() -> tuple[GalleryEntry, ...]:
     """
     questions: dict[str, Any] = asked() | SHORTHANDS
     listed = [(ask, topic) for topic, names in _TOPICS.items() for ask in names if ask in questions]
-    named = {ask for ask, _ in listed} | {"proportion"}  # `share` is the word that readers know
+    named = {ask for ask, _ in listed} | _ELSEWHERE
     others = [(ask, _OTHER) for ask in questions if ask not in named]
     return tuple(_entry(ask, topic, questions[ask]) for ask, topic in (*listed, *others))
 
@@ -249,6 +261,13 @@ _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
     "quantile": lambda known: {**_number(known), "probabilities": [0.25, 0.5, 0.75]},
     "regression": lambda known: {**_number(known), "on": known.numbers[1:2] or known.listed[:1]},
     "covariance_matrix": lambda known: {"columns": known.numbers[:3]},
+    "logistic_regression": lambda known: {"column": known.with_labels(2, 2), "on": known.numbers[:1]},
+    "distinct": lambda known: {"column": _first(known.listed)},
+    "running_total": lambda known: {"over": _first(known.listed), "period": _share(known).get("label")},
+    **dict.fromkeys(
+        ("rank_test", "kolmogorov_smirnov"),
+        lambda known: {**_number(known), "by": known.with_labels(2, 2) or _first(known.listed), "bins": 10},
+    ),
     "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
     "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
     "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},

@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from discreet.core.errors import DiscreetError
-from discreet.studio import plan_pages, publish_pages, start_pages
+from discreet.studio import plan_pages, profile_pages, publish_pages, start_pages
 from discreet.studio.desk import HERE, Desk, from_script
 from discreet.studio.folder import Folder
 from discreet.studio.guard import Guard
@@ -30,6 +30,7 @@ _SEEN: dict[str, Handler] = {
     "/plan": plan_pages.plan_page,
     "/pulse": plan_pages.pulse,
     "/text": plan_pages.show_text,
+    "/profile": profile_pages.profile_page,
     "/review": publish_pages.review_page,
     "/run": publish_pages.run_page,
     "/progress": publish_pages.progress,
@@ -46,6 +47,7 @@ _DONE: dict[str, Handler] = {
     "/remove": plan_pages.remove,
     "/undo": plan_pages.undo,
     "/text": plan_pages.write_text,
+    "/profile": profile_pages.run_profile_page,
     "/approve": publish_pages.approve,
     "/run": publish_pages.start_run,
     "/bundle": publish_pages.bundle,

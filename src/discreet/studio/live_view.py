@@ -67,7 +67,7 @@ def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuesti
     if ("release",) in draft.problems:
         parts = []
     used = sum(share for _, share in parts)
-    words = f"The releases take {used:.0%} of the budget {file.budget}."
+    words = f"The releases take {100 * used:.0f} % of the budget {file.budget}."
     unit = file.schema.unit.name
     return {
         "bar": Markup(budget_bar(parts, words)),  # drawn by us; names in it are escaped

@@ -35,7 +35,7 @@ def interval_sketch(low: float, high: float, centre: float, noise: float, both: 
     body += bar(noise, "noise-bar", 12)
     body += f'<circle class="dot" cx="{at(centre):g}" cy="16" r="3.5"/>'
     for value, anchor in ((low, "start"), (high, "end")):
-        body += f'<text x="{at(value):g}" y="38" text-anchor="{anchor}">{html.escape(f"{value:,.6g}")}</text>'
+        body += f'<text x="{at(value):g}" y="38" text-anchor="{anchor}">{html.escape(f"{value:,.4g}")}</text>'
     return _svg(_WIDTH, 42, words, body)
 
 
@@ -45,10 +45,11 @@ def budget_bar(parts: Sequence[tuple[str, float]], words: str) -> str:
     whole = max(1.0, sum(share for _, share in parts))
     for number, (name, share) in enumerate(parts):
         width = share / whole * _WIDTH
+        told = html.escape(f"{name}: {100 * share:.0f} % of the budget")
         over = " over" if place + share > 1 + 1e-9 else ""
         body += (
             f'<rect class="part part{number % 2}{over}" x="{place / whole * _WIDTH:g}" y="2" height="20" '
-            f'width="{max(width - 1, 0.5):g}"><title>{html.escape(f"{name}: {share:.0%} of the budget")}</title></rect>'
+            f'width="{max(width - 1, 0.5):g}"><title>{told}</title></rect>'
         )
         place += share
     return _svg(_WIDTH, 24, words, body)
@@ -88,5 +89,5 @@ def odds_picture(guessed: float, most: float, words: str) -> str:
         y = 4 + 26 * line
         body += f'<text x="0" y="{y + 14}">{name}</text>'
         body += f'<rect class="{kind}" x="96" y="{y}" width="{share * 170:g}" height="18" rx="2"/>'
-        body += f'<text x="{102 + share * 170:g}" y="{y + 14}">{share:.0%}</text>'
+        body += f'<text x="{102 + share * 170:g}" y="{y + 14}">{100 * share:.0f} %</text>'
     return _svg(_WIDTH, 82, words, body)

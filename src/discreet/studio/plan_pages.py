@@ -30,7 +30,18 @@ from discreet.studio.start_view import columns_of
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 from discreet.studio.typed_text import shown_text, typed_value
 
-__all__ = ["add_question", "change", "declare", "plan_page", "pulse", "remove", "show_text", "undo", "write_text"]
+__all__ = [
+    "add_question",
+    "change",
+    "declare",
+    "plan_page",
+    "pulse",
+    "remove",
+    "show_text",
+    "undeclared_columns",
+    "undo",
+    "write_text",
+]
 
 _EDITED = ("title", "budget", "schema", "release")
 _WHOLE = ("column", "columns", "ask")
@@ -40,6 +51,7 @@ _DECLARED: Mapping[str, Mapping[str, Any]] = {
     "labels": {"categories": []},
     "unlisted": {"unlisted": True},
 }
+_NEEDS_DELTA = ("groups", "running_total")
 _FIRST_PART = 0.2
 """Part of the budget that a new question takes where so much is free."""
 
@@ -73,12 +85,23 @@ def _told(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict
         "columns": [
             (name, column_fields(draft, name), draft.problems.get(("schema", "columns", name))) for name in names
         ],
-        "undeclared": [name for name in columns if name not in names and name != unit],
+        "undeclared": _undeclared(draft, columns),
         "unread": refusal,
         "questions": _questions(draft) if isinstance(releases, list) else [],
         "gallery": [(topic, list(ones)) for topic, ones in groupby(gallery(), lambda one: one.topic)],
         "live": live_view(draft),
     }
+
+
+def undeclared_columns(draft: Draft, document: TomlDocument) -> list[str]:
+    """The columns of the source of which the plan says nothing."""
+    return _undeclared(draft, _columns(draft, document)[0])
+
+
+def _undeclared(draft: Draft, columns: Mapping[str, str]) -> list[str]:
+    declared = value_at(draft.data, ("schema", "columns"))
+    known = {*(declared if isinstance(declared, Mapping) else ()), value_at(draft.data, ("schema", "unit", "column"))}
+    return [name for name in columns if name not in known]
 
 
 def _columns(draft: Draft, document: TomlDocument) -> tuple[dict[str, str], str | None]:
@@ -226,7 +249,9 @@ def _spending(data: Mapping[str, Any], releases: list[Mapping[str, Any]], ask: s
     spent = sum(one[key] for one in releases if isinstance(one[key], int | float))
     free = max(whole - spent, 0.0)
     part = _FIRST_PART * whole if free < 0.05 * whole else min(_FIRST_PART * whole, free)
-    extra = {"delta": float(f"{table['delta'] / 10:.2g}")} if ask == "groups" and _positive(table.get("delta")) else {}
+    extra = (
+        {"delta": float(f"{table['delta'] / 10:.2g}")} if ask in _NEEDS_DELTA and _positive(table.get("delta")) else {}
+    )
     return {key: float(f"{part:.3g}"), **extra}
 
 

@@ -201,7 +201,10 @@ def learn_page(desk: Desk, request: Request) -> Response:
         raise DiscreetError(
             f"{name} = {typed!r}: must be a positive number. Type 1, for example. ({failure})"
         ) from None
-    words = f"The attacker was right {attack.right:.0%} of the time; no attacker is right more than {attack.most:.1%}."
+    words = (
+        f"The attacker was right {100 * attack.right:.0f} % of the time. On average, no attacker is right more than "
+        f"{100 * attack.most:.1f} % of the time."
+    )
     return desk.page(
         "learn.html",
         **_shared(desk, document, file, "learn"),
