@@ -9,6 +9,7 @@ is left out; `python benchmarks/accuracy.py OpenDP` measures one library again a
 from __future__ import annotations
 
 import math
+import random
 from statistics import NormalDist
 from typing import Any
 
@@ -31,17 +32,19 @@ SCRIPTS = {
 }
 
 
-GRIDS = {"median": STEP, "tied median": 1, "wide median": 1}
+GRIDS = {"median": STEP, "sampled median": STEP, "tied median": 1, "wide median": 1}
 """Public grids of the columns that quantiles are about; libraries that have no grids are rounded to them."""
 WIDE = 1_000_000
 """Half the width of a domain that says next to nothing about ages."""
 TASKS = {
     "count": "count",
     "sharp count": "count at ε = 2",
+    "concentrated count": "count at ρ = 2",
     "sum": "sum",
     "mean": "mean",
     "variance": "variance",
     "median": "median income, in hundreds",
+    "sampled median": "median income, of other people each time",
     "tied median": "median age, in years",
     "wide median": "median age, known to lie within ± 10⁶",
     "covariance": "covariance of age and income, in thousands",
@@ -50,6 +53,7 @@ TASKS = {
     "histogram": "histogram of 20 bins, a bin",
     "table": "table of 4 × 5, a cell",
     "answers": "20 yes/no answers each, a total, at (1, 10⁻⁶)",
+    "share": "percentage of the old, public number of people",
     "public mean": "mean, public number of people",
     "public variance": "variance, public number of people",
 }
@@ -63,6 +67,7 @@ def people(size: int = 1000) -> dict[str, Any]:
         "bounds": [LOW, HIGH],
         "ages": ages,
         "incomes": [STEP * round(math.exp(purse.inv_cdf((i + 0.5) / size)) / STEP) for i in range(size)],
+        "samples": samples(size, purse),
         "richest": RICHEST,
         "step": STEP,
         "wide": WIDE,
@@ -73,6 +78,15 @@ def people(size: int = 1000) -> dict[str, Any]:
         "rho": rho(),
         "repeats": REPEATS,
     }
+
+
+def samples(size: int, purse: NormalDist) -> list[list[int]]:
+    """Incomes of other people of the same kind, for each repeat its own: no library is lucky with one data set."""
+    source = random.Random(7)
+    return [
+        [min(STEP * round(math.exp(source.gauss(purse.mean, purse.stdev)) / STEP), RICHEST) for _ in range(size)]
+        for _ in range(REPEATS)
+    ]
 
 
 def rho() -> float:
@@ -92,6 +106,9 @@ def truths(data: dict[str, Any]) -> dict[str, Any]:
     return {
         "count": int((ages >= 65).sum()),
         "sharp count": int((ages >= 65).sum()),
+        "concentrated count": int((ages >= 65).sum()),
+        "share": 100 * float((ages >= 65).mean()),
+        "sampled median": np.median(data["samples"], axis=1),
         "tied median": float(np.median(ages)),
         "wide median": float(np.median(ages)),
         "covariance": float(np.cov(ages, np.array(data["incomes"]) / 1000, ddof=0)[0, 1]),

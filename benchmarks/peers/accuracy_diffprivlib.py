@@ -45,6 +45,14 @@ found = {
     "median": told(
         "tools.median", lambda: float(tools.median(incomes, epsilon=1.0, bounds=(0.0, float(data["richest"]))))
     ),
+    "share": told("tools.count_nonzero", lambda: 100 * float(tools.count_nonzero(ages >= 65, epsilon=1.0)) / len(ages)),
+    "sampled median": {
+        "call": "tools.median",
+        "values": [
+            float(tools.median(np.array(sample, dtype=float), epsilon=1.0, bounds=(0.0, float(data["richest"]))))
+            for sample in data["samples"]
+        ],
+    },
     "histogram": told("tools.histogram", histogram, repeats // 5),
     "table": told("tools.histogram2d", table, repeats // 5),
     "answers": told(

@@ -16,6 +16,7 @@ from discreet import (
     PureDP,
     Schema,
     Session,
+    ZeroConcentratedDP,
     __version__,
 )
 
@@ -29,7 +30,7 @@ columns = {
     "thousands": Bounds(0, data["richest"] / 1000, grid=data["step"] / 1000),
     "wide": Bounds(-data["wide"], data["wide"], grid=1),
     "arm": Categories(["A", "B"]),
-    "old": Categories(["no", "yes"]),
+    "old": Categories(["no", "yes"], nulls="=no", unknown="=no"),
     "row": Categories(range(4)),
     "column": Categories(range(5)),
 }
@@ -70,6 +71,29 @@ def answers(times):
     return {"call": "session.count(by=…)", "values": [flat(session.count(each, by="question")) for _ in range(times)]}
 
 
+def concentrated():
+    """A count under ρ, from a ledger that counts in it."""
+    schema, each = Schema(columns=columns), ZeroConcentratedDP(2.0)
+    session = Session(rows, schema, ledger=":memory:", budget=ZeroConcentratedDP(2.0 * repeats))
+    counts = [float(session.count(each, by="old").measured[1]) for _ in range(repeats)]
+    return {"call": "session.count(by=…)", "values": counts}
+
+
+def sampled():
+    """The medians of many samples; each is a group with its own people."""
+    people = data["samples"]
+    frame = pyarrow.table(
+        {
+            "copy": [copy for copy, sample in enumerate(people) for _ in sample],
+            "income": [income for sample in people for income in sample],
+        }
+    )
+    schema = Schema(columns={"income": columns["income"], "copy": Categories(range(len(people)))})
+    session = Session(frame, schema, ledger=":memory:", budget=one)
+    release = session.quantile("income", 0.5, one, by="copy", interval=None)
+    return {"call": "session.quantile(by=…)", "values": [float(value) for value in release.value]}
+
+
 def correlated(release):
     """The correlation that is read from a covariance matrix."""
     (first, between), (_, second) = release.matrix
@@ -94,6 +118,11 @@ found = {
     "median": told(
         "session.quantile", lambda session: float(session.quantile("income", 0.5, one, interval=None).value)
     ),
+    "concentrated count": concentrated(),
+    "share": told(
+        "session.proportion", lambda session: 100 * float(session.proportion("old", "yes", one).measured), **known
+    ),
+    "sampled median": sampled(),
     "tied median": told(
         "session.quantile", lambda session: float(session.quantile("age", 0.5, one, interval=None).value)
     ),

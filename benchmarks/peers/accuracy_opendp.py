@@ -25,19 +25,37 @@ candidates = list(range(0, data["richest"] + 1, data["step"]))
 
 def each(people, expression, epsilon=1.0):
     """A statistic of the same people once for each repeat; every repeat is a group with its own people."""
+    return each_of([people] * repeats, expression, dp.loss_of(epsilon=epsilon))
+
+
+def each_of(samples, expression, loss):
+    """A statistic of each sample, a group each."""
     frame = pl.LazyFrame(
-        {"copy": [copy for copy in range(repeats) for _ in people], "x": people * repeats},
+        {
+            "copy": [copy for copy, people in enumerate(samples) for _ in people],
+            "x": [value for people in samples for value in people],
+        },
         schema={"copy": pl.Int64, "x": pl.Int64},
     )
     context = dp.Context.compositor(
         data=frame,
         privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(epsilon=epsilon),
+        privacy_loss=loss,
         split_evenly_over=1,
         margins=[dp.polars.Margin(by=["copy"], max_length=2 * size, invariant="keys")],
     )
     released = context.query().group_by("copy").agg(expression).release().collect()
     return [float(value) for value in released.sort("copy")[released.columns[-1]]]
+
+
+def widely(times):
+    """Medians among two million candidates, without polars, which would hold them once for each group."""
+    points = list(range(-data["wide"], data["wide"] + 1))
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    scores = space >> dp.t.then_quantile_score_candidates(points, alpha=0.5)
+    pure = dp.max_divergence()
+    noisy = dp.binary_search_chain(lambda s: scores >> dp.m.then_noisy_max(pure, s, negate=True), d_in=1, d_out=1.0)
+    return [float(points[noisy(ages)]) for _ in range(times)]
 
 
 def means(people):
@@ -66,6 +84,14 @@ def answers(times):
     return [[float(total) for total in noisy(totals)] for _ in range(times)]
 
 
+def share():
+    """The percentage of the old: a whole sum of a public number of people, which a replaced one moves by one."""
+    domain = dp.vector_domain(dp.atom_domain(bounds=(0, 1)), size=size)
+    exact = (domain, dp.symmetric_distance()) >> dp.t.then_sum()
+    noisy = dp.binary_search_chain(lambda scale: exact >> dp.m.then_laplace(scale), d_in=2, d_out=1.0)
+    return [100 * noisy([int(age >= 65) for age in ages]) / size for _ in range(repeats)]
+
+
 def sized(statistic):
     """A statistic of a public number of people; replacing one is a symmetric distance of two."""
     domain = dp.vector_domain(dp.atom_domain(bounds=(float(low), float(high))), size=size)
@@ -80,6 +106,11 @@ crossed = [5 * row + column for row, column in zip(data["rows"], data["columns"]
 found = {
     "count": {"call": "dp.len", "values": each([age for age in ages if age >= 65], dp.len())},
     "sharp count": {"call": "dp.len", "values": each([age for age in ages if age >= 65], dp.len(), 2.0)},
+    "concentrated count": {
+        "call": "dp.len",
+        "values": each_of([[age for age in ages if age >= 65]] * repeats, dp.len(), dp.loss_of(rho=2.0)),
+    },
+    "share": {"call": "make_sum, make_laplace", "values": share()},
     "sum": {"call": "dp.sum", "values": each(ages, age.dp.sum((low, high)))},
     "mean": {"call": "dp.mean, centred", "values": means(ages)},
     "difference": {
@@ -87,6 +118,11 @@ found = {
         "values": [b - a for a, b in zip(means(ages[::2]), means(ages[1::2]), strict=True)],
     },
     "tied median": {"call": "dp.median", "values": each(ages, age.dp.median(candidates=list(range(low, high + 1))))},
+    "wide median": {"call": "make_quantile_score_candidates, make_noisy_max", "values": widely(repeats // 50)},
+    "sampled median": {
+        "call": "dp.median",
+        "values": each_of(data["samples"], income.dp.median(candidates=candidates), dp.loss_of(epsilon=1.0)),
+    },
     "median": {"call": "dp.median", "values": each(data["incomes"], income.dp.median(candidates=candidates))},
     "histogram": {"call": "make_count_by_categories, make_laplace", "values": cells(bins, repeats // 5)},
     "table": {"call": "make_count_by_categories, make_laplace", "values": cells(crossed, repeats // 5)},

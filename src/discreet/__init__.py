@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.tables.clipped import Clipped as Clipped
     from discreet.mechanisms.tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
     from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
+    from discreet.mechanisms.whole_share import WholeShare as WholeShare
     from discreet.omission import OutlierSuppression as OutlierSuppression
     from discreet.omission import PoissonSample as PoissonSample
     from discreet.plans.plan import Plan as Plan
@@ -117,6 +118,7 @@ _PUBLIC = {
     "BoxNoise": "mechanisms.box_noise",
     "Gaussian": "mechanisms.gaussian",
     "DiscreteGaussian": "mechanisms.discrete_gaussian",
+    "WholeShare": "mechanisms.whole_share",
     "GeneralizedGaussian": "mechanisms.generalized_gaussian",
     "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
     "OptimalSelection": "mechanisms.choices.group_selection",

@@ -42,6 +42,7 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.whole_share import WholeShare
 
 __all__ = ["cases"]
 
@@ -97,6 +98,8 @@ def _scalars() -> Iterator[Case]:
     yield _scalar(
         "discrete Gaussian, ρ 0.5, two rows a unit", DiscreteGaussian.calibrate(concentrated, two), two, (0, 2)
     )
+    tenth_of_rows, share = Sensitivity(moves=(0.1,)), WholeShare(Geometric(1.0), 10)
+    yield _scalar("a whole share of ten rows, ε 1", share, tenth_of_rows, (Fraction(1, 10), Fraction(2, 10)))
     approximate = ApproxDP(1.0, 0.01)
     yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
     flat = GeneralizedGaussian.calibrate(approximate, UNIT, order=4)

@@ -36,6 +36,7 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
@@ -76,12 +77,17 @@ def release_pipelines() -> Iterator[Pipeline]:
     yield from _tables()
     yield from _choices()
     yield from _bounded()
+    yield _pipeline(Proportion(), [True, False], _same, _whole_share, REPLACE, ONE, mechanism="WholeShare")
     yield _generalized()
     yield _synthesis()
 
 
 def _laplace(exact: Exact) -> Mechanism:
     return Laplace.calibrate(ONE, exact.sensitivity)
+
+
+def _whole_share(exact: Exact) -> Mechanism:
+    return share_noise(ONE, exact.sensitivity, exact.public["n"])
 
 
 def _pipeline(

@@ -46,6 +46,8 @@ class LocationLaw(Law):
         self._shape = np.broadcast_shapes(self._location.shape, self.scale.shape)
         if grid is None:
             self.grid = self._default_grid()
+        elif np.ndim(grid) == 0:  # a law is set up for every parameter that an interval tries
+            self.grid = np.asarray(power_of_two("grid", grid))  # type: ignore[arg-type]
         else:
             self.grid = np.vectorize(lambda value: power_of_two("grid", value), otypes=[float])(grid)
 

@@ -21,6 +21,7 @@ from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplac
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.coverage_joint import JOINT_PARTS
+from discreet.papers.coverage_quantiles import QUANTILE_PARTS
 from discreet.papers.coverage_units import UNIT_PARTS
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row, Study
@@ -167,5 +168,6 @@ and mechanisms. The width ratio compares the median width with that of an interv
         ),
         *JOINT_PARTS,
         *UNIT_PARTS,
+        *QUANTILE_PARTS,
     ),
 )

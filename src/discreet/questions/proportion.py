@@ -13,6 +13,8 @@ from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
+from discreet.core.noise.law import Floats, plain
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Contribution, Schema
@@ -20,6 +22,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.inference.sampling import Binomial
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags
 from discreet.questions.forecast import Forecast
@@ -80,7 +83,24 @@ class Proportion(PublicSizeStatistic):
 
 @dataclass(frozen=True)
 class ProportionRelease(MomentRelease):
-    """A released proportion; the population's interval is exact (binomial sampling, known noise)."""
+    """A released proportion, between 0 and 1; `measured` is the noisy measurement behind it.
+
+    The population's interval is exact (binomial sampling, known noise).
+    """
+
+    @classmethod
+    def shown_value(cls, value: Floats) -> Floats:
+        return plain(np.clip(value, 0.0, 1.0))
+
+    def _number(self) -> float:
+        return float(self.measured)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the true proportion, from the known law of the noise; its ends are proportions too."""
+        interval = super().confidence_interval(level)
+        # The truth is a proportion, so nothing is lost; what is shown stays inside.
+        low, high = (plain(np.clip(end, 0.0, 1.0)) for end in interval)
+        return Interval(min(low, self.value), max(high, self.value), interval.level)
 
     def sampling_model(self) -> Binomial:  # type: ignore[override]  # nothing else need be known
         """Binomial with the public n."""
@@ -197,10 +217,10 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
         return Measurement(
             statistic=Proportion(n=size),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=share_noise(self.guarantee, sensitivity, size),
             by=(self.column,),
             public={"n": size},
-            value=lambda counts, sums: Fraction(int(counts[place]), int(counts.sum())),
+            value=lambda counts, sums: Fraction(int(counts[place]), size),
             read="the share",
         )
 

@@ -36,7 +36,7 @@ from discreet.questions.question import Expected, Histograms, MeasuredQuestion, 
 from discreet.questions.typical_ranks import typical_ranks
 from discreet.releases import Release
 
-__all__ = ["MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles"]
+__all__ = ["MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles", "stacked"]
 
 Chosen = QuantileChoice | QuantileInterval
 _LEVEL = 0.95
@@ -387,7 +387,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
         )
 
         def value(found: Histograms) -> Any:
-            return _stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
+            return stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
         mechanism = statistic.mechanism(self.guarantee, sensitivity, groups)
         rows = self.schema.size // groups if self.schema.size else DEFAULT_ROWS
@@ -440,7 +440,7 @@ def _coarsened(bounds: Bounds) -> tuple[Bounds, int]:
     return Bounds(float(low * step), float(high * step), grid=float(step)), coarse
 
 
-def _stacked(histograms: list[NDArray[np.int64]], bounds: Bounds) -> NDArray[np.int64]:
+def stacked(histograms: list[NDArray[np.int64]], bounds: Bounds) -> NDArray[np.int64]:
     """Histograms of groups one after another on one long grid."""
     shifted = [np.array([one[0] + group * bounds.cells, one[1]]) for group, one in enumerate(histograms)]
     return np.concatenate(shifted, axis=1)
