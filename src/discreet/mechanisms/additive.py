@@ -24,6 +24,9 @@ _WHOLE_ANYWAY = 2.0**20
 _FINE = 64.0
 """From this scale on rounded Gaussian noise is as good as discrete noise: 1/12 in 4,096 of variance."""
 
+_WORTH_FRACTIONS = 0.05
+"""Under ρ whole noise stays unless Laplace noise has less variance by this share: where only ℓ₁ is known, it may."""
+
 Noise = Laplace | Geometric | Gaussian | DiscreteGaussian
 
 
@@ -78,9 +81,12 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
         if _smaller(least, gaussian) is gaussian:
             return gaussian
     laplace = Laplace.calibrate(guarantee, sensitivity)
-    if whole and not isinstance(guarantee, GaussianDP):
-        return _smaller(_smaller(_geometric(guarantee, sensitivity, laplace), laplace), gaussian)
-    return _smaller(laplace, gaussian)
+    if not whole or isinstance(guarantee, GaussianDP):
+        return _smaller(laplace, gaussian)
+    geometric = _geometric(guarantee, sensitivity, laplace)
+    if isinstance(guarantee, ApproxDP):
+        return _smaller(_smaller(geometric, laplace), gaussian)
+    return _smaller(_smaller(geometric, gaussian), laplace, less_by=_WORTH_FRACTIONS)
 
 
 def _normal(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Gaussian | DiscreteGaussian:
@@ -98,5 +104,6 @@ def _geometric(guarantee: Guarantee, sensitivity: Sensitivity, laplace: Laplace)
     return laplace if laplace.scale >= _WHOLE_ANYWAY else Geometric.calibrate(guarantee, sensitivity)
 
 
-def _smaller(first: Noise, second: Noise) -> Noise:
-    return first if first.law(0.0).variance <= second.law(0.0).variance else second
+def _smaller(first: Noise, second: Noise, *, less_by: float = 0.0) -> Noise:
+    """The noise of less variance: the second where it has less by such a share."""
+    return first if (1 - less_by) * first.law(0.0).variance <= second.law(0.0).variance else second

@@ -98,7 +98,8 @@ def by_population(rows: list[Row]) -> list[Row]:
     for name in dict.fromkeys(row["population"] for row in rows):
         own = [row for row in rows if row["population"] == name]
         least = {f"n = {n}": min(row["least coverage"] for row in own if row["n"] == n) for n in sizes}
-        ample = [row["width ratio"] for row in own if row["n"] >= 1000 and row["budget"] >= 1]
+        widths = [row["width ratio"] for row in own if row["n"] >= 1000 and row["budget"] >= 1]
+        ample = [width for width in widths if not math.isnan(width)]  # a tie leaves nothing to compare with
         lines.append({"population": name, **least, "width ratio": float(np.median(ample)) if ample else None})
     return lines
 
