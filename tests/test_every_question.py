@@ -68,7 +68,7 @@ ASKED = {
     "goodness_of_fit": {"column": "band", "probabilities": [0.5, 0.5], "expected_rows": 400},
     "homogeneity": {"column": "band", "by": "arm", "expected_rows": 400},
     "independence": {"columns": ["arm", "band"], "expected_rows": 400},
-    "rank_test": {"column": "spend", "by": "shop", "edges": [0, 4, 8, 16, 50], "expected_rows": 400},
+    "rank_test": {"column": "spend", "by": "shop", "edges": [0, 8, 50], "expected_rows": 400},
     "kolmogorov_smirnov": {"column": "age", "by": "arm", "bins": 5, "expected_rows": 400},
     "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
     "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},

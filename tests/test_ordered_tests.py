@@ -1,5 +1,8 @@
 """Tests of ordered columns between groups: statistics beside scipy's, size under the null, power, refusals."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,7 +10,9 @@ import scipy.stats
 
 import discreet as d
 from discreet.core.errors import DiscreetError
+from discreet.core.protection import Neighbours
 from discreet.inference.ordered_departures import difference_of_ranks, distance_of_distributions
+from discreet.inference.ordered_groups import superiority_error
 from discreet.questions.many_tables import margins_noise
 from discreet.questions.margins import Margins
 
@@ -94,3 +99,117 @@ def test_numbers_of_a_session_are_compared_through_bins():
     found = session.tables([["arm", "pay"]], d.PureDP(1.0), bins={"pay": [0, 10, 20, 30, 50, 100, 200]})
     assert found.rank_test("pay", "arm", null=d.MonteCarlo(rng=1)).pvalue < 0.05
     assert found.kolmogorov_smirnov("pay", "arm", null=d.MonteCarlo(rng=1)).method == "Kolmogorov-Smirnov"
+
+
+PAY = d.Bounds(0, 200, grid=1)
+SCHEMA = d.Schema(
+    columns={"arm": d.Categories(["old", "new"]), "pay": PAY, "mood": d.Categories(["bad", "fair", "good"])}
+)
+
+
+def staff(n=3000, seed=7, gap=0.15):
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(["old", "new"], n, p=[0.8, 0.2])
+    pay = np.clip(np.round(rng.lognormal(3.0 + gap * (arm == "new"), 0.8)), 0, 200)
+    mood = np.where(rng.random(n) < 0.2 + 0.2 * (arm == "new"), "good", np.where(rng.random(n) < 0.5, "fair", "bad"))
+    return pa.table({"arm": arm, "pay": pay, "mood": mood, "who": np.arange(n) // 2})
+
+
+@pytest.mark.parametrize("name", ["rank_test", "kolmogorov_smirnov"])
+def test_a_session_asks_for_a_test(name):
+    session = d.Session(staff(), SCHEMA, ledger=":memory:", budget=d.PureDP(3.0))
+    found = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], request="pay")
+    assert found.pvalue < 0.05
+    assert found.result.df == 1
+    assert "(p " in found.verdict()["test"] or found.verdict()["pvalue"] == found.pvalue
+    again = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], request="pay")
+    assert again.pvalue == found.pvalue
+    assert session.ledger.remaining() == d.PureDP(2.0)
+    with pytest.raises(DiscreetError, match="different release"):
+        getattr(session, name)("pay", "arm", d.PureDP(1.0), bins=6, request="pay")
+    labels = getattr(session, name)("mood", "arm", d.PureDP(1.0))
+    assert labels.pvalue < 0.01
+    assert labels.release.value.shape == (2, 3)
+
+
+def test_the_table_of_a_test_is_that_of_the_rows():
+    rows = staff(500)
+    session = d.Session(rows, SCHEMA, ledger=":memory:", budget=d.PureDP(900.0))
+    found = session.rank_test("pay", "arm", d.PureDP(900.0), edges=[0, 10, 50, 200]).release.value
+    arm, pay = np.array(rows["arm"]), np.array(rows["pay"])
+    bins = np.searchsorted([10, 50], pay, side="right")
+    assert found.tolist() == [[int(((arm == one) & (bins == k)).sum()) for k in range(3)] for one in ("old", "new")]
+
+
+def test_a_public_number_of_rows_is_part_of_the_null():
+    columns = {
+        "arm": d.Categories(["old", "new"], nulls="=old", unknown="=old"),
+        "pay": d.Bounds(0, 200, grid=1, nulls=0),
+    }
+    schema, hits = d.Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=400), 0
+    for seed in range(30):
+        session = d.Session(staff(400, seed, gap=0.0), schema, ledger=":memory:", budget=d.PureDP(1.0))
+        found = session.rank_test("pay", "arm", d.PureDP(1.0), bins=6)
+        hits += found.pvalue <= 0.05
+    assert found.result.n == (400.0,)
+    assert hits <= 5  # seeded; 1.5 expected
+
+
+def test_the_planned_effect_is_that_of_ranks():
+    """Mean ranks of two groups of equal bins: their difference has the stated standard error."""
+    rng, n, noise = np.random.default_rng(8), 600, 2.0
+    found = []
+    for _ in range(2000):
+        cells = rng.multinomial(n // 2, np.full(8, 1 / 8), size=2) + rng.laplace(0, 1.0, (2, 8))
+        ranks = (np.arange(8) + 0.5) / 8 - 0.5
+        found.append(cells[0] @ ranks / (n / 2) - cells[1] @ ranks / (n / 2))
+    assert np.std(found) == pytest.approx(superiority_error(n, 2, 8, noise), rel=0.06)
+    planned = d.Session("none.csv", SCHEMA, ledger=":memory:", budget=d.PureDP(1.0)).plan.rank_test(
+        "pay", "arm", d.PureDP(1.0), bins=8, expected_rows=600
+    )
+    assert planned.smallest_effect == pytest.approx(2.8016 * superiority_error(600, 2, 8, 1.8413), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0)), "either edges or bins"),
+        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), bins=4, edges=[0, 200]), "either edges or bins"),
+        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), bins=1), "two labels or bins"),
+        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), edges=[10, 20]), "must cover the bounds"),
+        (lambda s: s.rank_test("mood", "arm", d.PureDP(1.0), bins=3), "no bins"),
+        (lambda s: s.rank_test("arm", "arm", d.PureDP(1.0)), "another column"),
+        (lambda s: s.rank_test("mood", "pay", d.PureDP(1.0)), "pay"),
+    ],
+)
+def test_tests_that_make_no_sense_are_refused_before_spending(call, match):
+    session = d.Session(staff(50), SCHEMA, ledger=":memory:", budget=d.PureDP(1.0))
+    with pytest.raises(DiscreetError, match=match):
+        call(session)
+    assert session.ledger.remaining() == d.PureDP(1.0)
+
+
+def test_several_rows_of_a_unit_are_refused():
+    schema = d.Schema(columns=SCHEMA.columns, unit=d.PrivacyUnit("who", contribution=d.Contribution(total=2)))
+    session = d.Session(staff(100), schema, ledger=":memory:", budget=d.PureDP(1.0))
+    with pytest.raises(DiscreetError, match="independent rows"):
+        session.rank_test("mood", "arm", d.PureDP(1.0))
+    once = d.Contribution(total=1)
+    assert 0 < session.rank_test("mood", "arm", d.PureDP(1.0), contribution=once).pvalue <= 1
+
+
+def test_stored_sizes_keep_the_level_and_stored_powers_beat_published_tests():
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "benchmarks" / "results" / "number_tests.json").read_text(encoding="utf-8"))
+    error = np.sqrt(0.05 * 0.95 / stored["repeats of size"])
+    rates = np.array([one["rejected"] for one in stored["size"]])
+    # Of some hundred rates the largest is about three standard deviations above its mean by chance.
+    assert rates.max() < 0.05 + 3.5 * error
+    assert rates.mean() < 0.05 + error
+    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
+    for one in stored["power"]:
+        ours = {name: one[name] for name in ("ranks", "analysis of variance")}
+        others = {name: rate for name, rate in one.items() if name.endswith(("2019", "2023"))}
+        assert max(ours.values()) >= max(others.values())
+        for rate in (*ours.values(), *others.values()):
+            assert f"{rate:.0%}".replace("%", " %") in text
