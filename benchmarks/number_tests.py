@@ -3,14 +3,15 @@
 ``python benchmarks/number_tests.py`` keeps what it found in ``results/number_tests.json``. The published rules are
 re-implemented from their descriptions, for simulations only:
 
-- Couch, Kazan, Shi, Bray and Groce (2019): Mann–Whitney, with 35 % of ε on the smaller group's size (δ = 10⁻⁶), and
+- Couch, Kazan, Shi, Bray and Groce (2019): Mann–Whitney, with a part of ε on the smaller group's size (δ = 10⁻⁶), and
   Kruskal–Wallis with absolute differences (sensitivity 8);
 - Swanberg, Globus-Harris, Griffith, Ritz, Groce and Bray (2019): analysis of variance with absolute differences
-  (sensitivities 4 and 3, 70 % of ε on the first);
+  (sensitivities 4 and 3);
 - Kazan, Shi, Groce and Bray (2023), "test of tests": Welch's t in disjoint subsamples, and the private binomial test of
-  Awan and Slavković on how many of them reject. Its numbers of subsamples and levels are the best of a grid, for which
-  it is not charged.
+  Awan and Slavković on how many of them reject.
 
+Splits of ε, numbers of subsamples and levels of the published rules are the best of a grid, for which they are not
+charged.
 All of them take the number of rows, and the published ones bounds between 0 and 1 where they need any. Ours are for
 add/remove neighbours, with a private number of rows.
 """
@@ -125,11 +126,12 @@ def rejects_by_null(statistic: float, null: Array, *, low: bool = False) -> bool
     return float(1 + beyond) / (1 + null.size) <= LEVEL
 
 
-def mann_whitney(groups: Groups, epsilon: float, rng: Generator) -> bool:
+def mann_whitney(groups: Groups, epsilon: float, rng: Generator, share: float = 0.35) -> bool:
     """Couch and others (2019): a noisy size of the smaller group, then noisy min(U₁, U₂)."""
     n, smaller = sum(one.size for one in groups), min(one.size for one in groups)
-    first, second, delta = 0.35 * epsilon, 0.65 * epsilon, 1e-6
-    size = max(math.ceil(smaller + rng.laplace(0, 1 / first) + math.log(2 * delta) / first), 0)
+    first, second, delta = share * epsilon, (1 - share) * epsilon, 1e-6
+    noisy = smaller + rng.laplace(0, 1 / first)
+    size = max(math.ceil(noisy + math.log(2 * delta) / first), 0)  # at most the true size, but for δ
 
     def statistic(ordered: Array, own: int) -> float:
         u = float(ordered[:own].sum()) - own * (own + 1) / 2
@@ -139,7 +141,7 @@ def mann_whitney(groups: Groups, epsilon: float, rng: Generator) -> bool:
     found = statistic(np.array(rankdata(np.concatenate(groups)), dtype=np.float64), groups[0].size) + rng.laplace(
         0, scale
     )
-    used = min(max(size, 1), n // 2)
+    used = min(max(round(noisy), 1), n // 2)
     null = [statistic(rng.permutation(np.arange(1.0, n + 1)), used) + rng.laplace(0, scale) for _ in range(RESAMPLES)]
     return rejects_by_null(found, np.array(null), low=True)
 
@@ -164,10 +166,10 @@ def kruskal_wallis(groups: Groups, epsilon: float, rng: Generator) -> bool:
     return rejects_by_null(found, np.array(null))
 
 
-def absolute_variances(groups: Groups, epsilon: float, rng: Generator) -> bool:
+def absolute_variances(groups: Groups, epsilon: float, rng: Generator, share: float = 0.7) -> bool:
     """Swanberg and others (2019): F₁ from noisy sums of absolute differences."""
     n, k = sum(one.size for one in groups), len(groups)
-    first, second = 0.7 * epsilon, 0.3 * epsilon
+    first, second = share * epsilon, (1 - share) * epsilon
 
     def sums(data: Groups) -> tuple[float, float]:
         mean = float(np.concatenate(data).mean())
@@ -277,12 +279,14 @@ def power(repeats: int) -> list[dict[str, object]]:
         print(one, flush=True)
         found.append(one)
 
-    subsampled = [test_of_tests(parts, level) for parts in (5, 10, 20) for level in (0.05, 0.2)]
+    subsampled: list[Callable[..., bool]] = [test_of_tests(parts, level) for parts in (5, 10) for level in (0.05, 0.2)]
+    sized: list[Callable[..., bool]] = [partial(mann_whitney, share=one) for one in (0.2, 0.35)]
+    shared: list[Callable[..., bool]] = [partial(absolute_variances, share=one) for one in (0.5, 0.7)]
     for n in (100, 200, 400):
         compared(
             "two groups, half a standard deviation apart", n,
             partial(normal_groups, n=n, means=(0.44, 0.5), spread=0.12),
-            {"ranks": [ranks], "Mann–Whitney 2019": [mann_whitney], "Kruskal–Wallis 2019": [kruskal_wallis],
+            {"ranks": [ranks], "Mann–Whitney 2019": sized, "Kruskal–Wallis 2019": [kruskal_wallis],
              "analysis of variance": [variances], "test of tests 2023": subsampled},
         )  # fmt: skip
     for n in (100, 200, 400):
@@ -290,7 +294,7 @@ def power(repeats: int) -> list[dict[str, object]]:
             "three groups, one standard deviation apart", n,
             partial(normal_groups, n=n, means=(0.35, 0.5, 0.65), spread=0.15),
             {"ranks": [ranks], "Kruskal–Wallis 2019": [kruskal_wallis], "analysis of variance": [variances],
-             "F₁ 2019": [absolute_variances]},
+             "F₁ 2019": shared},
         )  # fmt: skip
     return found
 
