@@ -206,3 +206,9 @@ def test_stored_sizes_keep_the_level():
     # Of some hundred rates the largest is about three standard deviations above its mean by chance.
     assert rates.max() < 0.05 + 3.5 * error
     assert rates.mean() < 0.05 + error
+    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
+    for told in (f"has {rates.size} settings", f"reject {100 * rates.mean():.1f} %", f"is {100 * rates.max():.1f} %"):
+        assert told in text
+    ignored = stored["size"][-1]
+    assert f"rejects {100 * ignored['noise ignored']:.1f} %" in text
+    assert ignored["ours"] < 0.05 + 3.5 * error < ignored["noise ignored"]

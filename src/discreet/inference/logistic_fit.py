@@ -173,6 +173,11 @@ class LogisticFit:
         return self._best[0]
 
     @property
+    def found(self) -> bool:
+        """Whether the search settled: without, nothing can be said."""
+        return self._best[1]
+
+    @property
     def rows(self) -> float:
         """Number of rows, known or estimated."""
         return float(self.moments.rows if self.moments.size is None else self.moments.size)
@@ -252,7 +257,7 @@ class LogisticFit:
     def interval(self, along: Array, level: float) -> tuple[float, float]:
         """All values of ``along``·β that are not rejected; without an end where nothing can be said."""
         estimate, unit = float(along @ self.coefficients), self.standard_error(along)
-        if not self._best[1]:
+        if not self.found:
             return -math.inf, math.inf
         if unit == 0:  # all of the population was counted, without noise
             return estimate, estimate
@@ -277,7 +282,7 @@ class LogisticFit:
     def pvalue(self, along: Array, value: float = 0.0) -> float:
         """Of the hypothesis that ``along``·β has this value; 1 where nothing can be said."""
         ratio = self._tested(along, self._start(along, value))
-        return 1.0 if ratio is None or not self._best[1] else ratio.pvalue()
+        return 1.0 if ratio is None or not self.found else ratio.pvalue()
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
         """Whether several combinations of coefficients have given values, by the score under the hypothesis."""
