@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from discreet.plans.bundle_check import verify_bundle
 from discreet.plans.job import Job
 from discreet.plans.keys import KeyPair, new_key, signer
 from discreet.plans.review import review
+from discreet.publish.ledger_page import ledger_page
 from discreet.publish.spending_by import grouped_text, spending_by
 
 MONTHS = ("2026-01", "2026-02", "2026-03")
@@ -165,3 +167,20 @@ def test_a_ledger_in_a_shared_directory_is_writable_for_the_group(tmp_path: Path
     assert office.plan.exists()
     for name in ("register.ledger", "register.ledger-head"):
         assert bool((directory / name).stat().st_mode & 0o020) is shared
+
+
+def test_the_page_of_a_ledger_fits_a_phone(tmp_path: Path) -> None:
+    """No column of the page is wider than a phone: releases are folded, tables may scroll, charts shrink."""
+    office = Office(tmp_path)
+    for month in MONTHS:
+        office.run(month)
+    with Ledger(tmp_path / "register.ledger", read_only=True) as ledger:
+        page = ledger_page(ledger.statement())
+    assert 'content="width=device-width' in page
+    assert page.count("<details>") == 6
+    assert page.count("<svg") == 3  # over time, by release, by period; nobody spends for a team
+    assert all(f"By {key}" in page for key in ("release", "period"))
+    assert "By team" not in page
+    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', page)]
+    assert max(widths) <= 390
+    assert "<script" not in page

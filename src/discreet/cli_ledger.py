@@ -56,14 +56,14 @@ def show(
         Write a page (.html) with charts of the spending.
     """
     from discreet.core.ledger import Ledger
-    from discreet.publish.ledger_explained import spending_page
+    from discreet.publish.ledger_page import ledger_page
     from discreet.publish.ledger_statement import statement_text
     from discreet.publish.spending_by import grouped_text, spending_by
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()
     if out is not None:
-        write_new(out, spending_page(statement))
+        write_new(out, ledger_page(statement))
     if json:
         grouped = {} if by is None else {"by": [row.to_dict() for row in spending_by(statement, by)]}
         say(dumps(statement.to_dict() | grouped, indent=1, ensure_ascii=False))

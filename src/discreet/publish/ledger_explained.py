@@ -1,20 +1,17 @@
-"""Ledger explained: how one charge came about, and how spending went over time."""
+"""Ledger explained: how one charge came about."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Spend, Statement
-from discreet.publish.charts import drawing_library
-from discreet.publish.ledger_statement import planned_release, statement_html
+from discreet.publish.ledger_statement import planned_release
 
-__all__ = ["explained", "spending_chart", "spending_page"]
+__all__ = ["explained"]
 
 
 def explained(statement: Statement, release: str) -> str:
@@ -87,39 +84,3 @@ def _numbers(facts: Mapping[str, Any]) -> str:
         + [f"{key} {number(value)}" for key, value in facts.items()
            if isinstance(value, int | float) and not isinstance(value, bool)]
     )  # fmt: skip
-
-
-def spending_chart(statement: Statement) -> Any:
-    """Altair chart of the part of the budget that was spent, over time."""
-    alt = drawing_library()
-    whole = _largest(statement.budget)
-    rows = [
-        {"time": spend.created, "spent": 100 * float(_largest(spend.spent) / whole) if whole else 0.0}
-        for spend in statement.spends
-    ]
-    x = alt.X(field="time", type="temporal", title="time (UTC)")
-    y = alt.Y(field="spent", type="quantitative", title="% of the budget", scale=alt.Scale(domain=[0, 100]))
-    drawn = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after", point=True)
-    return drawn.encode(x=x, y=y).properties(width=420, height=180, description="Spending over time")
-
-
-def _largest(guarantee: Guarantee) -> Fraction:
-    """The first number of a guarantee: ε, ρ or μ."""
-    return Fraction(next(iter(guarantee.parameters().values())))
-
-
-def spending_page(statement: Statement) -> str:
-    """The statement as a page, with its chart; everything escaped."""
-    import vl_convert  # heavy, and needed for pages alone
-
-    picture = vl_convert.vegalite_to_svg(spending_chart(statement).to_json()) if statement.spends else ""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(statement.heading())}</title>"
-        "<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;"
-        "padding:0 1rem;overflow-wrap:break-word}table{border-collapse:collapse;display:block;overflow-x:auto}"
-        "td,th{text-align:left;padding:.25rem .8rem .25rem 0;vertical-align:top}"
-        "svg{max-width:100%;height:auto;background:#fff}</style></head><body>"
-        f"{statement_html(statement)}<figure>{picture}</figure></body></html>"
-    )

@@ -1,16 +1,14 @@
-"""Statement of account: what a ledger was spent on, release by release, as text and as a page."""
+"""Statement of account: what a ledger was spent on, release by release, as text."""
 
 from __future__ import annotations
 
-import html
 from textwrap import wrap
 
-from discreet.core.display import as_html, as_text
+from discreet.core.display import as_text
 from discreet.core.ledger import Spend, Statement
 
-__all__ = ["planned_release", "statement_html", "statement_text"]
+__all__ = ["planned_release", "statement_text", "told_of"]
 
-_COLUMNS = ("#", "time (UTC)", "name", "release", "partition", "charge", "in words")
 _WIDTH, _INDENT = 80, " " * 7
 
 
@@ -37,30 +35,14 @@ def statement_text(statement: Statement) -> str:
     """
     lines = [as_text(statement.heading(), statement.facts())]
     for one in statement.spends:
-        seq, created, name, title, partition, charge, words = _told(one, statement)
+        seq, created, name, title, partition, charge, words = told_of(one, statement)
         lines.append(f"{seq:>5}  {created}  {name or '(unnamed)'}: {title}{f' in {partition}' if partition else ''}")
         lines += wrap(f"{charge}: {words}", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return "\n".join(lines)
 
 
-def statement_html(statement: Statement) -> str:
-    """The statement as HTML, everything escaped.
-
-    Examples
-    --------
-    >>> from discreet import Ledger, PureDP
-    >>> "PureDP(ε=1)</td>" in statement_html(Ledger(":memory:", PureDP(1.0)).statement())
-    True
-    """
-    lines = [_told(one, statement) for one in statement.spends]
-    header = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in line)}</tr>" for line in lines)
-    listed = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
-    return f"<div>{as_html(statement.heading(), statement.facts())}{listed}</div>"
-
-
-def _told(spend: Spend, statement: Statement) -> tuple[str, ...]:
-    """What is told of a release, in the order of the columns."""
+def told_of(spend: Spend, statement: Statement) -> tuple[str, ...]:
+    """What is told of a release: entry, time, name, question, partition, charge, and the charge in words."""
     unit = "unit" if statement.unit is None else str(statement.unit)
     return (
         str(spend.seq),
