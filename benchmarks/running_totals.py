@@ -22,6 +22,7 @@ ROWS = pa.table({"month": np.repeat(MONTHS, ADDED)})
 
 
 def session(rows: pa.Table = ROWS) -> Session:
+    """A session of its own for every way."""
     return Session(rows, SCHEMA, ledger=":memory:", budget=WHOLE)
 
 
@@ -53,6 +54,7 @@ WAYS: dict[str, Callable[[], np.ndarray]] = {
 
 
 def main(repeats: int) -> None:
+    """Print the table."""
     truth = np.cumsum(ADDED)
     print(f"{'24 months, μ = 0.5':<34} {'all months':>10} {'last month':>10} {'one month':>10}")
     for name, way in WAYS.items():
