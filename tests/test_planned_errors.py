@@ -24,7 +24,10 @@ from discreet import (
     release,
 )
 from discreet.inference.noisy_totals import moment_weights
+from discreet.papers.comparisons import checked_noise_aware
+from discreet.papers.outcomes import Sample, zero_inflated
 from discreet.questions.clusters import DPLloyd
+from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.histogram import HistogramQuestion
@@ -224,6 +227,30 @@ def test_eighty_percent_power_is_what_sparse_spending_gets(high, epsilon, neighb
             rng=rng,
         ).pvalue <= 0.05  # fmt: skip
     assert found / 400 == pytest.approx(0.8, abs=0.09)  # 4.5 standard errors
+
+
+@pytest.mark.parametrize(("share", "log_mean", "high", "epsilon"), [(0.2, 3.0, 20_000, 2.0), (0.005, 6.0, 50_000, 2.0)])
+def test_eighty_percent_power_is_what_a_noise_aware_comparison_gets(share, log_mean, high, epsilon):
+    """The bounds are hundreds of times wider than the spread, which noise hides when the interval is placed."""
+    rng, units, partitions, runs = np.random.default_rng(2), 200_000, 200, 150
+    amounts = np.minimum(rng.lognormal(log_mean, 0.8, 1_000_000), high)
+    spread = float(np.sqrt(share * np.mean(amounts**2) - (share * amounts.mean()) ** 2))
+    planned = plan_comparison(
+        (units, units), bounds=(0, high), guarantee=PureDP(epsilon), spread=spread, partitions=partitions
+    )
+    assert planned.method == "noise_aware"
+    effect, bounds, shape = planned.smallest_effect, (0.0, float(high)), (runs, partitions)
+    arms = [
+        zero_inflated(share, units // partitions, shape, bounds, rng, lambda count: rng.lognormal(log_mean, 0.8, count))
+        for _ in range(2)
+    ]
+    sums, squares = (np.stack([arm[place] for arm in arms], axis=1) for place in (1, 2))
+    squares[:, 1] += 2 * effect * sums[:, 1] + units * effect**2
+    sums[:, 1] += units * effect
+    sample = Sample((arms[1][0] - arms[0][0]) * partitions / units + effect, sums, squares, units)
+    found, _ = checked_noise_aware(sample, Spending(PureDP(epsilon), rng), bounds, (0.1, 0.1))
+    power = np.mean(np.abs(np.asarray(found.estimate)) > found.half_width(0.95))
+    assert power == pytest.approx(0.8, abs=0.12)  # 3.7 standard errors
 
 
 def test_planned_centres_are_realised():

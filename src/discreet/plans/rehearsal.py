@@ -25,6 +25,8 @@ __all__ = ["NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
 
 _SHARP = PureDP(200.0)
 """Next to no noise: what an answer would be without privacy."""
+_DATA_SETS = 5
+"""Sets of rows that a question is answered on: errors of quantiles depend on how rows happen to lie."""
 NOT_REHEARSED = ("groups", "clusters", "running_total")
 """Their plans are exact already, and no number of theirs has one truth to be compared with."""
 
@@ -131,8 +133,7 @@ class Rehearsing(Planner):
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
         rng = np.random.default_rng(self.seed)
         if isinstance(question, MeasuredQuestion):
-            answers, truth = self._measured(question, rng)
-            return _rehearsal(question, answers, [truth] * len(answers))
+            return _rehearsal(question, *self._measured(question, rng))
         return self._tested(question, rng)
 
     def _session(self, rng: np.random.Generator, question: Question[Any]) -> Any:
@@ -141,14 +142,20 @@ class Rehearsing(Planner):
 
     def _measured(
         self, question: MeasuredQuestion[Any], rng: np.random.Generator
-    ) -> tuple[list[list[Reading]], list[Reading]]:
-        """Readings of every answer on one set of rows, and of the answer without noise."""
-        session, columns = self._session(rng, question), question.columns_read()
-        sharp = replace(question, guarantee=_SHARP)  # type: ignore[type-var]
-        exact = session.exact(question)
-        drawn = [release(exact, question.measurement.mechanism, rng=rng) for _ in range(self.repeats)]
-        truth: Any = release(session.exact(sharp), sharp.measurement.mechanism, rng=rng)
-        return [one.readings(columns) for one in drawn], truth.readings(columns)  # type: ignore[attr-defined]
+    ) -> tuple[list[list[Reading]], list[list[Reading]]]:
+        """Readings of every answer, and of the answer without noise on the same rows; on a few sets of rows in turn."""
+        columns, sharp = question.columns_read(), replace(question, guarantee=_SHARP)  # type: ignore[type-var]
+        answers: list[list[Reading]] = []
+        truths: list[list[Reading]] = []
+        sets = min(_DATA_SETS, self.repeats)
+        for place in range(sets):
+            session = self._session(rng, question)
+            exact, count = session.exact(question), (self.repeats + place) // sets
+            drawn: list[Any] = [release(exact, question.measurement.mechanism, rng=rng) for _ in range(count)]
+            truth: Any = release(session.exact(sharp), sharp.measurement.mechanism, rng=rng)
+            answers += [one.readings(columns) for one in drawn]
+            truths += [truth.readings(columns)] * count
+        return answers, truths
 
     def _tested(self, question: Question[Any], rng: np.random.Generator) -> Rehearsal:
         """Comparisons and tests, on new rows every time: their power and errors are about the population."""

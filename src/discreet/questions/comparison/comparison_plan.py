@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import scipy  # whose submodules load when first used
-
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
@@ -15,7 +13,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.questions.comparison.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
-from discreet.questions.comparison.detection import direct_detection
+from discreet.questions.comparison.detection import aware_detection, direct_detection
 from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, check_censor, expected_error
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
@@ -150,14 +148,15 @@ def plan_methods(
     """The plan of the method with the smallest expected error, for arms of these sizes and this outcome."""
     errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
     best = min(errors, key=lambda name: errors[name])
-    tail = 1 - (1 - requirements.level(level)) / 2
+    chosen = next(method for method in methods if method.name == best)
+    requirements.level(level)
     wanted = requirements.probability("power", power)
     sampling = spread**2 * sum(1 / size for size in sizes)
     count = setting.statistic.partitions
-    if best == Direct.name:
+    if isinstance(chosen, NoiseAware):
+        errors[best], effect = aware_detection(chosen, spending, setting, sizes, spread, power=wanted, level=level)
+    else:
         effect = direct_detection(spending, setting, sizes, spread, power=wanted, level=level)
-    else:  # its posterior knows the variance up to P partition values
-        effect = errors[best] * float(scipy.special.stdtrit(setting.partitions - 1, tail) + scipy.special.ndtri(wanted))
     return ComparisonPlan(
         method=best,
         standard_error=errors,

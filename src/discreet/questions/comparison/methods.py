@@ -15,7 +15,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
+from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast, positive_part_mean
 from discreet.inference.noise_aware import NoiseAwarePosterior
 from discreet.questions.bounded import fractions
 from discreet.questions.comparison.arms import Arms
@@ -383,10 +383,15 @@ def expected_error(method: Method, spending: Spending, setting: Setting, sizes: 
     first, second = spending.split([share, 1 - share])
     start_noise = direct_noise / unit * _unit_variance(first, setting)
     count = setting.partitions
-    sigma, doubt = math.sqrt(sampling * count), math.sqrt(start_noise)
-    reach = [-float(scipy.special.ndtri(share)) for share in setting.censor]
-    width = sum(reach) * sigma + 2 * doubt
-    inside = 1 - sum(setting.censor)
+    doubt = math.sqrt(start_noise)
+    # The interval is placed by a variance that is itself measured, and far too large where noise hides the true one.
+    weight = float(CURVATURE_WEIGHT[spending.norm])
+    moved = _unit_variance(first, setting) * (1 + weight**-2 if setting.sizes is not None else 1.0)
+    error = (high - low) ** 2 * math.sqrt(moved * sum(size**-4 for size in sizes[:2]))
+    believed = math.sqrt(float(positive_part_mean(sampling, error)) * count)
+    reach = [-float(scipy.special.ndtri(share)) * believed + doubt for share in setting.censor]
+    width, sigma = sum(reach), math.sqrt(sampling * count + start_noise)
+    inside = float(sum(scipy.special.ndtr(end / sigma) for end in reach)) - 1
     partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
     scale = second.mechanism.calibrate(second.guarantee, partition).scale
     noise = (2 if second.norm == "l1" else 1) * (width * scale / (count * inside)) ** 2
