@@ -532,6 +532,17 @@ def test_a_document_changes_nothing_but_what_it_is_told(tmp_path):
     assert path.read_text() == PLAN
 
 
+def test_a_folder_that_cannot_be_written_is_told(browser, folder, monkeypatch):
+    def refuse(path, content):
+        raise PermissionError
+
+    monkeypatch.setattr("discreet.studio.toml_document.write_whole", refuse)
+    answer = browser.post("/add?plan=people.toml", {"ask": "count"})
+    assert answer.status_code == 400
+    assert "cannot be written" in answer.text
+    assert (folder / "people.toml").read_text() == PLAN
+
+
 def test_slides_are_one_step_to_undo(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)

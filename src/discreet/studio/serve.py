@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -61,8 +62,8 @@ def open_studio(plan: Path | None, *, port: int = 0, browser: bool = True, say: 
     server, address = studio_server(plan, port=port)
     say(f"The studio is open at {address}")
     say("The link works once, in one browser of this machine. Stop with Ctrl+C; everything is in the plan file.")
-    if browser:
-        webbrowser.open(address)
+    if browser:  # beside the server, which it needs, and which it may wait for
+        threading.Timer(0.3, webbrowser.open, [address]).start()
     server.run()
 
 

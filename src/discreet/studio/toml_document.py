@@ -135,7 +135,7 @@ class TomlDocument:
                 return False
             text = self._undo.pop()
             self._last, self._written = ((), 0.0), text
-            write_whole(self.path, text)
+            self._put(text)
             return True
 
     def _write(self, before: str, after: str, place: Place) -> None:
@@ -145,8 +145,16 @@ class TomlDocument:
         same = place and place == self._last[0] and now - self._last[1] < _TOGETHER and before == self._written
         if not same:
             self._undo = [*self._undo[1 - _STEPS :], before]
-        write_whole(self.path, after)
+        self._put(after)
         self._last, self._written = (place, now), after
+
+    def _put(self, text: str) -> None:
+        try:
+            write_whole(self.path, text)
+        except OSError as failure:
+            raise DiscreetError(
+                f"{self.path.name}: cannot be written ({type(failure).__name__}). The file is as it was."
+            ) from None
 
 
 def _says(text: str, data: Mapping[str, Any]) -> bool:
