@@ -18,6 +18,7 @@ from discreet import (
     GaussianDP,
     Neighbours,
     PrivacyUnit,
+    PrivateBounds,
     PureDP,
     Schema,
     Session,
@@ -28,6 +29,7 @@ from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.rows import take
 from discreet.core.rows.cells import Grid, cell_counts, typed_rows
 from discreet.core.rows.read import open_source
+from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile
 from discreet.questions.distinct import DistinctLabels
@@ -356,3 +358,78 @@ def test_distinct_counts_labels_units_and_groups():
     assert [by["L"].value, by["R"].value] == [1, 2]
     once = session.distinct("city", PureDP(200.0), contribution=Contribution(total=1))
     assert once.value in (2, 3)  # person 1 keeps one of two
+
+
+INCOMES = np.round(np.exp(np.random.default_rng(2).normal(10, 0.7, 5000)))
+
+
+def private(**settings):
+    return Schema(columns={"income": PrivateBounds(0, 50_000, proportion=0.99, epsilon=0.2, **settings)})
+
+
+def test_private_bounds_are_paid_once_and_used_by_every_question():
+    table = pa.table({"income": INCOMES})
+    session = Session(table, private(), ledger=":memory:", budget=PureDP(2.0))
+    planned = session.plan.mean("income", PureDP(0.5), expected_rows=5000)
+    assert session.ledger.remaining() == PureDP(2.0)
+    mean = session.mean("income", PureDP(0.5))
+    assert session.ledger.remaining() == PureDP(1.3)
+    assert planned.guarantee == mean.guarantee == PureDP(0.5)
+    assert "do not account for values beyond" in str(mean)
+    assert abs(mean.estimate - INCOMES.mean()) < 3000
+    session.median("income", PureDP(0.5))
+    assert session.ledger.remaining() == PureDP(0.8)
+    session.count(PureDP(0.3))
+    assert session.ledger.remaining() == PureDP(0.5)
+
+
+def test_a_stored_answer_with_private_bounds_needs_no_data(tmp_path):
+    table = pa.table({"income": INCOMES})
+    first = Session(table, private(), ledger=tmp_path / "l.ledger", budget=PureDP(1.0))
+    mean = first.mean("income", PureDP(0.5), request="mine")
+    again = Session("no-such-file.csv", private(), ledger=first.ledger).mean("income", PureDP(0.5), request="mine")
+    assert again.to_dict() == mean.to_dict()
+
+
+def test_expected_bounds_hold_where_no_number_stands_out():
+    table = pa.table({"income": ["x"] * 50})
+    session = Session(table, private(), ledger=":memory:", budget=PureDP(1.0))
+    assert session.sum("income", PureDP(0.5)).sensitivity.l1 == 50_000
+
+
+def test_private_bounds_refuse_what_they_cannot_keep():
+    with pytest.raises(InvalidParameter, match="may lie outside"):
+        private(nulls=50)
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        PrivateBounds(0, 1, epsilon=0.0)
+
+
+PLAN = """
+[source]
+path = "incomes.csv"
+[budget]
+epsilon = 1.0
+[schema.columns.income]
+low = 0
+high = 50000
+private = { proportion = 0.99, epsilon = 0.2 }
+[[release]]
+name = "income"
+ask = "mean"
+column = "income"
+epsilon = 0.5
+"""
+
+
+def test_a_plan_file_releases_bounds_first(tmp_path):
+    (tmp_path / "incomes.csv").write_text("income\n" + "\n".join(f"{one:.0f}" for one in INCOMES) + "\n")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    job = Job(tmp_path / "plan.toml")
+    planned = job.plan()
+    assert [name for name, _ in planned.releases] == ["bounds-income", "income"]
+    assert planned.cost == PureDP(0.7)
+    done = job.run()
+    assert done.drawn == 2
+    with job.ledger(write=False) as ledger:
+        assert ledger.remaining() == PureDP(0.3)
+    assert Job(tmp_path / "plan.toml").run().drawn == 0

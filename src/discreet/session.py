@@ -27,6 +27,8 @@ from discreet.plans.rehearsal import Rehearsing
 from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
+from discreet.questions.profiles.private_bounds import bounds_questions, bounds_request, declared_by, settled, with_note
+from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.shorthands import Shorthands
 
 __all__ = ["Session"]
@@ -98,6 +100,7 @@ class Session(Shorthands):
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
+        self._bounded: dict[Any, Session] = {}
         dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
         self._related = dict(related or {})
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
@@ -120,6 +123,10 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
+        needed = bounds_questions(question.schema, question.columns_read())
+        if needed:
+            other = self._with_bounds(needed)
+            return with_note(other.ask(settled(question, other.schema), request), other.schema, needed)
         asked = question if self._step is None else behind(question, self._step)
         claim = asked.claim(self.ledger)
         name = claim.request if request is None else request
@@ -129,6 +136,17 @@ class Session(Shorthands):
         # Refuse before reading any data.
         affordable(self.ledger, asked.charge_now(self.ledger) if claim.parts else claim.guarantee, name)
         return asked.answer(self._snapshot(), self.ledger, name)
+
+    def _with_bounds(self, needed: Mapping[str, ProfileQuestion]) -> Session:
+        """The same session with released bounds in place of private ones; they are paid for at their first need."""
+        found = {name: self.ask(one, bounds_request(one)) for name, one in needed.items()}
+        bounds = {name: declared_by(one, name, self.schema.bounds(name)) for name, one in found.items()}
+        key = tuple(bounds.items())
+        with self._lock:
+            if key not in self._bounded:
+                other = self.declaring(**bounds)
+                self._bounded[key] = other if self._step is None else other.omitting(self._step)
+            return self._bounded[key]
 
     @property
     def plan(self) -> Planner:
@@ -224,7 +242,7 @@ class Session(Shorthands):
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
         other = copy(self)
-        other._step = chosen
+        other._step, other._bounded = chosen, {}
         return other
 
     def declaring(self, **columns: Column) -> Session:

@@ -13,6 +13,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcent
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Categories, PrivacyUnit, Schema, Unlisted
+from discreet.questions.profiles.private_bounds import PrivateBounds
 from discreet.session import Session
 
 __all__ = ["profile_pipelines"]
@@ -33,6 +34,8 @@ def profile_pipelines() -> Iterator[Pipeline]:
         if ask is not _units:
             yield _piped(f"{name}, one row", ask, _ROWS, rows, quick=True)
         yield _piped(f"{name}, one person", ask, _PEOPLE, people)
+    private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
+    yield _piped("mean with private bounds, one row", _mean, private, rows)
     one = Neighbours.REPLACE_ONE
     known = replace(_ROWS, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)
     others = replace(_PEOPLE, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
@@ -44,6 +47,11 @@ def profile_pipelines() -> Iterator[Pipeline]:
 
 def _profile(session: Session, spent: Guarantee) -> Any:
     return session.profile(spent, columns=["x", "arm"], request="r")
+
+
+def _mean(session: Session, spent: Guarantee) -> Any:
+    """Bounds for half of the budget, and a mean with them for the other half."""
+    return session.mean("x", spent.split(2)[0], request="r").measured
 
 
 def _distinct(session: Session, spent: Guarantee) -> Any:

@@ -13,6 +13,7 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
+from discreet.questions.profiles.private_bounds import PrivateBounds
 
 __all__ = ["read_column", "schema_from_dict"]
 
@@ -105,6 +106,10 @@ def read_column(name: str, data: Any) -> Column:
         if known_settings(name, table, {"unlisted"})["unlisted"] is not True:
             raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
         return Unlisted()
+    if "private" in table:
+        fields = known_settings(name, table, {*_NUMBERS, "private"} - {"value"})
+        private = known_settings(f"{name}.private", fields.pop("private"), {"proportion", "epsilon"})
+        return PrivateBounds(**fields, **private)
     dates = isinstance(table.get("low"), date) or table.get("grid") in _PERIODS
     fields = known_settings(name, table, {*_NUMBERS, "order"} if dates else _NUMBERS)
     for key in ("low", "high"):

@@ -31,6 +31,8 @@ from discreet.plans.source_options import DIALECT, open_options, plan_identity
 from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
+from discreet.questions.profiles.private_bounds import bounds_questions, bounds_request
+from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import KINDS
 
@@ -109,6 +111,8 @@ class PlanFile:
         It follows from what is asked, of which data and for how much; neither from the words of the file nor from how
         the data is read (engine, memory, the spelling of a path).
         """
+        if planned.name.startswith("bounds-") and isinstance(planned.question, ProfileQuestion) and planned.look:
+            return bounds_request(planned.question)  # as every session that needs them names them
         content = {
             "question": planned.question.content(),
             "guarantee": planned.question.guarantee.to_dict(),
@@ -316,7 +320,7 @@ class _Reader:
         """The questions of the file, and before them those of a first look."""
         share = self.data.get("quality")
         if share is None:
-            return tuple(self._questions(budget, schema))
+            return self._after_bounds(schema, tuple(self._questions(budget, schema)))
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise self.error("quality", f"quality = {share!r} must be a share of the budget, such as 0.05.")
         look, rest = divided(budget, [float(share), 1.0 - share])
@@ -330,6 +334,18 @@ class _Reader:
             PlannedQuestion(name=name, title=_LOOKS[name], question=question, settings={}, lines=lines, look=True)
             for name, question in looks.items()
         ]
+        return self._after_bounds(schema, (*first, *questions))
+
+    def _after_bounds(self, schema: Schema, questions: tuple[PlannedQuestion, ...]) -> tuple[PlannedQuestion, ...]:
+        """The questions, after those that release the private bounds they need."""
+        read = [name for one in questions for name in one.question.columns_read()]
+        first = [
+            PlannedQuestion(
+                name=f"bounds-{name}", title=f"Bounds of {name}", question=question, settings={}, look=True,
+                lines={"": self.lines.get(f"schema.columns.{name}", 1)},
+            )
+            for name, question in bounds_questions(schema, read).items()
+        ]  # fmt: skip
         return (*first, *questions)
 
     def _questions(self, budget: Guarantee, schema: Schema) -> Iterator[PlannedQuestion]:

@@ -213,7 +213,7 @@ def summarised(
     level: float,
 ) -> ColumnProfile:
     """A column of numbers or dates, from its counts: bounds, the proportion they hold, and quartiles."""
-    chosen = chosen_bounds(found, second, share) if last is second else last.bounds(share)
+    chosen = chosen_bounds(found, second, share) if last is second else last.bounds(share, last.adjusted(second))
     outside, least, most = last.outside(chosen, level)
     values = max(float(last.counts.sum()), 1.0)
     held = [min(max(1 - lost / values, 0.0), 1.0) for lost in (outside, most, least)]

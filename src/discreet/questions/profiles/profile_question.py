@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,13 +31,32 @@ from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
 from discreet.questions.question import Question, column_names
 
-__all__ = ["ProfileQuestion"]
+__all__ = ["Counting", "ProfileQuestion"]
 
 _STAGES = (0.4, 0.5, 0.1)
 """Parts of the budget. The last is for few columns, so a small part buys as little noise."""
 
 _ENOUGH = 80
 """Units per unit of a count's error from which bounds hold what they should: see ``docs/howto/profile.md``."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Where the exact counts of a profile come from; all of them are private.
+
+    Attributes
+    ----------
+    cells
+        By column, how many values lie in each cell of a grid.
+    unit_sizes
+        How many units have so many rows.
+    distinct
+        By column of text, the number of its distinct labels, in a list.
+    """
+
+    cells: Callable[[Mapping[str, Grid]], dict[str, list[int]]]
+    unit_sizes: Callable[[], list[int]]
+    distinct: Callable[[Sequence[str]], dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
@@ -157,36 +176,42 @@ class ProfileQuestion(Question[ProfileRelease]):
         claim = self.claim(ledger)
         typed = typed_rows(rows, self.names, self.order)
 
-        def counted(grids: Mapping[str, Grid]) -> dict[str, Any]:
+        def counted(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
             places = {name: self.names.index(name) for name in grids}
             found = cell_counts(rows, typed, {places[name]: grid for name, grid in grids.items()})
             sizes = {name: grid.first_date + len(grid.dates) + 1 for name, grid in grids.items()}
             return {name: [found.get((places[name], cell), 0) for cell in range(sizes[name])] for name in grids}
 
+        def sizes() -> list[int]:
+            found = unit_sizes(rows, UNIT_SIZES)
+            return [found.get((0, cell), 0) for cell in range(len(UNIT_SIZES) + 1)]
+
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            truths = counted(dict.fromkeys(self.names, FIRST))
-            if self.schema.size is None:
-                truths[TOTAL] = [sum(truths[self.names[0]])]
-            if self.schema.unit.column is not None:
-                sizes = unit_sizes(rows, UNIT_SIZES)
-                truths[SIZES] = [sizes.get((0, cell), 0) for cell in range(len(UNIT_SIZES) + 1)]
-            found = ProfileRelease(
-                names=self.names,
-                share=self.proportion,
-                size=self.schema.size,
-                stages=(_drawn(allowance, claim.steps[0], truths),),
-                guarantee=claim.guarantee,
-                protection=claim.protection,
-                **vars(passed),
-            )
-            where = found.where
-            grids = {name: one.grid for name, one in where.items() if one.grid is not None}
-            found = self._next(found, allowance, 1, counted(grids))
-            texts = [name for name, one in where.items() if one.kind == "text"]
-            distinct = _distinct(rows, texts)
-            return self._next(found, allowance, 2, counted(found.narrower) | distinct, distinct=len(distinct))
+            return self.drawn(Counting(counted, sizes, partial(_distinct, rows)), allowance, passed)
 
         return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
+
+    def drawn(self, counting: Counting, allowance: Allowance, passed: Passed) -> ProfileRelease:
+        """Up to three draws; each counts what the outputs of the former ones say."""
+        claim = self.claim(None)
+        truths = counting.cells(dict.fromkeys(self.names, FIRST))
+        if self.schema.size is None:
+            truths[TOTAL] = [sum(truths[self.names[0]])]
+        if self.schema.unit.column is not None:
+            truths[SIZES] = counting.unit_sizes()
+        found = ProfileRelease(
+            names=self.names,
+            share=self.proportion,
+            size=self.schema.size,
+            stages=(_drawn(allowance, claim.steps[0], truths),),
+            guarantee=claim.guarantee,
+            protection=claim.protection,
+            **vars(passed),
+        )
+        grids = {name: one.grid for name, one in found.where.items() if one.grid is not None}
+        found = self._next(found, allowance, 1, counting.cells(grids))
+        distinct = counting.distinct([name for name, one in found.where.items() if one.kind == "text"])
+        return self._next(found, allowance, 2, counting.cells(found.narrower) | distinct, distinct=len(distinct))
 
     def _next(
         self, found: ProfileRelease, allowance: Allowance, stage: int, truths: Mapping[str, Any], distinct: int = 0
@@ -242,7 +267,7 @@ def _drawn(allowance: Allowance, step: Step, truths: Mapping[str, Any]) -> Stage
     return Stage(mechanism=step.mechanism, sensitivity=step.sensitivity, counts=counts)
 
 
-def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, Any]:
+def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, list[int]]:
     """The number of distinct values of each column of text, one of each unit. Private."""
     if not texts:
         return {}

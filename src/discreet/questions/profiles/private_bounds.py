@@ -1,0 +1,108 @@
+"""Private bounds: a column whose bounds are released before the first question that reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from discreet.core import requirements
+from discreet.core.columns import Bounds
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import PureDP
+from discreet.core.schema import PrivacyUnit, Schema
+from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.profile_release import ProfileRelease
+from discreet.questions.question import Question
+from discreet.releases import Release
+
+__all__ = ["PrivateBounds", "bounds_questions", "bounds_request", "declared_by", "settled", "with_note"]
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class PrivateBounds(Bounds):
+    """A numeric column whose bounds nobody knows. The first question that reads it pays for them.
+
+    A session asks `ProfileQuestion` for the column, for ``epsilon`` of its own, and stores the answer in the ledger
+    under a name that follows from what is asked: later questions use it for free. Questions then read the column with
+    the released bounds. Intervals account for noise, and not for values that the bounds move.
+
+    Parameters
+    ----------
+    low, high
+        Bounds that are expected: plans state errors for them, and they hold where no number stands out from the noise.
+    proportion
+        Proportion of the values that the released bounds are to hold. For sums and means use 0.999: what lies beyond
+        is lost.
+    epsilon
+        What finding them costs.
+
+    Examples
+    --------
+    >>> income = PrivateBounds(0, 100_000, proportion=0.999, epsilon=0.1)
+    >>> income.to_dict()["private"]
+    {'proportion': 0.999, 'epsilon': 0.1}
+    """
+
+    proportion: float = 0.95
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "epsilon", requirements.positive("epsilon", self.epsilon))
+        if not isinstance(self.nulls, str):
+            raise InvalidParameter(
+                "nulls", self.nulls, "may lie outside bounds that are not known", 'Pass "drop", or declare bounds.'
+            )
+        if self.value is not None:
+            raise InvalidParameter(
+                "value", self.value.text, "has no column in the source to find bounds of", "Declare its bounds."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return super().to_dict() | {"private": {"proportion": self.proportion, "epsilon": self.epsilon}}
+
+
+def bounds_questions(schema: Schema, names: Any) -> dict[str, ProfileQuestion]:
+    """The questions that release the private bounds of some columns, and of those that their formulas name."""
+    unit = PrivacyUnit(schema.unit.column, nulls=schema.unit.nulls)
+    bare = Schema(columns={}, unit=unit, neighbours=schema.neighbours, size=schema.size)
+    known = [name for name in names if name in schema.columns]
+    private = {name: schema.columns[name] for name in schema.columns_behind(known)}
+    return {
+        name: ProfileQuestion(bare, PureDP(one.epsilon), columns=[name], proportion=one.proportion)
+        for name, one in private.items()
+        if isinstance(one, PrivateBounds)
+    }
+
+
+def bounds_request(question: ProfileQuestion) -> str:
+    """The name of released bounds in a ledger: the same for all questions and plans that need them."""
+    told = {"question": question.content(), "guarantee": question.guarantee.to_dict()}
+    return f"bounds:{hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+def declared_by(found: ProfileRelease, name: str, expected: Bounds) -> Bounds:
+    """The released bounds of a column; the expected ones where no number stood out."""
+    released = found.columns[name].declared()
+    if not isinstance(released, Bounds) or found.columns[name].kind == "date":
+        return Bounds(expected.low, expected.high, expected.grid, nulls=expected.nulls, missing=expected.missing)
+    return replace(released, nulls=expected.nulls, missing=expected.missing)
+
+
+def with_note(answer: A, schema: Schema, names: Any) -> A:
+    """The answer, with a note on the bounds that were released for it, where it can carry one."""
+    if not isinstance(answer, Release):
+        return answer
+    told = ", ".join(f"{name} {schema.bounds(name).low:g} to {schema.bounds(name).high:g}" for name in names)
+    note = f"{told}, released privately; intervals do not account for values beyond"
+    return replace(answer, public={**answer.public, "bounds": note})
+
+
+def settled(question: Question[A], schema: Schema) -> Question[A]:
+    """The question of another schema, in which bounds have been released."""
+    return replace(question, schema=schema)  # type: ignore[type-var]  # questions are dataclasses
