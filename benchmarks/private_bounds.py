@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from discreet import ApproxDP, Bounds, PureDP, Schema
 from discreet.core.door import Passed, Unclaimed
 from discreet.core.guarantee import Guarantee
+from discreet.core.rows.cells import Grid
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.profiles.cell_edges import FIRST
 from discreet.questions.profiles.column_profile import chosen_bounds, second_counts
@@ -78,11 +79,11 @@ class Exact:
         self.values = {name: np.sort(one[~np.isnan(one)]) for name, one in columns.items()}
         fractions = {name: one[one != np.floor(one)] for name, one in self.values.items()}
         self.first = {name: self._first(name, fractions[name]) for name in self.values}
-        self.first |= {name: self._row(FIRST, other=n) for name in LABELS}
+        self.first |= {name: self._row(n) for name in LABELS}
         self.counting = Counting(self.cells, list, lambda names: {name: [3] for name in names})
 
     @staticmethod
-    def _row(grid: object, other: int = 0) -> list[int]:
+    def _row(other: int = 0) -> list[int]:
         cells = [0] * (FIRST.first_date + len(FIRST.dates) + 1)
         cells[1] = other
         return cells
@@ -91,7 +92,7 @@ class Exact:
         return np.diff(np.r_[0, np.searchsorted(values, edges), values.size])
 
     def _first(self, name: str, fractions: np.ndarray) -> list[int]:
-        cells = np.array(self._row(FIRST))
+        cells = np.array(self._row())
         cells[0] = self.n - self.values[name].size
         if name in DATES:
             cells[FIRST.first_date :] = self._between(self.values[name], FIRST.dates)
@@ -99,9 +100,9 @@ class Exact:
             split = self._between(fractions, FIRST.numbers)
             cells[3 : FIRST.first_date : 2] = split
             cells[2 : FIRST.first_date : 2] = self._between(self.values[name], FIRST.numbers) - split
-        return cells.tolist()
+        return [int(count) for count in cells]
 
-    def cells(self, grids: Mapping[str, object]) -> dict[str, list[int]]:
+    def cells(self, grids: Mapping[str, Grid]) -> dict[str, list[int]]:
         """Counts of each column in its grid."""
         found = {}
         for name, grid in grids.items():
@@ -130,7 +131,9 @@ def bounds_of(found: ProfileRelease, name: str) -> tuple[float, float] | None:
     return chosen.low, chosen.high - (1 if where.whole else 0)
 
 
-def repeated(n: int, spent: Guarantee, *, repeats: int, held: float, times: float, span: tuple[float, float]):
+def repeated(
+    n: int, spent: Guarantee, *, repeats: int, held: float, times: float, span: tuple[float, float]
+) -> tuple[tuple[str, ...], np.ndarray]:
     """For each repeat and column: whether the bounds hold enough, and whether they are narrow enough."""
     columns = people(n)
     exact = Exact(columns, n)
@@ -191,8 +194,9 @@ def mean(repeats: int = REPEATS) -> None:
         )
         clipped = np.clip(values, 0, high)
         part = clipped.sum() / high
-        noisy = asked.measurement.mechanism.measure(np.array([n - part, part]), rng=np.random.default_rng(seed))
-        return high * noisy[1] / max(noisy.sum(), 1.0) - truth
+        rng = np.random.default_rng(seed)
+        noisy = np.asarray(asked.measurement.mechanism.measure(np.array([n - part, part]), rng=rng))
+        return float(high * noisy[1] / max(noisy.sum(), 1.0) - truth)
 
     def rmse(errors: Sequence[float]) -> float:
         return float(np.sqrt(np.mean(np.square(errors))))
@@ -206,8 +210,8 @@ def mean(repeats: int = REPEATS) -> None:
             found = question.drawn(exact.counting, Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True))
             bounds = bounds_of(found, "income")
             errors.append(error(bounds[1], 1 - part, seed) if bounds is not None else truth)
-        found = f"{part:.0%} of ε for bounds that hold {share:.1%}: RMSE {rmse(errors):,.0f}"
-        print(f"{found}; best known bounds {best:,.0f}; {rmse(errors) / best:.2f} times", flush=True)
+        told = f"{part:.0%} of ε for bounds that hold {share:.1%}: RMSE {rmse(errors):,.0f}"
+        print(f"{told}; best known bounds {best:,.0f}; {rmse(errors) / best:.2f} times", flush=True)
 
 
 def speed(rows: int = 1_000_000, columns: int = 200) -> None:
@@ -239,7 +243,7 @@ def speed(rows: int = 1_000_000, columns: int = 200) -> None:
     print(f"{rows:,} rows, {columns} columns: profile {took:.1f} s, plain pass {plain:.1f} s, {took / plain:.1f} times")
 
 
+RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean, "speed": speed}
+
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["figures"]
-    numbers = [int(word) for word in wanted[1:]]
-    {"figures": figures, "curve": curve, "mean": mean, "speed": speed}[wanted[0]](*numbers)
+    RUNS[sys.argv[1]](*(int(word) for word in sys.argv[2:]))

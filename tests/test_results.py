@@ -45,7 +45,7 @@ from discreet.publish.tidy import Tidy
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
     "what is protected": "Guarantee PureDP ApproxDP GaussianDP ZeroConcentratedDP Sensitivity Accounting",
-    "what is claimed": "Claim Protection Terms Unit",
+    "what is claimed": "Claim Protection Terms Unit ProfileQuestion",
     "public facts": (
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
         "LedgerTerms Scenario Study Part Target Unlisted Grid"
