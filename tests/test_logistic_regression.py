@@ -146,6 +146,34 @@ def test_where_nothing_can_be_said_an_interval_has_no_end():
     assert apart.pvalue(np.array([0.0, 1.0])) <= 1.0
 
 
+def test_a_label_without_rows_leaves_the_others_as_they_are():
+    rng = np.random.default_rng(8)
+    rows, cells, _, y = sample(rng, 3000, (4,), 2, np.array([-1.0, 2.0, 0.5]))
+    cells[:6] = 2
+    noisy = {"rng": rng, "scale": 1.0, "noise": 2.0}
+    fit, without = fitted(rows, cells, y, (4,), 3, **noisy), likelihood(by_rows(rows[6:], cells[6:], 2), y[6:] * 1.0)
+    assert np.abs((fit.coefficients[:3] - without[0]) / np.sqrt(np.diag(without[1]))).max() < 1
+    assert all(math.isfinite(fit.interval(one, 0.95)[1]) for one in np.eye(4)[:3])
+    assert fit.interval(np.eye(4)[3], 0.95) == (-math.inf, math.inf)
+    assert fit.pvalue(np.eye(4)[3]) == 1.0
+    assert fit.standard_error(np.eye(4)[3]) > 0.5
+    assert fit.wald(np.eye(4)[2:], np.zeros(2)).df == 1
+    assert fit.wald(np.eye(4)[3:], np.zeros(1)).pvalue == 1.0
+
+
+@pytest.mark.parametrize("y", [np.zeros(500, dtype=bool), np.arange(500) < 1])
+def test_an_outcome_without_rows_is_no_result(y):
+    rng = np.random.default_rng(9)
+    for degrees, rows in (((4,), rng.random((500, 1))), ((), np.zeros((500, 0)))):
+        for noisy in ({}, {"rng": rng, "scale": 1.0, "noise": 2.0}):
+            fit = fitted(rows, rng.integers(0, 2, 500), y, degrees, 2, **noisy)
+            assert not fit.found
+            assert fit.likelihood_gain == 0
+            along = np.eye(len(fit.terms))[-1]
+            assert fit.interval(along, 0.95) == (-math.inf, math.inf)
+            assert fit.standard_error(along) > 1
+
+
 POPULATIONS = {
     "middle": lambda rng, n: rng.beta(2.6, 2.6, n),
     "ends": lambda rng, n: rng.beta(0.4, 0.4, n),

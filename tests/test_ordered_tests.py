@@ -212,3 +212,17 @@ def test_stored_sizes_keep_the_level():
     ignored = stored["size"][-1]
     assert f"rejects {100 * ignored['noise ignored']:.1f} %" in text
     assert ignored["ours"] < 0.05 + 3.5 * error < ignored["noise ignored"]
+
+
+def test_stored_powers_are_those_of_the_guide_and_at_least_those_of_published_tests():
+    root = Path(__file__).parents[1]
+    stored = json.loads((root / "benchmarks" / "results" / "number_tests.json").read_text(encoding="utf-8"))
+    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
+    for setting in {one["setting"] for one in stored["power"]}:
+        rows = [one for one in stored["power"] if one["setting"] == setting]
+        for name in set(rows[0]) - {"setting", "rows"}:
+            told = " | ".join(f"{one[name]:.0%}".replace("%", " %") for one in rows)
+            assert f"| {told} |" in text, name
+        for one in rows:
+            others = [rate for name, rate in one.items() if name.endswith(("2019", "2023"))]
+            assert one["ranks"] >= max(others)

@@ -32,6 +32,8 @@ _LONGEST = 2.0
 """No step of the search changes log-odds by more."""
 _FURTHEST = 25.0
 """Log-odds beyond this are no result: the data, or its noise, separate the outcomes."""
+_FEWEST = 3.0
+"""Rows of either outcome without which nothing is said; labels need two standard deviations of noise more."""
 _SETTLED = 1e-5
 """Log-odds, and ends of intervals in standard errors, are found to this accuracy."""
 _CAUTION = 0.5
@@ -87,9 +89,36 @@ class LogisticFit:
         return (self.cells, *(degree + 1 for degree in self.degrees))
 
     @cached_property
+    def _counts(self) -> Array:
+        """Rows of both outcomes with each term that is a label, and the standard deviation of their noise."""
+        found = np.full((len(self.terms), 3), math.inf)
+        for place, term in enumerate(self.terms[1:], start=1):
+            if not term.slopes.any():
+                alone = np.zeros((self.cells, 2, math.prod(self._shape[1:])))
+                alone[term.constants != 0, 0] = 1.0
+                no, yes = alone.ravel(), alone[:, ::-1].ravel()
+                spread = math.sqrt(float(self.moments.noise_of(no)[0]))
+                found[place] = float(self.moments.total(no)), float(self.moments.total(yes)), spread
+        return found
+
+    @cached_property
+    def _rare(self) -> NDArray[np.bool_]:
+        """Labels with too few rows of an outcome. They are left out with their rows, so the others are as they are."""
+        return np.array([min(no, yes) < 2 * spread + _FEWEST for no, yes, spread in self._counts]) & (
+            np.arange(len(self.terms)) > 0
+        )
+
+    @cached_property
+    def _cells(self) -> Array:
+        """1 for the cells that are used, 0 for those of labels that are left out."""
+        out = [one.constants != 0 for one, rare in zip(self.terms, self._rare, strict=True) if rare]
+        used = np.ones(self.cells) - np.any(out, axis=0) if out else np.ones(self.cells)
+        return np.asarray(used).reshape(-1, *(1,) * len(self.degrees))
+
+    @cached_property
     def _points(self) -> Array:
-        """The terms at all nodes of all cells."""
-        return np.stack([self._values(one) for one in self.terms])
+        """The terms at all nodes of all cells that are used."""
+        return np.stack([self._values(one) * self._cells for one in self.terms])
 
     def _values(self, function: Linear) -> Array:
         found = np.broadcast_to(function.constants.reshape(-1, *(1,) * len(self.degrees)), self._shape)
@@ -101,7 +130,7 @@ class LogisticFit:
 
     def _range(self, coefficients: Array) -> tuple[Array, Array]:
         """Least and largest value of a combination of terms, in each cell and at each value of two-valued numbers."""
-        function = Linear.combined(coefficients, self.terms)
+        function = Linear.combined(np.where(self._rare, 0.0, coefficients), self.terms)
         least = most = function.constants.reshape(-1, *(1,) * len(self.degrees))
         for place, (degree, slope) in enumerate(zip(self.degrees, function.slopes.tolist(), strict=True)):
             along = [1] * len(self._shape)
@@ -109,7 +138,7 @@ class LogisticFit:
             ends = slope * np.array([0.0, 1.0]).reshape(along)
             least = least + (ends if degree == 1 else min(slope, 0.0))
             most = most + (ends if degree == 1 else max(slope, 0.0))
-        return least, most
+        return least * self._cells, most * self._cells
 
     @cached_property
     def _weights(self) -> tuple[Array, Array]:
@@ -117,7 +146,7 @@ class LogisticFit:
         totals = self.moments.parts.reshape(self.cells, 2, *self._shape[1:])
         for axis, degree in enumerate(self.degrees, start=2):
             totals = np.moveaxis(np.tensordot(_to_parts(degree).T, totals, axes=(1, axis)), 0, axis)
-        return totals[:, 0], totals[:, 1]
+        return totals[:, 0] * self._cells, totals[:, 1] * self._cells
 
     def _on_parts(self, no: Array, yes: Array) -> Array:
         """Weights of the totals that add up polynomials with these values at the nodes."""
@@ -165,7 +194,12 @@ class LogisticFit:
         no, yes = (max(float(one.sum()), 1.0) for one in self._weights)
         start = np.zeros(len(self.terms))
         start[0] = math.log(yes / no)
-        return self._solved(start, np.eye(len(self.terms)))
+        found, settled = self._solved(start, np.eye(len(self.terms)))
+        settled = settled and min(no, yes) >= _FEWEST
+        for place in np.flatnonzero(self._rare):  # against all others: no more than an indication
+            rare, others = (np.maximum(one, 0.5) for one in (self._counts[place, :2], np.array([no, yes])))
+            found[place] = math.log(rare[1] / rare[0] * others[0] / others[1])
+        return found, settled
 
     @property
     def coefficients(self) -> Array:
@@ -185,9 +219,12 @@ class LogisticFit:
     @cached_property
     def likelihood_gain(self) -> float:
         """McFadden's R²: by how much the terms reduce the deviance, from 0 to 1; 0 where noise leaves none."""
+        if not self.found:
+            return 0.0
         no, yes = self._weights
-        rate = min(max(float(yes.sum()) / self.rows, 1 / self.rows), 1 - 1 / self.rows)
-        alone = self.rows * (rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
+        rows = max(float(yes.sum() + no.sum()), 2.0)
+        rate = min(max(float(yes.sum()) / rows, 1 / rows), 1 - 1 / rows)
+        alone = rows * (rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
         log_odds = self._local(self.coefficients).log_odds
         found = -float((yes * np.logaddexp(0, -log_odds) + no * np.logaddexp(0, log_odds)).sum())
         return min(max(1 - found / alone, 0.0), 1.0)
@@ -226,6 +263,8 @@ class LogisticFit:
         local = self._local(found)
         pull = _inverse(self._information(local)) @ along
         score, covariance, fourth, bias = (float(one.ravel()[0]) for one in self._directed(local, pull[None]))
+        if covariance <= 0:
+            return None
         spread = math.sqrt(covariance)
         return _Ratio(abs(score) / spread, bias / spread, fourth / covariance**2)
 
@@ -247,8 +286,19 @@ class LogisticFit:
 
     @cached_property
     def _covariance(self) -> Array:
+        if not self.found:  # as uncertain as log-odds can be
+            return np.asarray(_FURTHEST**2 * np.eye(len(self.terms)))
         local = self._local(self.coefficients)
-        return self._directed(local, _inverse(self._information(local)))[1]
+        known = np.where(self._rare, 0.0, 1.0)
+        found = self._directed(local, _inverse(self._information(local)) * known)[1] * np.outer(known, known)
+        for place in np.flatnonzero(self._rare):
+            no, yes, spread = self._counts[place]
+            found[place, place] = sum((max(one, 1.0) + spread**2) / max(one, 1.0) ** 2 for one in (no, yes))
+        return np.asarray(found)
+
+    def _unknown(self, along: Array) -> bool:
+        """Whether nothing can be said about ``along``·β."""
+        return not self.found or bool(np.any(along[self._rare] != 0))
 
     def covariance(self) -> Array:
         """Covariance matrix of the coefficients: noise and sampling together."""
@@ -257,7 +307,7 @@ class LogisticFit:
     def interval(self, along: Array, level: float) -> tuple[float, float]:
         """All values of ``along``·β that are not rejected; without an end where nothing can be said."""
         estimate, unit = float(along @ self.coefficients), self.standard_error(along)
-        if not self.found:
+        if self._unknown(along):
             return -math.inf, math.inf
         if unit == 0:  # all of the population was counted, without noise
             return estimate, estimate
@@ -281,11 +331,18 @@ class LogisticFit:
 
     def pvalue(self, along: Array, value: float = 0.0) -> float:
         """Of the hypothesis that ``along``·β has this value; 1 where nothing can be said."""
-        ratio = self._tested(along, self._start(along, value))
-        return 1.0 if ratio is None or not self.found else ratio.pvalue()
+        ratio = None if self._unknown(along) else self._tested(along, self._start(along, value))
+        return 1.0 if ratio is None else ratio.pvalue()
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
-        """Whether several combinations of coefficients have given values, by the score under the hypothesis."""
+        """Whether several combinations of coefficients have given values, by the score under the hypothesis.
+
+        Combinations about which nothing can be said are not tested.
+        """
+        known = np.array([not self._unknown(row) for row in restrictions])
+        restrictions, values = restrictions[known], values[known]
+        if not known.any():
+            return JointTest(0.0, 0, 1.0)
         start = np.linalg.lstsq(restrictions, values, rcond=None)[0]
         free = _across(restrictions)
         found, settled = self._solved(start + free @ (free.T @ self.coefficients), free)
@@ -334,7 +391,7 @@ def _inverse(matrix: Array) -> Array:
     if not matrix.size:
         return matrix
     values, vectors = np.linalg.eigh(matrix)
-    least = 1e-9 * max(float(np.abs(values).max()), 1e-300)
+    least = max(1e-9 * float(np.abs(values).max()), 1e-12)
     return np.asarray((vectors / np.where(np.abs(values) > least, values, least)) @ vectors.T)
 
 
