@@ -306,6 +306,8 @@ def test_a_crash_after_the_charge_is_made_good():
         ({"period": "2026-02"}, "needs '2026-01'"),
         ({"period": "2027-01"}, "not one of the periods"),
         ({"period": None}, "is needed"),
+        ({"period": np.array([])}, "not one of the periods"),
+        ({"period": 1}, "not one of the periods"),
         ({"over": "spend"}, "not a list of categories"),
         ({"column": "month"}, "not a number"),
         ({"guarantee": PureDP(1.0)}, "never meets"),
@@ -338,3 +340,13 @@ def test_two_sequences_add_up():
         session.running_total("month", half, period=month, column="spend")
     assert ledger.spent().mu == pytest.approx(1.0, rel=1e-9)
     assert ledger.spent().within(ONE)
+
+
+def test_years_may_be_numbers_and_are_named_by_text():
+    facts = Schema(columns={"year": Categories([1, 2, 3])})
+    rows = pa.table({"year": [1] * 40 + [2] * 20})
+    session = Session(rows, facts, ledger=":memory:", budget=ONE)
+    assert list(session.running_total("year", ONE, period="1").totals) == [1]
+    assert list(session.running_total("year", ONE, period=2).totals) == [1, 2]
+    with pytest.raises(InvalidParameter, match="not one of the periods"):
+        session.running_total("year", ONE, period=True)

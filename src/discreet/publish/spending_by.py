@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from discreet.core.display import as_text
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Spend, Statement
 from discreet.mechanisms.composition import compose
@@ -59,7 +59,7 @@ def spending_by(statement: Statement, key: Key) -> list[SpendingRow]:
     ['2026-01', '2026-02']
     """
     if key not in _UNNAMED:
-        raise InvalidParameter("by", key, f"must be one of {list(_UNNAMED)}", "Choose one of these.")
+        raise InvalidParameter("by", key, "is not what spending adds up by", spelling(key, _UNNAMED))
     groups: dict[str, list[Spend]] = {}
     for spend in statement.spends:
         groups.setdefault(_named(spend, key) or _UNNAMED[key], []).append(spend)

@@ -56,7 +56,7 @@ class RunningTotal(Statistic):
     def __post_init__(self) -> None:
         object.__setattr__(self, "periods", tuple(self.periods))
         object.__setattr__(self, "bounds", None if self.bounds is None else tuple(map(float, self.bounds)))
-        if self.period not in self.periods:
+        if not any(type(one) is type(self.period) and one == self.period for one in self.periods):
             wish = spelling(self.period, [str(one) for one in self.periods])
             raise InvalidParameter("period", self.period, "is not one of the periods", wish)
 
