@@ -34,6 +34,7 @@ BOUNDS = {"age": (17.0, 90.0), "education-num": (1.0, 16.0)}
 NAMES = {"age": "age", "education-num": "education"}
 RESULTS = Path(__file__).parent / "results" / "logistic_regression.json"
 EPSILON, DEGREE = 1.0, 4
+CASES = {("age",): ((1_000, 200), (5_000, 200)), ("age", "education-num"): ((5_000, 100), (1_000, 100))}
 
 
 def columns(path: str) -> tuple[dict[str, Array], NDArray[np.bool_]]:
@@ -117,7 +118,7 @@ def compared(numbers: Array, y: NDArray[np.bool_], n: int, repeats: int) -> tupl
         fit = moments(u, own, rng)
         errors.setdefault(("moments", ()), []).append(fit.coefficients - best)
         held.append([fit.pvalue(one, float(t)) >= 0.05 for one, t in zip(np.eye(z.shape[1]), truth, strict=True)])
-        if repeat < 60:
+        if repeat < 20:
             widths.append([np.subtract(*fit.interval(one, 0.95)[::-1]) for one in np.eye(z.shape[1])])
         for tuning in tunings["objective perturbation"]:
             found = objective_perturbation(z, own.astype(float), tuning[0], rng)
@@ -184,8 +185,8 @@ def main(path: str) -> None:
     """Print every figure, and keep them."""
     numbers, y = columns(path)
     figures = stored_figures()
-    for on in (("age",), ("age", "education-num")):
-        for n, repeats in ((1_000, 200), (5_000, 200)):
+    for on, settings in CASES.items():
+        for n, repeats in settings:
             head: dict[str, object] = {"on": " and ".join(NAMES[name] for name in on), "people": n, "repeats": repeats}
             if any(head.items() <= one.items() for one in figures["methods"]):
                 continue

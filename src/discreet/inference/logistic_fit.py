@@ -27,7 +27,7 @@ from discreet.inference.noisy_totals import NoisyTotals
 __all__ = ["LogisticFit"]
 
 Array = NDArray[np.float64]
-_STEPS = 60
+_STEPS = 40
 _LONGEST = 2.0
 """No step of the search changes log-odds by more."""
 _FURTHEST = 25.0
@@ -35,7 +35,8 @@ _FURTHEST = 25.0
 _FEWEST = 3.0
 """Rows of either outcome without which nothing is said; labels need two standard deviations of noise more."""
 _SETTLED = 1e-5
-"""Log-odds, and ends of intervals in standard errors, are found to this accuracy."""
+"""Log-odds are found to this accuracy, and ends of intervals to the next, in standard errors."""
+_END = 1e-3
 _CAUTION = 0.5
 """How many standard deviations of its noise are added to a measured square."""
 
@@ -324,8 +325,8 @@ class LogisticFit:
                 inside, outside = outside, 1.5 * outside
                 if outside * unit * float(np.abs(along).max()) > 2 * _FURTHEST:
                     return sign * math.inf
-            found = scipy.optimize.brentq(lambda steps: beyond(sign * steps), inside, outside, xtol=_SETTLED)
-            return estimate + sign * (float(found) + _SETTLED) * unit
+            found = scipy.optimize.brentq(lambda steps: beyond(sign * steps), inside, outside, xtol=_END)
+            return estimate + sign * (float(found) + _END) * unit
 
         return end(-1), end(1)
 
