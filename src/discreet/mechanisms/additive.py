@@ -24,10 +24,17 @@ _WHOLE_ANYWAY = 2.0**20
 _FINE = 64.0
 """From this scale on rounded Gaussian noise is as good as discrete noise: 1/12 in 4,096 of variance."""
 
+_ROUND_ENOUGH = 16.0
+"""From this scale on Laplace noise rounded to whole numbers is as good as geometric noise: 1/12 in 512 of variance."""
+
+_OUT_OF_REACH = 1.3
+"""Where Laplace noise has 1.3 times the variance of Gaussian noise, geometric noise has more than either."""
+
 _WORTH_FRACTIONS = 0.05
 """Under ρ whole noise stays unless Laplace noise has less variance by this share: where only ℓ₁ is known, it may."""
 
-Noise = Laplace | Geometric | Gaussian | DiscreteGaussian
+Normal = Gaussian | DiscreteGaussian
+Noise = Laplace | Geometric | Normal
 
 
 @overload
@@ -83,13 +90,24 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
     laplace = Laplace.calibrate(guarantee, sensitivity)
     if not whole or isinstance(guarantee, GaussianDP):
         return _smaller(laplace, gaussian)
-    geometric = _geometric(guarantee, sensitivity, laplace)
     if isinstance(guarantee, ApproxDP):
-        return _smaller(_smaller(geometric, laplace), gaussian)
+        return _smaller(_smaller(_geometric(guarantee, sensitivity, laplace), laplace), gaussian)
+    return _whole_under_rho(guarantee, sensitivity, laplace, gaussian)
+
+
+def _whole_under_rho(guarantee: Guarantee, sensitivity: Sensitivity, laplace: Laplace, gaussian: Normal) -> Noise:
+    """Whole noise of the least variance; geometric noise is calibrated where it can win, because that takes a while."""
+    if laplace.scale >= _ROUND_ENOUGH:
+        rounded = laplace if laplace.scale >= _WHOLE_ANYWAY else Laplace(laplace.scale, grid=1.0)
+        return _smaller(gaussian, rounded)
+    # At a small ρ geometric noise needs more variance than Laplace noise, at a large one less.
+    if 2 * laplace.scale**2 > _OUT_OF_REACH * gaussian.scale**2:
+        return gaussian
+    geometric = Geometric.calibrate(guarantee, sensitivity)
     return _smaller(_smaller(geometric, gaussian), laplace, less_by=_WORTH_FRACTIONS)
 
 
-def _normal(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Gaussian | DiscreteGaussian:
+def _normal(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Normal:
     """Gaussian noise; of whole numbers under ρ the discrete one, or where they hardly differ the rounded one."""
     gaussian = Gaussian.calibrate(guarantee, sensitivity)
     if not (whole and isinstance(guarantee, ZeroConcentratedDP)) or gaussian.scale >= _WHOLE_ANYWAY:
