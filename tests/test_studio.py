@@ -403,36 +403,67 @@ ALONE = ("running_total",)
 """Its charge is in μ, which no plan adds to a δ that another release states."""
 
 
-def test_every_question_is_added_planned_and_run(browser, folder):
-    """By the forms of the gallery alone, with the settings that it suggests."""
-    asks = [one.ask for one in gallery() if one.ask not in ALONE]
+def add(browser, folder: Path, asks: list[str]) -> None:
+    """Add questions by the forms of the gallery alone, with the settings that it suggests, at ε = 0.1 each."""
     for ask in asks:
         assert browser.post("/add?plan=people.toml", {"ask": ask}, follow=False).status_code == 303
     plan = folder / "people.toml"
-    count = len(asks) + 1
-    text = re.sub(
-        r"^epsilon = [\d.]+$", "epsilon = 0.1", plan.read_text().replace("epsilon = 4.0", "epsilon = 4.00"), flags=re.M
-    )
-    plan.write_text(text.replace("epsilon = 0.1\ndelta = 1e-5", "epsilon = 4.0\ndelta = 1e-5"))
+    head, release, rest = plan.read_text().partition("[[release]]")
+    plan.write_text(head + release + re.sub(r"^epsilon = \S+$", "epsilon = 0.1", rest, flags=re.MULTILINE))
     draft = drafted(plan.read_text(), plan)
     assert draft.problems == {}
-    assert set(draft.plans) == set(range(count))
+    assert set(draft.plans) == set(range(len(asks) + 1))
+
+
+def test_every_question_is_added_and_planned(browser, folder):
+    add(browser, folder, [one.ask for one in gallery() if one.ask not in ALONE])
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        ["share", "mean", "regression", "compare_means", "quality"],
+        pytest.param(
+            [one.ask for one in gallery() if one.ask not in ALONE], marks=pytest.mark.deep, id="every question"
+        ),
+    ],
+)
+def test_questions_are_run_and_their_answers_taken_away(browser, folder, asks):
+    plan = folder / "people.toml"
+    add(browser, folder, asks)
     browser.post("/run?plan=people.toml", {"seen": _seen(browser, "people.toml")})
     page = _finished(browser, "people.toml")
-    assert page.count("<li><strong>") == count
+    assert page.count("<li><strong>") == len(asks) + 1
     with Ledger(folder / "people.ledger", read_only=True) as ledger:
         spent = ledger.spent()
     for what in ("report.html", "methods.html", "csv", "xlsx", "results.json", "script.py", "notebook.ipynb"):
         assert browser.get(f"/download?plan=people.toml&what={what}").status_code == 200
     assert "sandbox" in browser.get("/download?plan=people.toml&what=report.html").headers["content-security-policy"]
     exec(compile(python_script(PlanFile.read(plan)), "script.py", "exec"), {})  # asks all of it again, under its names
-    cells = json.loads(notebook(PlanFile.read(plan)))["cells"]
-    assert len(cells) == count + 4
+    assert len(json.loads(notebook(PlanFile.read(plan)))["cells"]) == len(asks) + 5
     with Ledger(folder / "people.ledger", read_only=True) as ledger:
         assert ledger.spent() == spent
     assert "people.ledger" in browser.get("/ledger?plan=people.toml&verify=1").text
     browser.post("/anchor?plan=people.toml", {"file": "heads.txt"})
     assert len((folder / "heads.txt").read_text().split()) == 3
+
+
+def test_people_with_several_rows_are_protected_whole(browser, folder):
+    rows = ["who,age", *(f"{person},{20 + person % 50}" for person in range(300) for _ in range(3))]
+    (folder / "visits.csv").write_text("\n".join(rows))
+    browser.post("/new", {"file": "visits.csv", "unit": "who", "total": "2", "epsilon": "2"})
+    page = browser.get("/plan?plan=visits.toml").text
+    assert "At most 2 rows of each count" in page
+    browser.post("/declare?plan=visits.toml", {"column": "age", "as": "number"})
+    browser.change("visits.toml", ["schema", "columns", "age", "low"], "0", "")
+    browser.change("visits.toml", ["schema", "columns", "age", "high"], "100", "")
+    browser.post("/add?plan=visits.toml", {"ask": "mean"})
+    browser.change("visits.toml", ["release", 1, "expected_rows"], "600", "")
+    assert drafted((folder / "visits.toml").read_text(), folder / "visits.toml").problems == {}
+    browser.post("/run?plan=visits.toml", {"seen": _seen(browser, "visits.toml")})
+    assert "Number of people" in _finished(browser, "visits.toml")
+    with Ledger(folder / "visits.ledger", read_only=True) as ledger:
+        assert str(ledger.statement().unit) == "who"
 
 
 def test_the_gallery_knows_every_question():
