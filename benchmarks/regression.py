@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet import Bounds, PureDP, Schema, Session
 from discreet.inference.least_squares import LeastSquares
 from discreet.inference.linear_moments import LinearMoments
-from discreet.questions.regression import RegressionMoments
+from discreet.questions.regression_moments import RegressionMoments
 
 Array = NDArray[np.float64]
 BOUNDS = {"age": (17.0, 90.0), "education-num": (1.0, 16.0), "fnlwgt": (0.0, 600_000.0), "hours-per-week": (1.0, 99.0)}

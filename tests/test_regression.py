@@ -17,7 +17,8 @@ from discreet.core.rows import take
 from discreet.core.rows.read import open_source
 from discreet.inference.least_squares import LeastSquares
 from discreet.inference.linear_moments import Linear, LinearMoments
-from discreet.questions.regression import RegressionMoments, RegressionQuestion
+from discreet.questions.regression import RegressionQuestion
+from discreet.questions.regression_moments import RegressionMoments
 from discreet.releases import Release
 
 
@@ -317,7 +318,7 @@ def test_more_numbers_leave_fourth_powers_to_a_bound():
     bounds = d.Bounds(0, 1, grid=0.001)
     schema = d.Schema(columns=dict.fromkeys(("a", "b", "c", "y"), bounds))
     rows = pa.table({**{name: x[:, place] for place, name in enumerate("abc")}, "y": y})
-    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0))
+    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0), one_step=True)
     assert question.measurement.statistic.degrees == (3, 3, 3, 2)
     found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).ask(question)
     z = np.column_stack([np.ones(n), x])
@@ -395,8 +396,7 @@ def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours):
         ("hours", [], "other columns"),
         ("hours", ["age", "age"], "must not repeat"),
         ("hours", ["nothing"], "not declared"),
-        ("hours", ["a", "b", "c", "e", "age"], "at most 4,096"),
-        ("hours", ["many"], "at most 4,096"),
+        ("hours", ["many"], "more than 40 coefficients"),
         ("hours", ["one"], "only one label"),
     ],
 )

@@ -13,6 +13,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
+from discreet.declarations.language import Formula
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
 from discreet.session import Session
@@ -74,6 +75,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _left_out(rows, people)
     yield from _margins(rows, people)
     yield from _running_totals(rows, people)
+    yield from _regressions(rows, people)
     yield from _replaced()
     yield from _currencies(people)
     yield from _omitting()
@@ -102,7 +104,7 @@ def _asked(
 
 _ALSO = {
     "covariance_matrix": ("CovariancesInParts",),
-    "regression": ("RegressionMoments",),
+    "regression": ("RegressionMoments", "MomentProducts"),
     "logistic_regression": ("LogisticMoments",),
 }
 """Statistics that only these questions measure."""
@@ -190,6 +192,26 @@ def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
         tight = kind == "GaussianDP"  # ρ allows more than the curve of normal noise
         yield _asked(f"running_total, one row, {kind}", counts, ROWS, rows, spent, tight=tight)
         yield _asked(f"running_total, one person, {kind}", sums, PEOPLE, people, spent, tight=tight, quick=False)
+
+
+def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
+    """Moments, then squares around them: in parts, under box noise and under weighed normal noise."""
+    texts = {"a": "2 - x", "b": "x * x", "c": "y + 1"}
+    more = {name: Bounds(0, 2, grid=1, value=Formula(text)) for name, text in texts.items()}
+    columns: dict[str, Any] = {**COLUMNS, **more}
+    replaced = Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=3)
+    world = row_world(RECORDS, most=3, neighbours=Neighbours.REPLACE_ONE)
+    asked: dict[str, Ask] = {
+        "parts": lambda s, g: s.regression("y", ["x", "a"], g, request="r"),
+        "products": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
+    }
+    for name, ask in asked.items():
+        yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=False)
+        own = Schema(columns=columns, unit=PEOPLE.unit)
+        yield _asked(f"regression, {name}, one person", ask, own, people, tight=False, quick=False)
+        for spent in (ONE, GaussianDP(1.0)):
+            kind = type(spent).__name__
+            yield _asked(f"regression, {name}, a row replaced, {kind}", ask, replaced, world, spent, tight=False)
 
 
 def _questions(request: str | None = "r") -> dict[str, Ask]:

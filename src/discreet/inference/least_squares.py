@@ -20,9 +20,11 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
+from discreet.core.errors import InvalidParameter
 from discreet.inference.linear_moments import Linear, LinearMoments
+from discreet.inference.product_moments import ProductMoments
 
-__all__ = ["JointTest", "LeastSquares"]
+__all__ = ["JointTest", "LeastSquares", "MeasuredSquares"]
 
 Array = NDArray[np.float64]
 _FURTHEST = 2.0**20
@@ -57,11 +59,17 @@ class LeastSquares:
         What was released.
     terms, outcome
         Linear functions of a row. The first term is the constant.
+    squares
+        What was measured of Σ(w·z)²e² after a fit on at least these terms; None where ``moments`` hold it.
+    places
+        Of the terms, among those of that fit.
     """
 
-    moments: LinearMoments
+    moments: LinearMoments | ProductMoments
     terms: tuple[Linear, ...]
     outcome: Linear
+    squares: MeasuredSquares | None = None
+    places: tuple[int, ...] = ()
 
     @cached_property
     def _matrix(self) -> Array:
@@ -93,21 +101,34 @@ class LeastSquares:
     @cached_property
     def residual_variance(self) -> float:
         """Σe²/(n − k), at least 0."""
+        return max(self._left, 0.0) / max(self.rows - len(self.terms), 1.0)
+
+    @cached_property
+    def _left(self) -> float:
+        """Σe²."""
+        if self.squares is not None:
+            more = self.squares.fit._described - self._described if self.squares.fit is not self else 0.0
+            return self.squares.left + more
         residual = self._residual(self.coefficients)
-        squares = float(self.moments.total(self.moments.weights(residual, residual)))
-        return max(squares, 0.0) / max(self.rows - len(self.terms), 1.0)
+        return float(self.moments.total(self.moments.weights(residual, residual)))
+
+    @cached_property
+    def _described(self) -> float:
+        """Σ(b·z − mean)²: what the terms describe of the outcome's squares."""
+        mean = np.eye(len(self.terms))[0] * float(self.coefficients @ self._matrix[0]) / self._matrix[0, 0]
+        centred = self.coefficients - mean
+        return float(centred @ self._matrix @ centred)
 
     @cached_property
     def r_squared(self) -> float:
         """The share of the outcome's variance that the terms describe, from 0 to 1; 0 where noise leaves none."""
+        if self.squares is not None:
+            described = max(self._described, 0.0)
+            return described / max(described + max(self._left, 0.0), 1e-300)
         mean = float(self.moments.total(self.moments.weights(self.outcome))) / self.rows
         centred = self.outcome - Linear(np.full_like(self.outcome.constants, mean), np.zeros_like(self.outcome.slopes))
         spread = float(self.moments.total(self.moments.weights(centred, centred)))
-        if spread <= 0:
-            return 0.0
-        residual = self._residual(self.coefficients)
-        left = float(self.moments.total(self.moments.weights(residual, residual)))
-        return min(max(1 - left / spread, 0.0), 1.0)
+        return min(max(1 - self._left / spread, 0.0), 1.0) if spread > 0 else 0.0
 
     def _residual(self, coefficients: Array) -> Linear:
         return self.outcome - Linear.combined(coefficients, self.terms)
@@ -129,17 +150,27 @@ class LeastSquares:
         pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
         moment = self.moments.weights
         noise = [moment(pull, left), moment(pull, pull) / reach]
-        square = self.moments.weights_above
-        squares = [square(pull, pull, left, left), square(pull, pull, pull, left), square(pull, pull, pull, pull)]
+        sampled = self._squares(pulled, pull, left)
 
         def spread(off: Array) -> tuple[Array, Array]:
-            distance = np.asarray(off, dtype=float)[..., None]
-            variance, fourth = self.moments.noise_of(noise[0] - distance * noise[1])
-            further = distance / reach
-            sampled = self._cautious(squares[0] - 2 * further * squares[1] + further**2 * squares[2])
-            return variance + self._sampled * sampled, fourth
+            distance = np.asarray(off, dtype=float)
+            variance, fourth = self.moments.noise_of(noise[0] - distance[..., None] * noise[1])
+            return variance + self._sampled * sampled(distance / reach), fourth
 
         return spread
+
+    def _squares(self, pulled: Array, pull: Linear, left: Linear) -> Callable[[Array], Array]:
+        """Σ(w·z)²e² where the residuals are off by a multiple of w·z."""
+        if self.squares is not None:
+            known = self.squares.root(pulled, self) ** 2
+            return lambda further: np.full(np.shape(further), known)
+        if isinstance(self.moments, ProductMoments):
+            raise InvalidParameter("squares", None, "were not measured", "Measure them after the fit.")
+        square = self.moments.weights_above
+        each = [square(pull, pull, left, left), square(pull, pull, pull, left), square(pull, pull, pull, pull)]
+        return lambda further: self._cautious(
+            each[0] - 2 * further[..., None] * each[1] + further[..., None] ** 2 * each[2]
+        )
 
     def standard_error(self, along: Array) -> float:
         """Of the estimate of ``along``·β: noise and sampling together."""
@@ -172,20 +203,45 @@ class LeastSquares:
         return 2 * NormalDist().cdf(-high)
 
     def covariance(self) -> Array:
-        """Covariance matrix of the coefficients: noise and sampling together."""
-        return self._joint(self._inverse, self.coefficients)
+        """Covariance matrix of the coefficients: noise and sampling together.
+
+        Where only the variances of the sampling part were measured, its correlations are those of equal variances.
+        """
+        found = self._joint(self._inverse, self.coefficients)
+        if self.squares is None:
+            return found
+        roots = np.array([self.squares.root(row, self) for row in self._inverse])
+        spreads = np.sqrt(np.abs(np.diag(self._inverse)))
+        alike = np.clip(self._inverse / np.outer(spreads, spreads), -1.0, 1.0)
+        np.fill_diagonal(alike, 1.0)
+        bound = self._joint_squares(self._inverse, [], self.outcome)
+        return np.asarray(found + self._sampled * (np.outer(roots, roots) * alike - bound))
 
     def _joint(self, pulled: Array, coefficients: Array) -> Array:
         """Covariance of linear functions of ŝ − Ŝβ, each row of ``pulled`` one of them."""
         pulls, left = [Linear.combined(row, self.terms) for row in pulled], self._residual(coefficients)
         used = np.array([self.moments.weights(pull, left) for pull in pulls])
+        found = self._sampled * self._joint_squares(pulled, pulls, left)
+        for j in range(len(pulls)):
+            for k in range(len(pulls)):
+                both, difference = (self.moments.noise_of(used[j] + sign * used[k])[0] for sign in (1, -1))
+                found[j, k] += float(both - difference) / 4
+        return found
+
+    def _joint_squares(self, pulled: Array, pulls: list[Linear], left: Linear) -> Array:
+        """Σ(v·z)(w·z)e² for all pairs; a bound of that matrix where only its diagonal was measured."""
+        if self.squares is not None:
+            roots = np.array([self.squares.root(row, self) for row in pulled])
+            # No covariance matrix of m numbers exceeds m times its diagonal.
+            return np.diag(roots**2) * len(pulled)
+        if isinstance(self.moments, ProductMoments):
+            raise InvalidParameter("squares", None, "were not measured", "Measure them after the fit.")
         found = np.zeros((len(pulls), len(pulls)))
         for j, one in enumerate(pulls):
             for k, other in enumerate(pulls[: j + 1]):
                 square = self.moments.weights_above(one, other, left, left)
                 sampled = float(self._cautious(square) if j == k else self.moments.total(square))
-                both, difference = (self.moments.noise_of(used[j] + sign * used[k])[0] for sign in (1, -1))
-                found[j, k] = found[k, j] = float(both - difference) / 4 + self._sampled * sampled
+                found[j, k] = found[k, j] = sampled
         return found
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
@@ -200,6 +256,69 @@ class LeastSquares:
             return JointTest(0.0, off.size, 1.0)
         statistic = float(off @ np.linalg.solve(covariance, off))
         return JointTest(statistic, off.size, float(scipy.special.chdtrc(off.size, statistic)))
+
+
+@dataclass(frozen=True)
+class MeasuredSquares:
+    """Σ(w·z)²e² for the coefficients of a fit, measured after it.
+
+    Attributes
+    ----------
+    fit
+        The fit on all terms. `pulls` of it says what was measured.
+    totals, noise
+        Noisy totals of (w·z)²e² over the largest values that the bounds allow, and the variance of their noise.
+    """
+
+    fit: LeastSquares
+    totals: Array
+    noise: float
+
+    @staticmethod
+    def pulls(fit: LeastSquares) -> tuple[Array, Array, float]:
+        """The w, the largest |w·z| of each, and the largest |e|, or the width of the bounds where that is less.
+
+        The first w is 1/n at the constant, so that its square is Σe²; the others are those of the coefficients.
+        """
+        found = np.vstack([np.eye(len(fit.terms))[0] / fit.rows, fit._inverse[1:]])
+        reaches = np.array([_reach(Linear.combined(row, fit.terms)) for row in found])
+        return found, np.maximum(reaches, 1e-300), min(max(_reach(fit._residual(fit.coefficients)), 1e-300), 1.0)
+
+    @cached_property
+    def _roots(self) -> Array:
+        """√Σ(w·z)²e², with a part of the standard deviation of the noise."""
+        _, reaches, cut = self.pulls(self.fit)
+        cautious = np.maximum(self.totals, 0.0) + _CAUTION * math.sqrt(self.noise)
+        return np.asarray(reaches * cut * np.sqrt(cautious))
+
+    @property
+    def left(self) -> float:
+        """Σe² of the fit."""
+        _, _, cut = self.pulls(self.fit)
+        return float(self.totals[0]) * cut**2
+
+    def root(self, pulled: Array, fit: LeastSquares) -> float:
+        """√Σ(v·z)²e², or a bound of it, for a v of a fit on these terms or on some of them.
+
+        v is a sum of multiples of the w, and such roots are norms, so that their sum is a bound. Residuals on fewer
+        terms are off by d·z, which is at most its largest value.
+        """
+        whole, own = np.zeros(len(self.fit.terms)), np.zeros(len(self.fit.terms))
+        places = list(fit.places or range(len(fit.terms)))
+        whole[places], own[places] = pulled, fit.coefficients
+        shares, *_ = np.linalg.lstsq(self.pulls(self.fit)[0].T, whole, rcond=None)
+        found = float(np.abs(shares) @ self._roots)
+        if fit is self.fit or len(places) == whole.size:
+            return found
+        gap = _reach(Linear.combined(self.fit.coefficients - own, self.fit.terms))
+        return found + gap * math.sqrt(max(float(whole @ self.fit._matrix @ whole), 0.0))
+
+
+def _reach(function: Linear) -> float:
+    """The largest size that a linear function has between the bounds."""
+    high = function.constants.max() + np.maximum(function.slopes, 0).sum()
+    low = function.constants.min() + np.minimum(function.slopes, 0).sum()
+    return float(max(abs(high), abs(low)))
 
 
 def _end(rejected: Callable[[Array], NDArray[Any]], unit: float) -> float:

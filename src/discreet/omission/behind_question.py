@@ -26,7 +26,7 @@ def behind(question: Question[A], step: Omission) -> Question[A]:
     proved for procedures of several steps, which would share one choice of rows.
     """
     if isinstance(question, MeasuredQuestion):
-        return _behind(question, step)
+        return _behind(question.in_one_step(), step)
     if isinstance(question, TableTest) and isinstance(step, PoissonSample):
         return cast(Question[A], _kept(question, step).of_table(_behind(question.table, step)))
     raise InvalidParameter(

@@ -31,7 +31,7 @@ from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import Design
 from discreet.questions.logistic_reading import LogisticReading, LogisticSubModel
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
-from discreet.questions.regression import RegressionMoments
+from discreet.questions.regression_moments import RegressionMoments
 from discreet.questions.table import table_measurement
 from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
 from discreet.releases import Release

@@ -27,7 +27,8 @@ from discreet.questions.named_tables import NamedTables
 from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
-from discreet.questions.regression import RegressionQuestion, RegressionRelease
+from discreet.questions.regression import RegressionQuestion
+from discreet.questions.regression_release import RegressionRelease
 from discreet.questions.running_total import RunningTotalRelease
 from discreet.questions.running_total_question import RunningTotalQuestion
 from discreet.questions.spending import Spend, spending

@@ -266,6 +266,15 @@ class MeasuredQuestion(Question[A]):
         return cast(Measurement, found)
 
     @property
+    def several_steps(self) -> bool:
+        """Whether more is drawn than the one value, and depends on it."""
+        return False
+
+    def in_one_step(self) -> MeasuredQuestion[A]:
+        """The same question, answered by one draw."""
+        return self
+
+    @property
     def named_guarantee(self) -> Guarantee | None:
         """The guarantee to charge where it must be named: an (ε, δ) pair is one of many that hold."""
         return self.guarantee if isinstance(self.guarantee, ApproxDP) else None

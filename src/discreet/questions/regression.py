@@ -6,198 +6,42 @@ Public: ``session.regression("hours", ["age", "sex"], guarantee)``. Proof: ``doc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.core.columns import Label
-from discreet.core.display import Facts, number
+from discreet.core.display import number
+from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
-from discreet.core.protection import Neighbours
+from discreet.core.exact import Exact
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger import Ledger
+from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import in_parts
-from discreet.inference.least_squares import LeastSquares
-from discreet.inference.linear_moments import Linear, LinearMoments
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.plans.plan import DETECTED
-from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
-from discreet.questions.linear_fit import CONSTANT, Design, LinearFit, SubModel, Term
+from discreet.questions.linear_fit import Term
+from discreet.questions.moment_products import MomentProducts, weighed
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
-from discreet.questions.tensor_parts import MOST_PARTS, TensorParts, tensor_measurement
-from discreet.releases import Release
+from discreet.questions.regression_moments import Moments, RegressionMoments, first_fit, knows_squares, moved_per_row
+from discreet.questions.regression_release import RegressionRelease
+from discreet.questions.regression_squares import SHARE, exact_squares, squares_step
+from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
 
-__all__ = ["RegressionMoments", "RegressionQuestion", "RegressionRelease"]
+__all__ = ["RegressionQuestion"]
 
-Array = NDArray[np.float64]
 _EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
 """Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
 of these; beyond, they would bring more noise than the bound that takes their place."""
-_SPREAD = 12**-0.5
-"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegressionMoments(TensorParts):
-    """Joint moments of an outcome, other numbers and labels, from noisy totals in tensor parts.
-
-    They hold Σ w²e² for every linear function w of the other columns and every residual e, or an upper bound where
-    there are more than two numbers, so the errors of a regression may have any law.
-
-    Guarantee
-    ---------
-    A row is in one combination of labels, and its parts add up to 1. Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Parameters
-    ----------
-    bounds, degrees
-        Public bounds and highest powers of the numbers.
-    columns
-        Their names.
-    labels
-        Public labels of the other columns; the first one is the reference.
-    outcome
-        The column that is described: a number, or one of two labels, of which the second counts as 1.
-    on
-        The columns of the regression, in the order in which its coefficients are printed.
-
-    Examples
-    --------
-    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
-    >>> moments = RegressionMoments(bounds=((0, 90), (0, 60)), degrees=(4, 2), **names)
-    >>> moments.size, moments.cells
-    (15, 1)
-    """
-
-    columns: tuple[str, ...]
-    labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
-    outcome: str
-    on: Sequence[str]
-    name: ClassVar[str] = "regression_moments"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given: Any = self.labels
-        pairs = given.items() if isinstance(given, Mapping) else given  # as stored: a list of pairs keeps its order
-        object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
-        object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "on", tuple(self.on))
-        named = sorted((*self.columns, *self.labels))
-        if len(self.columns) != len(self.degrees) or sorted((self.outcome, *self.on)) != named:
-            raise InvalidParameter(
-                "columns", self.columns, f"must be {len(self.degrees)} names, the outcome's and those of `on`",
-                "Name each column once.",
-            )  # fmt: skip
-
-    @property
-    def title(self) -> str:
-        return "regression"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return RegressionRelease
-
-    @property
-    def cells(self) -> int:
-        """Combinations of labels."""
-        return math.prod(len(labels) for labels in self.labels.values())
-
-    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the totals."""
-        return in_parts(Contribution(groups=1, rows=1), self.cells, self.size, neighbours)
-
-    def parameters(self) -> dict[str, Any]:
-        labels = [[name, list(each)] for name, each in self.labels.items()]
-        return super().parameters() | {
-            "columns": list(self.columns),
-            "labels": labels,
-            "outcome": self.outcome,
-            "on": list(self.on),
-        }
-
-    def linear(self, term: Term) -> Linear:
-        """A term as a function of a row."""
-        constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
-        if term.column in self.columns:
-            slopes[self.columns.index(term.column)] = 1.0
-        elif term.column:
-            masks = [
-                np.array(each) == term.label if name == term.column else np.ones(len(each), dtype=bool)
-                for name, each in self.labels.items()
-            ]
-            constants = np.ravel(reduce(np.multiply.outer, masks)).astype(float)
-        else:
-            constants += 1.0
-        return Linear(constants, slopes)
-
-    def _terms(self, column: str) -> list[Term]:
-        """The term of a number, or those of all labels but the first."""
-        if column in self.columns:
-            low, high = self.bounds[self.columns.index(column)]
-            return [Term(column, column, low=low, width=high - low)]
-        return [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
-
-    @property
-    def explained(self) -> Term:
-        """The outcome."""
-        return self._terms(self.outcome)[0]
-
-    def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
-        """The terms of a regression on some of the columns."""
-        return (Term(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
-
-    def spread(self, term: Term) -> float:
-        """What a plan expects of a term's standard deviation between its bounds."""
-        if term.label is not None:
-            share = 1 / len(self.labels[term.column])
-            return math.sqrt(share * (1 - share))
-        return 0.5 if self.degrees[self.columns.index(term.column)] == 1 else _SPREAD
-
-
-@dataclass(frozen=True)
-class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
-    """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`)."""
-
-    @property
-    def _of(self) -> RegressionMoments:
-        return cast(RegressionMoments, self.statistic)
-
-    def _moments(self, rows_per_unit: int) -> LinearMoments:
-        law = self.mechanism.law(0.0)
-        return LinearMoments(
-            totals=np.ravel(np.asarray(self.value, dtype=float)),
-            noise=float(np.max(law.variance)),
-            kurtosis=excess_kurtosis(law),
-            size=self.public.get("n"),
-            rows_per_unit=rows_per_unit,
-            cells=self._of.cells,
-            degrees=self._of.degrees,
-        )
-
-    def _fitted(self, on: Sequence[str]) -> Design[LeastSquares]:
-        terms, outcome = self._of.terms(on), self._of.explained
-        functions, explained = tuple(map(self._of.linear, terms)), self._of.linear(outcome)
-        sampled, observed = (
-            LeastSquares(self._moments(rows), functions, explained) for rows in (self._rows_per_unit, 0)
-        )
-        return Design(outcome, terms, self._of.labels, sampled, observed)
-
-    def model(self, *on: str) -> SubModel:
-        """The regression on some of the columns, from the same release: it costs nothing more."""
-        return SubModel(self._fitted_on(on))
-
-    def heading(self) -> str:
-        return f"Regression of {self._of.explained.name}"
-
-    def fit_facts(self) -> Facts:
-        return [("R²", f"{self.rsquared:.3f}")]
+_MOST_TERMS = 40
+"""Coefficients of a regression whose squares are measured after the fit."""
+_WORTH_IT = 1.15
 
 
 @dataclass(frozen=True)
@@ -216,6 +60,8 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         Numbers and columns of labels. The first label of a column is the reference.
     expected_rows
         Serves plans only.
+    one_step
+        Whether everything must be measured at once, as behind an omission step.
 
     Examples
     --------
@@ -236,6 +82,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+    one_step: bool = False
 
     def columns_read(self) -> tuple[str, ...]:
         return (self.column, *column_names(self.on, "on"))
@@ -252,35 +99,81 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         numbers = [name for name in (*on, self.column) if isinstance(self.schema.column(name), Bounds)]
         labels = self._labels([name for name in (*on, self.column) if name not in numbers])
         bounds = {name: self.schema.bounds(name) for name in numbers}
-        degrees = _degrees(bounds, self.column)
-        self._check_size(bounds, degrees, labels)
-        moments = RegressionMoments(
-            bounds=tuple((one.low, one.high) for one in bounds.values()),
-            degrees=degrees,
-            columns=tuple(bounds),
-            labels=labels,
-            outcome=self.column,
-            on=on,
-        )
-        term = moments.terms(on)[1]
+        self._check_size(bounds, labels)
+        size = self.public_size(*bounds, *labels)
+        ways = [replace(way, public={} if size is None else {"n": size}) for way in self._ways(bounds, labels, size)]
+        if not ways:
+            raise InvalidParameter(
+                "on", list(on),
+                f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
+                f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
+            )  # fmt: skip
+        return min(ways, key=_noise_of)
+
+    def _ways(
+        self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
+    ) -> Iterator[Measurement]:
+        """Every way to measure the moments, each with the guarantee that it leaves for them."""
+        named: dict[str, Any] = {
+            "bounds": tuple((one.low, one.high) for one in bounds.values()),
+            "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
+        }  # fmt: skip
+        first = self._steps[0]
+        cells = math.prod(map(len, labels.values()))
+        for degrees in dict.fromkeys((_degrees(bounds, self.column), _degrees(bounds, self.column, most=2))):
+            many = sum(degree > 2 for degree in degrees)
+            if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
+                parts = RegressionMoments(degrees=degrees, **named)
+                if knows_squares(parts) or not self.one_step:
+                    yield self._in_parts(parts)
+        terms = sum(len(each) - 1 for each in labels.values()) + len(bounds)
+        if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self.one_step:
+            two_values = tuple(name for name, one in bounds.items() if one.cells == 2)
+            products = MomentProducts(two_values=two_values, counted=size is None, **named)
+            yield self._in_products(products, BoxNoise)
+            if not isinstance(first, PureDP) and not (isinstance(first, ApproxDP) and first.delta == 0):
+                yield self._in_products(weighed(products), Gaussian)
+
+    @property
+    def _steps(self) -> tuple[Guarantee, ...]:
+        """What the moments may cost where squares are measured after them, and what these may."""
+        return self.guarantee.split([1 - SHARE, SHARE])
+
+    def _in_parts(self, parts: RegressionMoments) -> Measurement:
         found = tensor_measurement(
             self,
-            moments,
-            moments.columns,
-            by=tuple(labels),
+            parts,
+            parts.columns,
+            by=tuple(parts.labels),
             contribution=self.contribution,
-            read=f"coefficient of {term.name}",
-            forecast=lambda: Forecast(
-                weights=self._moves(moments, term),
-                scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
-            ),
+            read=f"coefficient of {parts.terms(parts.on)[1].name}",
+            forecast=lambda: self._forecast(parts),
         )
-        size = self.public_size(*bounds, *labels)
-        return replace(found, statistic=moments, public={} if size is None else {"n": size})
+        if knows_squares(parts):
+            return replace(found, statistic=parts)
+        return replace(found, statistic=parts, mechanism=additive_noise(self._steps[0], found.sensitivity))
 
-    def _check_size(
-        self, bounds: Mapping[str, Bounds], degrees: tuple[int, ...], labels: Mapping[str, Sequence[Any]]
-    ) -> None:
+    def _in_products(self, products: MomentProducts, kind: type[BoxNoise] | type[Gaussian]) -> Measurement:
+        """Sums of products of two grid steps, in one query."""
+        rows = self.limits(self.contribution).most_rows(products.cells)
+        sensitivity = products.sensitivity(neighbours=self.schema.neighbours, rows=rows)
+        reaches = [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
+        return Measurement(
+            statistic=products,
+            sensitivity=sensitivity,
+            mechanism=kind.calibrate(self._steps[0], sensitivity),
+            by=tuple(products.labels),
+            columns=products.columns,
+            contribution=self.contribution,
+            products=products.number_products,
+            from_lowest=True,
+            public={},
+            value=lambda counts, sums: products.of_sums(counts, sums, reaches),
+            read=f"coefficient of {products.terms(products.on)[1].name}",
+            forecast=lambda: self._forecast(products),
+        )
+
+    def _check_size(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> None:
         if not bounds:
             raise InvalidParameter(
                 "on", list(column_names(self.on, "on")), "must have a number where the outcome has labels",
@@ -289,35 +182,98 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         for name, each in labels.items():
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
-        many = sum(degree > 1 for name, degree in zip(bounds, degrees, strict=True) if name != self.column)
-        totals = math.prod(degree + 1 for degree in degrees) * math.prod(map(len, labels.values()))
-        if many > _MOST_NUMBERS or totals > MOST_PARTS:
-            raise InvalidParameter(
-                "on", list(column_names(self.on, "on")),
-                f"makes {totals:,} totals from {many} numbers of more than two values: at most {MOST_PARTS:,} from "
-                f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
-            )  # fmt: skip
 
-    def _expected(self, moments: RegressionMoments) -> Expected:
+    # ---- two steps --------------------------------------------------------------------------------------------------
+
+    @property
+    def several_steps(self) -> bool:
+        """Whether squares are measured after the moments."""
+        return not knows_squares(cast(Any, self.measurement.statistic))
+
+    def in_one_step(self) -> RegressionQuestion:
+        return replace(self, one_step=True)
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        found = super().claim(ledger) if not self.several_steps else None
+        if found is not None:
+            return found
+        measured, (first, second) = self.measurement, self._steps
+        products = cast(Moments, measured.statistic)
+        rows = self.limits(self.contribution).most_rows(products.cells)
+        steps = [
+            Step(measured.mechanism, measured.sensitivity, first),
+            squares_step(second, len(products.terms(products.on)), rows),
+        ]
+        return Claim(
+            guarantee=self.guarantee,
+            protection=self.schema.protection(*measured.public_facts),
+            question=self.content(),
+            mechanism={"name": "steps", "steps": [step.mechanism.to_dict() for step in steps]},
+            sensitivity=measured.sensitivity,
+            steps=steps,
+        )
+
+    def released(
+        self, rows: Snapshot, ledger: Ledger, request: str | None, content: Mapping[str, Any]
+    ) -> RegressionRelease:
+        if not self.several_steps:
+            return super().released(rows, ledger, request, content)
+        claim, exact = replace(self.claim(ledger), question=content), self.exact(rows)
+        return pass_through(
+            claim,
+            lambda allowance, passed: self._two_steps(rows, exact, claim, allowance, passed),
+            write=RegressionRelease.to_dict,
+            read=self.read,
+            ledger=ledger,
+            request=request,
+        )
+
+    def _two_steps(
+        self, rows: Snapshot, exact: Exact, claim: Claim, allowance: Allowance, passed: Passed
+    ) -> RegressionRelease:
+        """Moments, then squares around what they say: the second step reads nothing private of the first."""
+        (first, second), found = claim.steps, self.measurement
+        products = cast(Moments, found.statistic)
+        value = np.asarray(allowance.draw(first, exact.value), dtype=float)
+        fit = first_fit(products, first.mechanism, value, exact.public.get("n"), 1)
+        selected = Selected(by=found.by, columns=found.columns, contribution=found.contribution)
+        squares = exact_squares(rows, selected, fit, products.terms(products.on), products.explained)
+        measured = np.asarray(allowance.draw(second, squares), dtype=float)
+        stored = {"value": measured.tolist(), "mechanism": second.mechanism.to_dict()}
+        return RegressionRelease(
+            value=value,
+            mechanism=first.mechanism,
+            sensitivity=found.sensitivity,
+            guarantee=claim.guarantee,
+            protection=claim.protection,
+            statistic=products,
+            public={**exact.public, "squares": stored},
+            **vars(passed),
+        )
+
+    # ---- what a plan expects ----------------------------------------------------------------------------------------
+
+    def _forecast(self, moments: Moments) -> Forecast:
+        """What a plan says of the first coefficient."""
+        return Forecast(
+            weights=self._moves(moments, moments.terms(moments.on)[1]),
+            scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
+        )
+
+    def _expected(self, moments: Moments) -> Expected:
         size = self.public_size(*moments.columns, *moments.labels)
         return Expected(rows=self.expected_rows if size is None else size)
 
-    def _moves(self, moments: RegressionMoments, term: Term) -> tuple[float, ...]:
+    def _moves(self, moments: Moments, term: Term) -> tuple[float, ...]:
         """How far noise in each total moves a coefficient, in the scenario of a plan."""
-        rows = self._expected(moments).rows_per_group()
-        empty = np.zeros(moments.size * moments.cells)
-        read = LinearMoments(totals=empty, noise=1.0, cells=moments.cells, degrees=moments.degrees)
-        # Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
-        around = [_around(moments.linear(one), _middle(moments, one)) for one in (term, moments.explained)]
-        width = moments.explained.width / term.width
-        return tuple((read.weights(*around) * width / (rows * moments.spread(term) ** 2)).tolist())
+        return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         """Noise and sampling of every coefficient, where numbers are spread evenly over their bounds.
 
         Columns are taken to be unrelated, and labels to be equally frequent.
         """
-        moments = cast(RegressionMoments, found.statistic)
+        moments = cast(Moments, found.statistic)
         rows = self._expected(moments).rows_per_group()
         noise = math.sqrt(float(np.max(np.asarray(found.mechanism.law(0.0).variance))))
         notes, left = [*super()._notes(found)], moments.explained.width * moments.spread(moments.explained)
@@ -332,16 +288,20 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         return tuple(notes)
 
 
-def _middle(moments: RegressionMoments, term: Term) -> float:
-    return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
+def _noise_of(way: Measurement) -> float:
+    """Expected noise of the coefficients together, relative to what sampling would give them."""
+    moments = cast(Moments, way.statistic)
+    variance = float(np.max(np.asarray(way.mechanism.law(0.0).variance)))
+    noise = [
+        variance * float(np.sum((moved_per_row(moments, term) * term.width * moments.spread(term)) ** 2))
+        for term in moments.terms(moments.on)[1:]
+    ]
+    # A second step makes intervals a little wider, those of sub-models more: it has to be worth it.
+    return math.sqrt(sum(noise)) * (1.0 if knows_squares(moments) else _WORTH_IT)
 
 
-def _around(function: Linear, middle: float) -> Linear:
-    return Linear(function.constants - middle, function.slopes)
-
-
-def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> tuple[int, ...]:
+def _degrees(bounds: Mapping[str, Bounds], outcome: str, most: int = 4) -> tuple[int, ...]:
     """Powers of the numbers: two values need but the first."""
     others = sum(one.cells > 2 for name, one in bounds.items() if name != outcome)
-    most = 4 if others <= _EXACT_NUMBERS else 3
-    return tuple(1 if one.cells == 2 else 2 if name == outcome else most for name, one in bounds.items())
+    power = min(most, 4 if others <= _EXACT_NUMBERS else 3)
+    return tuple(1 if one.cells == 2 else 2 if name == outcome else power for name, one in bounds.items())

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = [
-    "BUCKETS", "Totals", "coarsening", "distinct_labels", "histograms", "matrix", "totals", "totals_by_partition",
+    "BUCKETS", "SHARES", "Totals", "coarsening", "distinct_labels", "histograms", "matrix", "squares", "totals",
+    "totals_by_partition",
     "unit_counts",
 ]  # fmt: skip
 
@@ -35,6 +36,8 @@ _HOLDS = 2**86
 """Sums of 2⁴⁰ products within this have 38 digits."""
 _LIMB = 2**20
 """Half of a grid step of at most 40 bits: four of them multiply to 80 bits."""
+SHARES = 2**30
+"""Steps between 0 and 1 of a square that is added up."""
 _PARTITION_DIGITS = 4
 BUCKETS = 16**_PARTITION_DIGITS
 """Values of the digits that decide a unit's partition."""
@@ -200,6 +203,32 @@ def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
     grids = [snapshot.schema.bounds(name).grid for name in columns]
     steps = [column.to_numpy().astype(float) for column in fetched.columns]
     return np.column_stack([step * grid for step, grid in zip(steps, grids, strict=True)])
+
+
+def squares(
+    snapshot: Snapshot, selected: Selected, linear: Sequence[Mapping[str, Sequence[float]]], first: Mapping[str, Any]
+) -> list[int]:
+    """Over the rows that are kept, sums of (f·g)² for ``first`` f and each g, clipped to 1 and counted in `SHARES`.
+
+    A linear function has a constant under "", for every number a slope per grid step, and for every column of labels a
+    number per label. A share is made of one row in floating point, and is between 0 and 1 whatever rounding does.
+    """
+    rows = kept_rows(snapshot, selected)
+    place: Any = rows[CELL].cast("int64")
+    parts = {name: [snapshot.column(rows, name).cast("float64")] for name in selected.columns}
+    for name in reversed(selected.by):  # codes of labels are digits of the cell: what is kept need not hold them
+        count = snapshot.schema.categories(name).cells
+        parts[name] = [(place % count == code).cast("int8").cast("float64") for code in range(count)]
+        place = ((place - place % count) / count).cast("int64")
+    made = {
+        f"f{at}": sum((part * w for name in parts for part, w in zip(parts[name], each[name], strict=True)), *each[""])
+        for at, each in enumerate((first, *linear))
+    }
+    rows = rows.select(**made)
+    shares = {name: ((rows.f0 * rows[name]) ** 2).clip(0.0, 1.0) * SHARES for name in list(made)[1:]}
+    sums = {name: _sum([(share + 0.5).floor().cast("int64")], [SHARES]) for name, share in shares.items()}
+    found = snapshot.dataset.fetch(rows.aggregate(**sums)).to_pylist()[0]
+    return [int(found[name] or 0) for name in sums]
 
 
 def totals_by_partition(

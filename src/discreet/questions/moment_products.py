@@ -1,0 +1,216 @@
+"""Moment products: totals of products of two coordinates, which a regression on many columns is read from.
+
+Every coordinate lies between −1 and 1, and so does every product: a row moves each total by at most 1. So box noise
+covers them together under ε, and Gaussian noise by their number, where totals that matter more are weighed up.
+Proof: ``docs/proofs/regression.md``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
+from discreet.core.noise.law import float_truth
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.rounding import decimal, not_below
+from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.statistic import Statistic
+from discreet.inference.product_moments import Coordinates
+from discreet.questions.bounded import clipped, fractions
+from discreet.questions.covariance import bounds_of_columns
+from discreet.questions.regression_columns import RegressionColumns
+
+__all__ = ["MomentProducts", "weighed"]
+
+Array = NDArray[np.float64]
+_MEAN, _VARIANCE, _SLOPE = 0.3, 0.16, 0.2
+"""What weights are made for: how far the mean of a number between −1 and 1 is from 0, its variance, and how steep the
+outcome is in it.
+Other data has the same guarantee, and somewhat more noise than weights of its own would give."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentProducts(RegressionColumns, Statistic):
+    """Totals of 1, of the coordinates of a row, of their products, and of 2z² − 1 for a number z.
+
+    Guarantee
+    ---------
+    Add/remove: a row moves every total by at most its weight w. Replace-one: by at most 2w. So ℓ∞ is the largest
+    weight, ℓ₂ the root of the sum of their squares, and ℓ₁ their sum, or twice that.
+
+    Parameters
+    ----------
+    bounds, columns, labels, outcome, on
+        As for `RegressionColumns`.
+    two_values
+        The numbers that have but two values, which are their bounds.
+    counted
+        Whether the number of rows is measured; False where it is public.
+    weights
+        What each total is multiplied by; by default 1.
+
+    Examples
+    --------
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> products = MomentProducts(bounds=((0, 90), (0, 60)), **names)
+    >>> products.size, products.sensitivity(neighbours=Neighbours.ADD_REMOVE).linf
+    (5, 1.0)
+    """
+
+    two_values: Sequence[str] = ()
+    counted: bool = True
+    weights: Sequence[float] | None = None
+    name: ClassVar[str] = "moment_products"
+
+    def __post_init__(self) -> None:
+        bounds = bounds_of_columns("bounds", self.bounds)
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "two_values", tuple(self.two_values))
+        self.settle(len(bounds))
+        given = [1.0] * self.size if self.weights is None else list(self.weights)
+        if len(given) != self.size:
+            raise InvalidParameter("weights", len(given), f"must be {self.size}, one per total", "Leave weights out.")
+        object.__setattr__(self, "weights", tuple(requirements.positive("weights", one) for one in given))
+
+    @property
+    def title(self) -> str:
+        return "regression"
+
+    @classmethod
+    def release_type(cls) -> type[Any]:
+        from discreet.questions.regression_release import RegressionRelease
+
+        return RegressionRelease
+
+    @property
+    def two_valued(self) -> tuple[bool, ...]:
+        """For every number, whether it has but two values."""
+        return tuple(name in self.two_values for name in self.columns)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The coordinates of a row: numbers first, then labels but for the first of each column."""
+        names = [*self.columns, *(name for name, each in self.labels.items() for _ in each[1:])]
+        counts = tuple(len(each) for each in self.labels.values())
+        return Coordinates(self.two_valued, counts, names.index(self.outcome))
+
+    @property
+    def size(self) -> int:
+        """Number of totals."""
+        return len(self.coordinates.products) - (not self.counted)
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "bounds": [list(pair) for pair in self.bounds],
+            "two_values": list(self.two_values),
+            "counted": self.counted,
+            "weights": list(self.weights or ()),
+        } | self.named()
+
+    def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
+        """How far one row, or so many of one unit, move the totals."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        each = [Fraction(weight) for weight in self.weights or ()]
+        sides = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+        return Sensitivity(
+            l1=not_below(sides * sum(each, Fraction(0))),
+            l2=root_up(sides**2 * sum((one**2 for one in each), Fraction(0))),
+            linf=not_below(sides * max(each)),
+            dimension=self.size,
+        )
+
+    def of_sums(self, counts: Any, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]) -> Any:
+        """The weighed totals, from sums of products of v = reach·u by combination of labels. Private."""
+        marks = self.coordinates.of_cells[:, 1:].astype(int)
+        numbers, found = len(self.columns), []
+        for product in self.coordinates.products[not self.counted :]:
+            total = Fraction(0)
+            for cell, rows in enumerate(counts):
+                sign = int(np.prod([marks[cell, i - numbers] for i in product if i >= numbers]))
+                inside = tuple(i for i in product if i < numbers)
+                total += sign * self._of_numbers(inside, cell, int(rows), sums, reaches)
+            found.append(total)
+        return fractions([Fraction(weight) * one for weight, one in zip(self.weights or (), found, strict=True)])
+
+    def _of_numbers(
+        self, inside: tuple[int, ...], cell: int, rows: int, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]
+    ) -> Fraction:
+        """Σ Π z over the rows of a cell, with z = 2u − 1; for a square, Σ 2z² − 1."""
+        if not inside:
+            return Fraction(rows)
+        first, last = (self.columns[i] for i in (inside[0], inside[-1]))
+        u, v = (Fraction(sums[self.columns[i],][cell]) / reaches[i] for i in (inside[0], inside[-1]))
+        if len(inside) == 1:
+            return 2 * u - rows
+        both = Fraction(sums[first, last][cell]) / (reaches[inside[0]] * reaches[inside[1]])
+        product = 4 * both - 2 * u - 2 * v + rows
+        return 2 * product - rows if first == last else product
+
+    @property
+    def number_products(self) -> tuple[tuple[str, ...], ...]:
+        """The products of numbers that have to be added up."""
+        numbers = len(self.columns)
+        inside = [
+            tuple(self.columns[i] for i in one) for one in self.coordinates.products if max(one, default=0) < numbers
+        ]
+        return tuple(one for one in inside if one)
+
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
+        """The totals of a table of numbers, one column each, still private."""
+        table = float_truth(data)
+        if self.labels or table.ndim != 2 or table.shape[1] != len(self.bounds):
+            raise InvalidParameter("data", table.shape, f"must be rows × {len(self.bounds)}", "Give one bound each.")
+        columns = {
+            name: [(x - decimal(low)) / (decimal(high) - decimal(low)) for x in clipped(column, (low, high))]
+            for name, column, (low, high) in zip(self.columns, table.T.tolist(), self.bounds, strict=True)
+        }
+        sums = {
+            names: [sum((math.prod(row) for row in zip(*(columns[name] for name in names), strict=True)), Fraction(0))]
+            for names in self.number_products
+        }
+        value = self.of_sums([len(table)], sums, [1] * len(self.bounds))
+        return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
+
+    def worth(self) -> Array:
+        """How far noise in each total moves the coefficients together, where data is as weights are made for it."""
+        every = self.coordinates
+        spreads = [1.0] * every.size
+        for i, known in enumerate(self.two_valued):
+            spreads[i] = 1.0 if known else _VARIANCE
+        found = np.zeros((every.size, len(every.products)))
+        for j in (one for one in range(every.size) if one != every.outcome):
+            # (z_j − mean)·(y − b₀ − Σ b·z)/variance, each product of the two with its size.
+            slopes = [(one, _SLOPE) for one in range(every.size) if one != every.outcome]
+            left: list[tuple[int | None, float]] = [(every.outcome, 1.0), (None, _MEAN), *slopes]
+            pulled: list[tuple[int | None, float]] = [(None, _MEAN), (j, 1.0)]
+            for (mine, own), (its, other) in itertools.product(pulled, left):
+                for product, share in _expanded(every, mine, its).items():
+                    found[j, every.products.index(product)] += abs(share) * own * other / math.sqrt(spreads[j])
+        return np.asarray(np.sqrt((found**2).sum(axis=0))[not self.counted :])
+
+
+def _expanded(coordinates: Coordinates, i: int | None, k: int | None) -> Mapping[tuple[int, ...], float]:
+    """The product of two coordinates, or of one and 1, in terms of what is measured."""
+    if i is None or k is None:
+        return {tuple(one for one in (i, k) if one is not None): 1.0}
+    return coordinates.known(i, k) or {}
+
+
+def weighed(products: MomentProducts) -> MomentProducts:
+    """The same totals with weights for Gaussian noise: their squares add up to 1, in proportion to what each is worth.
+
+    With variances σ²/w² the noise of a coefficient that totals move by g is σ²Σg²/w², which is least for w² ∝ |g|.
+    """
+    worth = np.maximum(products.worth(), 1e-3 * products.worth().max())
+    return replace(products, weights=tuple(np.sqrt(worth / worth.sum()).tolist()))

@@ -1,0 +1,112 @@
+"""Regression columns: which columns a regression is of, and its terms as linear functions of a row."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from discreet.core.columns import Label
+from discreet.core.errors import InvalidParameter
+from discreet.inference.linear_moments import Linear
+from discreet.questions.linear_fit import CONSTANT, Term
+
+__all__ = ["NUMBER_SPREAD", "RegressionColumns"]
+
+NUMBER_SPREAD = 12**-0.5
+"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionColumns(ABC):
+    """The columns of a regression.
+
+    Parameters
+    ----------
+    columns
+        Names of the numbers, in the order of their bounds.
+    labels
+        Public labels of the other columns; the first one is the reference.
+    outcome
+        The column that is described: a number, or one of two labels, of which the second counts as 1.
+    on
+        The columns of the regression, in the order in which its coefficients are printed.
+    """
+
+    bounds: tuple[tuple[float, float], ...]
+    columns: tuple[str, ...]
+    labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
+    outcome: str
+    on: Sequence[str]
+
+    @property
+    @abstractmethod
+    def two_valued(self) -> tuple[bool, ...]:
+        """For every number, whether it has but two values."""
+
+    def settle(self, numbers: int) -> None:
+        """Check the names, and make plain tuples of them."""
+        given: Any = self.labels
+        pairs = given.items() if isinstance(given, Mapping) else given  # as stored: a list of pairs keeps its order
+        object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "on", tuple(self.on))
+        named = sorted((*self.columns, *self.labels))
+        if len(self.columns) != numbers or sorted((self.outcome, *self.on)) != named:
+            raise InvalidParameter(
+                "columns", self.columns, f"must be {numbers} names, the outcome's and those of `on`",
+                "Name each column once.",
+            )  # fmt: skip
+
+    def named(self) -> dict[str, Any]:
+        """The names as JSON-ready data."""
+        labels = [[name, list(each)] for name, each in self.labels.items()]
+        return {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
+
+    @property
+    def cells(self) -> int:
+        """Combinations of labels."""
+        return math.prod(len(labels) for labels in self.labels.values())
+
+    def linear(self, term: Term) -> Linear:
+        """A term as a function of a row."""
+        constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
+        if term.column in self.columns:
+            slopes[self.columns.index(term.column)] = 1.0
+        elif term.column:
+            masks = [
+                np.array(each) == term.label if name == term.column else np.ones(len(each), dtype=bool)
+                for name, each in self.labels.items()
+            ]
+            constants = np.ravel(reduce(np.multiply.outer, masks)).astype(float)
+        else:
+            constants += 1.0
+        return Linear(constants, slopes)
+
+    def _terms(self, column: str) -> list[Term]:
+        """The term of a number, or those of all labels but the first."""
+        if column in self.columns:
+            low, high = self.bounds[self.columns.index(column)]
+            return [Term(column, column, low=low, width=high - low)]
+        return [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
+
+    @property
+    def explained(self) -> Term:
+        """The outcome."""
+        return self._terms(self.outcome)[0]
+
+    def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
+        """The terms of a regression on some of the columns."""
+        return (Term(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
+
+    def spread(self, term: Term) -> float:
+        """What a plan expects of a term's standard deviation between its bounds."""
+        if term.label is not None:
+            share = 1 / len(self.labels[term.column])
+            return math.sqrt(share * (1 - share))
+        return 0.5 if self.two_valued[self.columns.index(term.column)] else NUMBER_SPREAD

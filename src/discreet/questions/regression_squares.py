@@ -1,0 +1,79 @@
+"""Squares after a fit: what the intervals of a regression on many columns need, measured in a second step.
+
+The coefficients are public once the first step is. So each row's (w·z)²e², over the largest value that the bounds
+allow, is a number between 0 and 1 that its own columns decide, and a row moves each total by at most 1. Both steps pass
+the door as one release. Proof: ``docs/proofs/regression.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.contract import Mechanism, mechanism_from_dict
+from discreet.core.door import Step
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.rows import Selected, Snapshot
+from discreet.core.rows.totals import SHARES, squares
+from discreet.core.schema import Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference.least_squares import LeastSquares, MeasuredSquares
+from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.questions.bounded import fractions
+from discreet.questions.linear_fit import Term
+
+__all__ = ["SHARE", "exact_squares", "measured_squares", "squares_step"]
+
+SHARE = 0.1
+"""Of the guarantee, for the second step: intervals are narrowest for about this much where noise and sampling error
+are of the same size, and hardly wider elsewhere."""
+
+
+def squares_step(guarantee: Guarantee, terms: int, rows: int) -> Step:
+    """The second step: one total per term, each of which a unit of so many rows moves by at most as many."""
+    sensitivity = Sensitivity(linf=float(rows), dimension=terms)
+    choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity)]
+    if not isinstance(guarantee, PureDP) and not (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+        choices.append(Gaussian.calibrate(guarantee, sensitivity))
+    best = min(choices, key=lambda one: float(np.max(np.asarray(one.law(0.0).variance))))
+    return Step(best, sensitivity, guarantee)
+
+
+def exact_squares(
+    rows: Snapshot, selected: Selected, fit: LeastSquares, terms: Sequence[Term], outcome: Term
+) -> NDArray[Any]:
+    """Totals of (w·z)²e² over their largest values, still private."""
+    pulls, reaches, cut = MeasuredSquares.pulls(fit)
+    schema, every = rows.schema, [*zip((-fit.coefficients).tolist(), terms, strict=True), (1.0, outcome)]
+    residual = _linear(schema, selected, [(value / cut, term) for value, term in every])
+    along = [
+        _linear(schema, selected, list(zip((pull / reach).tolist(), terms, strict=True)))
+        for pull, reach in zip(pulls, reaches, strict=True)
+    ]
+    return fractions([Fraction(total, SHARES) for total in squares(rows, selected, along, residual)])
+
+
+def measured_squares(fit: LeastSquares, stored: dict[str, Any]) -> MeasuredSquares:
+    """What the second step measured, as a release keeps it."""
+    variance = float(np.max(np.asarray(mechanism_from_dict(stored["mechanism"]).law(0.0).variance)))
+    return MeasuredSquares(fit, np.array(stored["value"], dtype=float), variance)
+
+
+def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Term]]) -> dict[str, list[float]]:
+    """Σ value·term as a function of grid steps and labels."""
+    found = {"": [0.0], **{name: [0.0] for name in selected.columns}}
+    found |= {name: [0.0] * len(schema.categories(name).labels) for name in selected.by}
+    for value, term in parts:
+        if not term.column:
+            found[""][0] += value
+        elif term.label is not None:
+            found[term.column][list(schema.categories(term.column).labels).index(term.label)] += value
+        else:
+            found[""][0] -= value * term.low / term.width
+            found[term.column][0] += value * float(schema.bounds(term.column).step) / term.width
+    return found

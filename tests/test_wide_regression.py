@@ -1,0 +1,311 @@
+"""Regression on many columns: products of coordinates, squares after the fit, intervals from both, by brute force."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import discreet as d
+from discreet import Neighbours, Release
+from discreet.core.errors import DiscreetError, NoPopulationInterval
+from discreet.core.rows import Selected
+from discreet.inference.least_squares import LeastSquares, MeasuredSquares
+from discreet.inference.linear_moments import Linear
+from discreet.inference.product_moments import Coordinates, ProductMoments
+from discreet.questions.moment_products import MomentProducts, weighed
+from discreet.questions.regression import RegressionQuestion
+from discreet.questions.regression_moments import first_fit, knows_squares
+from discreet.questions.regression_squares import exact_squares
+
+NUMBERS = ("a", "b", "c", "e")
+COLUMNS = {name: d.Bounds(-1, 3, grid=0.01) for name in NUMBERS}
+SCHEMA = d.Schema(
+    columns={
+        **COLUMNS,
+        "two": d.Bounds(0, 1, grid=1),
+        "sex": d.Categories(["f", "m"]),
+        "region": d.Categories(["n", "s", "w"]),
+        "y": d.Bounds(0, 10, grid=0.01),
+    }
+)
+ON = [*NUMBERS, "two", "region", "sex"]
+
+
+def people(n=1500, seed=3):
+    rng = np.random.default_rng(seed)
+    columns = {name: np.round(np.clip(rng.normal(1, 0.8, n), -1, 3), 2) for name in NUMBERS}
+    columns |= {"two": rng.integers(0, 2, n).astype(float), "sex": rng.choice(["f", "m"], n)}
+    columns |= {"region": rng.choice(["n", "s", "w"], n, p=[0.5, 0.3, 0.2])}
+    means = 4 + 0.6 * columns["a"] - 0.4 * columns["b"] + (columns["region"] == "w") + 0.5 * columns["two"]
+    columns["y"] = np.round(np.clip(means + rng.normal(0, 1, n) * (0.3 + np.abs(columns["a"])), 0, 10), 2)
+    return columns | {"who": np.arange(n) // 3}
+
+
+def design(rows, on=ON):
+    """A constant, numbers, and indicators of all labels but the first."""
+    found = [np.ones(len(rows["y"]))]
+    for name in on:
+        labels = getattr(SCHEMA.columns[name], "labels", None)
+        found += [rows[name]] if labels is None else [(rows[name] == label).astype(float) for label in labels[1:]]
+    return np.column_stack(found)
+
+
+def session(budget, rows=None, schema=SCHEMA):
+    return d.Session(pa.table(rows or people()), schema, ledger=":memory:", budget=budget)
+
+
+def product(z, one):
+    """A product of coordinates, row by row; of one with itself, 2z² − 1."""
+    if len(one) == 2 and one[0] == one[1]:
+        return 2 * z[:, one[0]] ** 2 - 1
+    return np.prod(z[:, list(one)], axis=1)
+
+
+def robust(z, y):
+    """Coefficients and standard errors that allow for any variances of the errors."""
+    inverse = np.linalg.inv(z.T @ z)
+    b = inverse @ z.T @ y
+    meat = (z * (y - z @ b)[:, None] ** 2).T @ z
+    return b, np.sqrt(np.diag(inverse @ meat @ inverse) * len(y) / (len(y) - z.shape[1]))
+
+
+# ---- moments ------------------------------------------------------------------------------------------------------
+
+
+def test_products_of_linear_functions_are_weighted_sums_of_totals():
+    rng = np.random.default_rng(5)
+    every = Coordinates((False, True, False), (3, 2), outcome=2)
+    n = 40
+    u = np.column_stack([rng.uniform(size=n), rng.integers(0, 2, n), rng.uniform(size=n)])
+    codes = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 2, n)])
+    z = np.column_stack(
+        [2 * u - 1, *(2.0 * (codes[:, [c]] == np.arange(1, k)) - 1 for c, k in enumerate(every.labels))]
+    )
+    values = [product(z, one) for one in every.products]
+    assert np.abs(values).max() <= 1
+    totals = np.array([one.sum() for one in values])
+    multiplied = rng.uniform(0.5, 2, totals.size)
+    read = {"coordinates": every, "noise": 2.0}
+    measured = ProductMoments(totals=totals * multiplied, multiplied=multiplied, **read)
+    public = ProductMoments(totals=totals[1:], multiplied=np.ones(totals.size - 1), size=n, **read)
+    cell = codes[:, 0] * 2 + codes[:, 1]
+    parts = [rng.normal(size=3), rng.normal(size=2)]
+    for slopes in ([1.0, 2.0, 0.0], [0.3, 0.0, 0.0]):
+        f = Linear(np.add.outer(*parts).ravel(), np.array(slopes))
+        g = Linear(np.full(6, 0.4), np.array([0.2, -0.7, 1.5]))
+        (own, other) = (one.constants[cell] + u @ one.slopes for one in (f, g))
+        for moments in (measured, public):
+            assert float(moments.total(moments.weights(f, g))) == pytest.approx((own * other).sum())
+            assert float(moments.total(moments.weights(f))) == pytest.approx(own.sum())
+            assert moments.rows == pytest.approx(n)
+        weights = measured.weights(f, g)
+        assert float(measured.noise_of(weights)[0]) == pytest.approx(2 * ((weights / multiplied) ** 2).sum())
+    with pytest.raises(DiscreetError):
+        measured.weights(g, g)  # the outcome's square is not measured
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("counted", [True, False])
+def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours, counted):
+    names = {"columns": ("x", "v", "y"), "outcome": "y", "on": ("x", "v"), "two_values": ("v",)}
+    plain = MomentProducts(bounds=((0, 2), (0, 1), (-1, 1)), counted=counted, **names)
+    universe = [[x, v, y] for x in (0.0, 0.7, 2.0, 5.0) for v in (0.0, 1.0) for y in (-1.0, 0.3, 1.0)]
+    for products in (plain, weighed(plain)):
+        stated = products.sensitivity(neighbours=neighbours)
+        each = [np.array(products.exact([row], neighbours=neighbours).value, dtype=float) for row in universe]
+        changes = each if neighbours is Neighbours.ADD_REMOVE else [a - b for a in each for b in each]
+        assert max(np.abs(one).max() for one in changes) == pytest.approx(stated.linf)
+        assert max(math.sqrt(one @ one) for one in changes) <= stated.l2 * (1 + 1e-12)
+        assert max(np.abs(one).sum() for one in changes) <= stated.l1 * (1 + 1e-12)
+        if neighbours is Neighbours.ADD_REMOVE:  # at a corner every product is 1 or −1
+            assert max(math.sqrt(one @ one) for one in changes) == pytest.approx(stated.l2)
+        assert products.sensitivity(neighbours=neighbours, rows=3).linf == pytest.approx(3 * stated.linf)
+        assert len(each[0]) == products.size == stated.dimension
+    assert weighed(plain).sensitivity(neighbours=Neighbours.ADD_REMOVE).l2 == pytest.approx(1.0)
+
+
+def test_weights_lower_the_noise_of_slopes():
+    """Against equal weights: at the guess that they are made for, and at another one."""
+    names = {"columns": (*NUMBERS, "y"), "outcome": "y", "on": NUMBERS}
+    plain = MomentProducts(bounds=((0, 1),) * 5, **names)
+    u = np.random.default_rng(4).beta(3, 2, size=(4000, 5))
+    u[:, 4] = 0.3 * u[:, 0] - 0.2 * u[:, 1] + 0.5 * u[:, 4]
+    errors = []
+    for products in (plain, weighed(plain)):
+        stated = products.sensitivity(neighbours=Neighbours.ADD_REMOVE)
+        noise = d.Gaussian.calibrate(d.GaussianDP(1.0), stated)
+        value = np.array(products.exact(u[:300], neighbours=Neighbours.ADD_REMOVE).value, dtype=float)
+        fit = first_fit(products, noise, value, None, 0)
+        pull = [Linear.combined(row, fit.terms) for row in fit._inverse[1:]]
+        left = fit._residual(fit.coefficients)
+        errors.append([float(fit.moments.noise_of(fit.moments.weights(one, left))[0]) for one in pull])
+    assert (np.array(errors[1]) < 0.75 * np.array(errors[0])).all()
+
+
+# ---- the second step ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [d.PrivacyUnit(), d.PrivacyUnit("who", contribution=d.Contribution(total=2))])
+def test_squares_are_sums_over_the_rows_that_are_kept(unit):
+    rows = people(300)
+    asked = session(d.PureDP(1000.0), rows, d.Schema(columns=SCHEMA.columns, unit=unit))
+    question = RegressionQuestion(asked.schema, "y", ON, d.PureDP(1000.0))
+    products = question.measurement.statistic
+    assert isinstance(products, MomentProducts)
+    value = np.array(asked.exact(question).value, dtype=float)
+    fit = first_fit(products, question.measurement.mechanism, value, None, 1)
+    found = question.measurement
+    selected = Selected(by=found.by, columns=found.columns)
+    measured = exact_squares(asked._snapshot(), selected, fit, products.terms(products.on), products.explained)
+    assert all(0 <= one <= 300 for one in measured)
+    if unit.column is None:
+        z = design(rows)
+        z[:, 1:6] = (z[:, 1:6] - [-1, -1, -1, -1, 0]) / [4, 4, 4, 4, 1]
+        pulls, reaches, cut = MeasuredSquares.pulls(fit)
+        left = (rows["y"] / 10 - z @ fit.coefficients) / cut
+        assert np.abs(z @ pulls.T / reaches).max() <= 1 + 1e-12
+        wanted = np.minimum((z @ pulls.T / reaches * left[:, None]) ** 2, 1).sum(axis=0)
+        assert np.allclose(np.array(measured, dtype=float), wanted, atol=1e-5)
+
+
+def test_without_noise_it_is_least_squares_with_robust_errors():
+    rows = people()
+    for guarantee in (d.PureDP(1000.0), d.GaussianDP(1000.0)):
+        found = session(guarantee, rows).regression("y", ON, guarantee)
+        b, errors = robust(design(rows), rows["y"])
+        assert np.allclose(list(found.params.values()), b, atol=5e-3)
+        assert np.allclose(list(found.bse.values())[1:], errors[1:], rtol=0.02)
+        assert found.bse["const"] >= errors[0] * 0.999  # a bound: it was not measured by itself
+        left = rows["y"] - design(rows) @ b
+        assert found.rsquared == pytest.approx(1 - left.var() / rows["y"].var(), abs=5e-3)
+        assert math.sqrt(found.scale) == pytest.approx(math.sqrt((left**2).sum() / (1500 - 9)), rel=5e-3)
+        assert np.allclose(np.sqrt(np.diag(found.cov_params()))[1:], errors[1:], rtol=0.02)
+        known = found.predict({**dict.fromkeys(NUMBERS, 1.0), "two": 1, "region": "w", "sex": "m"})
+        assert known.estimate == pytest.approx(b @ [1, 1, 1, 1, 1, 1, 0, 1, 1], abs=5e-3)
+        joint = found.wald_test("region")
+        assert joint.df == 2
+        assert joint.pvalue < 1e-6
+        assert found.wald_test("sex").pvalue == pytest.approx(found.pvalues["sex[m]"], rel=0.05)
+
+
+def test_models_on_fewer_columns_have_intervals_that_are_wide_enough():
+    rows = people()
+    found = session(d.PureDP(1000.0), rows).regression("y", ON, d.PureDP(1000.0))
+    for on in (["a"], ["a", "region"], ["b", "sex", "two"]):
+        b, errors = robust(design(rows, on), rows["y"])
+        part = found.model(*on)
+        assert np.allclose(list(part.params.values()), b, atol=5e-3)
+        ratio = np.array(list(part.bse.values())) / errors
+        assert (ratio > 0.99).all()
+        assert (ratio[1:] < 4).all()
+        assert part.rsquared == pytest.approx(1 - (rows["y"] - design(rows, on) @ b).var() / rows["y"].var(), abs=5e-3)
+    assert found.model(*ON).bse == found.bse
+
+
+@pytest.mark.parametrize(
+    "guarantee", [d.PureDP(1.0), d.GaussianDP(1.0), d.ZeroConcentratedDP(0.2), d.ApproxDP(1, 1e-6)]
+)
+def test_both_steps_cost_what_was_asked(guarantee):
+    asked = session(guarantee)
+    found = asked.regression("y", ON, guarantee, request="wide")
+    assert found.guarantee == guarantee
+    assert asked.regression("y", ON, guarantee, request="wide").to_dict() == found.to_dict()
+    with pytest.raises(DiscreetError):
+        asked.count(d.PureDP(0.01) if isinstance(guarantee, d.PureDP) else guarantee)
+    again = Release.from_json(found.to_json())
+    assert again.summary() == found.summary()
+    assert again.conf_int() == found.conf_int()
+    question = RegressionQuestion(SCHEMA, "y", ON, guarantee, expected_rows=1500)
+    claim = question.claim(None)
+    claim.verify()
+    assert len(claim.steps) == 2
+    assert len(question.plan().notes) == 8
+
+
+def test_the_noise_is_the_smallest_that_there_is():
+    """Tensor parts for few numbers, then box noise, and weighed normal noise where it is allowed."""
+    chosen = {}
+    for count in (1, 2, 3, 5, 8):
+        names = [f"x{place}" for place in range(count)]
+        schema = d.Schema(columns={name: d.Bounds(0, 1, grid=0.01) for name in (*names, "y")})
+        for guarantee in (d.PureDP(1.0), d.GaussianDP(1.0)):
+            found = RegressionQuestion(schema, "y", names, guarantee).measurement
+            chosen[count, type(guarantee).__name__] = found.statistic.name, found.mechanism.name
+    parts, products = "regression_moments", "moment_products"
+    assert [chosen[count, "PureDP"][0] for count in (1, 2, 3, 5, 8)] == [parts, parts, parts, products, products]
+    assert chosen[8, "PureDP"] == (products, "box_noise")
+    assert chosen[8, "GaussianDP"] == (products, "gaussian")
+
+
+def test_behind_a_sample_one_step_measures_everything():
+    rows = people()
+    behind = session(d.PureDP(1.0), rows).behind(d.PoissonSample(0.5)) if hasattr(d.Session, "behind") else None
+    asked = RegressionQuestion(SCHEMA, "y", ["a", "b", "c"], d.PureDP(1.0))
+    assert not knows_squares(asked.measurement.statistic)
+    assert knows_squares(asked.in_one_step().measurement.statistic)
+    assert behind is None or behind.regression("y", ["a"], d.PureDP(0.5)).guarantee is not None
+    with pytest.raises(DiscreetError, match="in one step"):
+        RegressionQuestion(SCHEMA, "y", ON, d.PureDP(1.0), one_step=True)
+
+
+def test_a_release_without_the_second_step_has_no_interval():
+    found = session(d.PureDP(1.0)).regression("y", ON, d.PureDP(1.0))
+    lacking = replace(found, public={})
+    with pytest.raises(NoPopulationInterval):
+        lacking.conf_int()
+
+
+def test_public_sizes_and_units():
+    columns = {
+        name: replace(one, nulls=0)
+        if isinstance(one, d.Bounds)
+        else replace(one, nulls=f"={one.labels[0]}", unknown=f"={one.labels[0]}")
+        for name, one in SCHEMA.columns.items()
+    }
+    replaced = d.Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=1500)
+    found = session(d.PureDP(2.0), schema=replaced).regression("y", ON, d.PureDP(2.0))
+    assert found.nobs == 1500
+    assert found.sensitivity.linf == 2.0
+    owned = d.Schema(columns=SCHEMA.columns, unit=d.PrivacyUnit("who", contribution=d.Contribution(total=3)))
+    units = session(d.PureDP(2.0), schema=owned).regression("y", ON, d.PureDP(2.0))
+    assert units.sensitivity.linf == 3.0
+    assert units.design.sampled.moments.rows_per_unit == 3
+
+
+# ---- coverage -----------------------------------------------------------------------------------------------------
+
+
+def simulated(kind, p, n, epsilon, rng):
+    """The fit of a simulated release of both steps, from rows of a population."""
+    u = np.clip(0.5 + 0.2 * (0.8 * rng.normal(size=(n, p)) + 0.6 * rng.normal(size=(n, 1))), 0, 1)
+    y = 0.5 + 0.2 * (u[:, 0] - 0.5) + {"equal": 0.12, "unequal": 0.4 * np.abs(u[:, 0] - 0.5)}[kind] * rng.normal(size=n)
+    u = np.column_stack([u, y])
+    every = Coordinates((False,) * (p + 1), (), p)
+    z = 2 * u - 1
+    totals = np.array([product(z, one).sum() for one in every.products])
+    first, second = (d.BoxNoise(1 / (share * epsilon), k) for share, k in ((0.9, totals.size), (0.1, p + 1)))
+    noisy = np.asarray(first.law(totals).sample(rng=rng))
+    own = {"noise": float(first.law(0.0).variance), "together": totals.size}
+    moments = ProductMoments(coordinates=every, totals=noisy, multiplied=np.ones(totals.size), **own)
+    terms = [Linear(np.zeros(1), one) for one in np.eye(p + 1)]
+    fit = LeastSquares(moments, (Linear(np.ones(1), np.zeros(p + 1)), *terms[:p]), terms[p])
+    pulls, reaches, cut = MeasuredSquares.pulls(fit)
+    w = np.column_stack([np.ones(n), u[:, :p]])
+    squares = np.minimum((w @ pulls.T / reaches * ((u[:, p] - w @ fit.coefficients) / cut)[:, None]) ** 2, 1).sum(
+        axis=0
+    )
+    drawn = np.asarray(second.law(squares).sample(rng=rng))
+    return replace(fit, squares=MeasuredSquares(fit, drawn, float(second.law(0.0).variance)))
+
+
+@pytest.mark.parametrize(("kind", "p", "n"), [("equal", 5, 3000), ("unequal", 3, 3000)])
+def test_intervals_cover(kind, p, n):
+    rng, held = np.random.default_rng(17), []
+    for _ in range(120):
+        fit = simulated(kind, p, n, 2.0, rng)
+        for j, truth in enumerate([0.2, *[0.0] * (p - 1)], start=1):
+            low, high = fit.interval(np.eye(p + 1)[j], 0.95)
+            held.append(low <= truth <= high)
+    assert np.mean(held) > 0.935 - 3 * math.sqrt(0.05 * 0.95 / len(held))
