@@ -84,16 +84,6 @@ class MomentProducts(RegressionColumns, Statistic):
         object.__setattr__(self, "weights", tuple(requirements.positive("weights", one) for one in given))
 
     @property
-    def title(self) -> str:
-        return "regression"
-
-    @classmethod
-    def release_type(cls) -> type[Any]:
-        from discreet.questions.regression_release import RegressionRelease
-
-        return RegressionRelease
-
-    @property
     def two_valued(self) -> tuple[bool, ...]:
         """For every number, whether it has but two values."""
         return tuple(name in self.two_values for name in self.columns)

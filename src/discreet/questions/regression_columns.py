@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,16 @@ class RegressionColumns(ABC):
     @abstractmethod
     def two_valued(self) -> tuple[bool, ...]:
         """For every number, whether it has but two values."""
+
+    @property
+    def title(self) -> str:
+        return "regression"
+
+    @classmethod
+    def release_type(cls) -> type[Any]:
+        """Releases need fits, and fits these columns; so the name is looked up."""
+        found: type[Any] = import_module("discreet.questions.regression_release").RegressionRelease
+        return found
 
     def settle(self, numbers: int) -> None:
         """Check the names, and make plain tuples of them."""

@@ -22,7 +22,6 @@ from discreet.questions.linear_fit import Term
 from discreet.questions.moment_products import MomentProducts
 from discreet.questions.regression_columns import RegressionColumns
 from discreet.questions.tensor_parts import TensorParts
-from discreet.releases import Release
 
 __all__ = ["Moments", "RegressionMoments", "first_fit", "knows_squares", "moved_per_row"]
 
@@ -71,16 +70,6 @@ class RegressionMoments(RegressionColumns, TensorParts):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.settle(len(self.degrees))
-
-    @property
-    def title(self) -> str:
-        return "regression"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        from discreet.questions.regression_release import RegressionRelease
-
-        return RegressionRelease
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the totals."""
