@@ -25,6 +25,7 @@ from discreet import (
     Session,
     ZeroConcentratedDP,
 )
+from discreet.audit.attack_plan import attack_plan
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NoConversion
 from discreet.core.rows import take
 from discreet.core.rows.read import open_source
@@ -183,9 +184,9 @@ def test_an_epsilon_and_a_delta_count_in_another_currency(counted):
 
 def test_a_ledger_that_adds_epsilons_says_which_mu_to_take():
     session = Session(table([]), schema(), ledger=":memory:", budget=ApproxDP(1.0, 1e-6))
-    with pytest.raises(NoConversion, match=r"mu = 0\.\d+ implies ApproxDP.*Nothing was spent") as refusal:
+    with pytest.raises(NoConversion, match=r"mu = 0\.\d+, which implies ApproxDP.*Nothing was spent") as refusal:
         session.running_total("month", ONE, period="2026-01")
-    mu = float(str(refusal.value).split("mu = ")[1].split(" ")[0])
+    mu = float(str(refusal.value).split("mu = ")[1].split(",")[0])
     assert GaussianDP(mu * 0.999999).within(ApproxDP(1.0, 1e-6))
     assert not GaussianDP(mu * 1.0001).within(ApproxDP(1.0, 1e-6))
 
@@ -310,8 +311,8 @@ def test_a_crash_after_the_charge_is_made_good():
         ({"period": 1}, "not one of the periods"),
         ({"over": "spend"}, "not a list of categories"),
         ({"column": "month"}, "not a number"),
-        ({"guarantee": PureDP(1.0)}, "never meets"),
-        ({"guarantee": ApproxDP(1.0, 0.0)}, "never meets"),
+        ({"guarantee": PureDP(1.0)}, "has no ε alone"),
+        ({"guarantee": ApproxDP(1.0, 0.0)}, "has no ε alone"),
         ({"unit_sum": Bounds(0, 9, grid=1)}, "id column"),
         ({"contribution": Contribution(rows=2)}, "one row each"),
     ],
@@ -350,3 +351,14 @@ def test_years_may_be_numbers_and_are_named_by_text():
     assert list(session.running_total("year", ONE, period=2).totals) == [1, 2]
     with pytest.raises(InvalidParameter, match="not one of the periods"):
         session.running_total("year", ONE, period=True)
+
+
+def test_a_plan_with_a_sequence_is_attacked(tmp_path):
+    """In its first period, on synthetic data."""
+    plan = tmp_path / "p.toml"
+    plan.write_text(
+        'period = "2026-02"\n[source]\npath = "x.csv"\n[budget]\nmu = 0.5\n[schema.columns.month]\n'
+        'categories = ["2026-01", "2026-02"]\n[[release]]\nname = "entries"\nask = "running_total"\nover = "month"\n'
+    )
+    found = attack_plan(plan)
+    assert found.passed, str(found)

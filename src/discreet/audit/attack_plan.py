@@ -310,7 +310,8 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
     source = {key: value for key, value in file.source.items() if key in vars(Dialect())}
     path, ledger = _write(file, units, folder), folder / "attack.ledger"
     # A first look may stop a run by what it published; the attack looks at all releases.
-    questions = tuple(replace(one, look=False) for one in file.questions)
+    # A sequence is attacked in its first period, which has no earlier ones to be released before it.
+    questions = tuple(replace(one, look=False, question=one.question.first_period()) for one in file.questions)
     copy = replace(
         file,
         source={"path": str(path), **source},
@@ -318,6 +319,7 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         anchor=None,
         output=folder / "report",
         questions=questions,
+        period=None,
     )
     script, ends, findings = Script(), [0], list[str]()
     with scripted(script):
@@ -333,7 +335,7 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
     answers = []
     for place, (question, spend) in enumerate(zip(file.questions, spends, strict=True)):
         told = json.dumps([shown(released[question.name]), shown(spend)], sort_keys=True)
-        charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else None
+        charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else spend.charge
         draws = tuple(script.draws[ends[place] : ends[place + 1]])
         answers.append(Answer(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
     return answers

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,10 @@ class Question(ABC, Generic[A]):
     def claims(self, ledger: Ledger | None) -> list[Claim]:
         """Every claim that an approval covers: one, or one for each period of a sequence."""
         return [self.claim(ledger)]
+
+    def first_period(self) -> Self:
+        """The question in the first of its periods, where it has several."""
+        return self
 
     def charge_now(self, ledger: Ledger | None) -> Guarantee:
         """What asking now would add to the ledger's total: a sequence of periods does not add all of it at once."""

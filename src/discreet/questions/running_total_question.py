@@ -12,14 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger, Spend
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Fact, Neighbours
@@ -89,6 +89,10 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
 
     def __post_init__(self) -> None:
         requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as GaussianDP(1.0)")
+        if isinstance(self.guarantee, PureDP) or (isinstance(self.guarantee, ApproxDP) and self.guarantee.delta == 0):
+            raise NoConversion(
+                "a running total adds normal noise, which has no ε alone. Give mu or rho, for example GaussianDP(0.5)."
+            )
         if self.schema.neighbours is Neighbours.REPLACE_ONE:
             raise InvalidParameter(
                 "neighbours", "replace_one", "a replaced row may move to another period, which is not covered",
@@ -215,8 +219,13 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
             for one in statistics
         ]
 
+    def first_period(self) -> Self:
+        return replace(self, period=self.statistic.periods[0])
+
     def charge_now(self, ledger: Ledger | None) -> Guarantee:
         """What this period adds to the total of the ledger, which has charged the earlier ones."""
+        if ledger is not None:
+            _check_currency(ledger)
         claim = self.claim(None)
         if ledger is None or not self._made(ledger):
             return claim.parts[str(self.period)].cost  # the newest period moves most
@@ -229,8 +238,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
 
     def _check(self, ledger: Ledger) -> None:
         """Refuse a ledger that cannot add up, and a period whose predecessors were not released."""
-        if ledger.accounting not in ("gdp", "zcdp"):
-            raise NoConversion(_cannot_count(ledger.budget))
+        _check_currency(ledger)
         made = self._made(ledger)
         missing = [one for one in self.statistic.so_far[:-1] if one not in made or not made[one].answered]
         if missing:
@@ -242,8 +250,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     # -- plan and answer -----------------------------------------------------------------------------------
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        if ledger is not None and ledger.accounting not in ("gdp", "zcdp"):
-            raise NoConversion(_cannot_count(ledger.budget))
         count, charge = len(self.statistic.periods), self.charge_now(ledger)
         remaining, after = affordable(ledger, charge)
         noise = [float(weight) for weight in weights(count)]
@@ -324,11 +330,14 @@ def _measured(stored: Mapping[str, Any]) -> float:
     return float(stored["value"] if stored["measurement"] is None else stored["measurement"])
 
 
-def _cannot_count(budget: Guarantee) -> str:
-    """Why a ledger cannot pay for a sequence period by period, and what to write instead."""
+def _check_currency(ledger: Ledger) -> None:
+    """Refuse a ledger that cannot pay for a sequence period by period, and say what to write instead."""
+    budget = ledger.budget
+    if ledger.accounting in ("gdp", "zcdp"):
+        return
     why = "a running total needs a budget in mu or rho, in which the periods add up"
     if isinstance(budget, ApproxDP) and budget.delta > 0:
         implied = Accounting.of(budget, "gdp")
         mu = implied.at_most(implied.allowance).parameters()["mu"]
-        return f"{why}. mu = {mu:.6g} implies {budget}: open a ledger with it. Nothing was spent."
-    return f"{why}. Open a ledger with budget = GaussianDP(…). Nothing was spent."
+        raise NoConversion(f"{why}. Open a ledger with mu = {mu:.6g}, which implies {budget}. Nothing was spent.")
+    raise NoConversion(f"{why}. Open a ledger with a budget such as GaussianDP(0.5). Nothing was spent.")
