@@ -433,3 +433,20 @@ def test_a_plan_file_releases_bounds_first(tmp_path):
     with job.ledger(write=False) as ledger:
         assert ledger.remaining() == PureDP(0.3)
     assert Job(tmp_path / "plan.toml").run().drawn == 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("n", "spent", "held", "times", "span", "right"),
+    [
+        (10_000, PureDP(1.0), 0.95, 2.0, (0.05, 0.95), 19.0),
+        (3_000, ApproxDP(1.0, 1e-6), 0.95, 2.0, (0.05, 0.95), 18.0),
+        (100_000, PureDP(1.0), 0.99, 1.3, (0.005, 0.995), 19.0),
+    ],
+)
+def test_bounds_of_twenty_census_columns(n, spent, held, times, span, right):
+    """What ``docs/howto/profile.md`` says of made-up census columns, all for one budget."""
+    from benchmarks.private_bounds import repeated
+
+    _, results = repeated(n, spent, repeats=40, held=held, times=times, span=span)
+    assert results.all(axis=2).sum(1).mean() >= right

@@ -26,8 +26,9 @@ _PEOPLE = Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=LIMIT
 def profile_pipelines() -> Iterator[Pipeline]:
     """One row, one person with several, and both replaced, in every currency."""
     rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
-    yield _piped("profile, one row", _profile, _ROWS, rows, quick=True)
-    yield _piped("profile, one person", _profile, _PEOPLE, people, quick=True)
+    yield _piped("profile, a first row", _profile, _ROWS, row_world(RECORDS, most=1), quick=True)
+    yield _piped("profile, one row", _profile, _ROWS, rows)
+    yield _piped("profile, one person", _profile, _PEOPLE, people)
     for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
         yield _piped(f"profile, one person, {type(spent).__name__}", _profile, _PEOPLE, people, spent)
     for name, ask in (("distinct", _distinct), ("distinct by half", _by_half), ("distinct people", _units)):

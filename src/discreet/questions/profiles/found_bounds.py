@@ -75,10 +75,7 @@ class CellCounts:
 
     def standing_out(self) -> tuple[int, int] | None:
         """First and last cell of what noise cannot explain, with what adjoins it; None where there is nothing."""
-        chance = 1 - _FALSE_ALARM / self.counts.size
-        one = np.ones(1)
-        reach = self._reach(one, one, 2 * chance - 1)[0]
-        found = np.flatnonzero(self.counts > reach)
+        found = np.flatnonzero(self.counts > _noise_reaches(self.mechanism, self.summed, self.counts.size))
         if not found.size:
             return None
         first, last = int(found[0]), int(found[-1])
@@ -160,6 +157,13 @@ class CellCounts:
         """Where the tilt, made to rise, crosses zero."""
         rising = -_falling(-tilt, floor=None)
         return float(np.interp(0.0, rising, np.asarray(self.edges)))
+
+
+@lru_cache(maxsize=256)
+def _noise_reaches(mechanism: Mechanism, summed: int, cells: int) -> float:
+    """What the largest count of an empty column stays below; columns share it."""
+    cell = CellCounts((), np.zeros(1), mechanism, summed)
+    return float(cell._reach(np.ones(1), np.ones(1), 1 - 2 * _FALSE_ALARM / cells)[0])
 
 
 @lru_cache(maxsize=64)
