@@ -178,6 +178,11 @@ def test_every_kind_of_guarantee_is_spent_within_its_claim(table, spent):
     assert max(map(len, str(found).splitlines())) <= 80
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1000.0])
+def test_a_plan_says_how_many_are_needed(epsilon):
+    assert "need about" in ProfileQuestion(NOTHING, PureDP(epsilon), columns=["x"]).plan().notes[0]
+
+
 def test_many_columns_take_normal_noise_and_one_does_not():
     many = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=[f"x{k}" for k in range(60)])
     assert (many.first.name, many.claim(None).counted_in) == ("gaussian", "gdp")

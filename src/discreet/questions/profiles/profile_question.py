@@ -39,6 +39,9 @@ _STAGES = (0.4, 0.5, 0.1)
 _ENOUGH = 80
 """Units per unit of a count's error from which bounds hold what they should: see ``docs/howto/profile.md``."""
 
+_FEWEST = 100
+"""Units that a profile needs however little noise it has."""
+
 
 @dataclass(frozen=True)
 class Counting:
@@ -239,7 +242,8 @@ class ProfileQuestion(Question[ProfileRelease]):
         remaining, after = affordable(ledger, self.guarantee)
         second = self._noise(self._parts[1][1], self._moved(len(self.names), first=False))
         error = float(np.max(second.expected_error(0.95)))
-        enough = 10.0 ** math.floor(math.log10(_ENOUGH * error))
+        needed = max(_ENOUGH * error, _FEWEST)
+        digit = 10.0 ** (math.floor(math.log10(needed)) - 1)
         return Plan(
             statistic=self.ask,
             mechanism=second.name,
@@ -252,7 +256,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             remaining_after=after,
             notes=(
                 f"bounds of {len(self.names)} columns that hold {self.proportion:.0%} need about "
-                f"{enough * math.ceil(_ENOUGH * error / enough):,.0f} {self.schema.unit.name}s or more",
+                f"{digit * math.ceil(needed / digit):,.0f} {self.schema.unit.name}s or more",
             ),
             details={"columns": list(self.names), "mechanism": second.to_dict()},
         )
