@@ -49,7 +49,8 @@ deep: install ## Run the long statistical checks
 	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
 
 studio: install ## Open the demonstration in the browser
-	$(BIN)/discreet open examples/survey.toml
+	mkdir -p studio-demo && cp -n examples/survey.csv examples/survey.toml studio-demo/
+	$(BIN)/discreet open studio-demo/survey.toml
 
 demo: install ## Run the demonstration
 	$(BIN)/python examples/demo.py
@@ -83,6 +84,6 @@ lock: ## Resolve the dependencies again and rewrite requirements/lock.txt
 		--no-header --no-annotate --output-file requirements/lock.txt pyproject.toml
 
 clean: ## Remove environments, caches and built files
-	rm -rf .venv .venv-peers .venv-lock .venv-matrix docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf studio-demo .venv .venv-peers .venv-lock .venv-matrix docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

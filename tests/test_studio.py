@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import threading
 import tomllib
 from pathlib import Path
 from statistics import NormalDist
@@ -17,6 +18,8 @@ from starlette.testclient import TestClient
 from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.core.errors import DiscreetError
 from discreet.plans.as_python import notebook, python_script
+from discreet.plans.job import Job
+from discreet.plans.job_results import Progress
 from discreet.plans.keys import new_key
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.question_gallery import gallery, suggested
@@ -572,6 +575,39 @@ def test_a_folder_that_cannot_be_written_is_told(browser, folder, monkeypatch):
     assert answer.status_code == 400
     assert "cannot be written" in answer.text
     assert (folder / "people.toml").read_text() == PLAN
+
+
+def test_undo_never_crosses_what_others_wrote(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    document = TomlDocument(path)
+    document.change({("title",): "mine"})
+    path.write_text(path.read_text() + "# theirs\n")
+    with pytest.raises(Conflict):
+        document.undo()
+    document.change({("title",): "mine again"})
+    assert document.undo()
+    assert not document.undo()
+    assert path.read_text().endswith("# theirs\n")
+
+
+def test_a_long_run_tells_how_far_it_is(browser, folder, monkeypatch):
+    going, seen = threading.Event(), _seen(browser, "people.toml")
+
+    class Slow(Job):
+        def run(self, *, progress, **settings):
+            progress(Progress("rows", 1, 2, True))
+            going.wait(20)
+            return super().run(progress=progress, **settings)
+
+    monkeypatch.setattr("discreet.studio.running.Job", Slow)
+    page = browser.post("/run?plan=people.toml", {"seen": seen}).text
+    assert "1 of 1 released; last: rows" in page
+    assert "Running" in browser.get("/progress?plan=people.toml").text
+    assert len(_desk_runs(browser)) == 1
+    going.set()
+    _finished(browser, "people.toml")
+    assert browser.get("/progress?plan=people.toml").headers["hx-refresh"] == "true"
 
 
 def test_slides_are_one_step_to_undo(tmp_path):

@@ -110,7 +110,7 @@ class Guard:
         return None
 
     def _brings_token(self, scope: Message) -> bool:
-        if scope["path"] != "/" or self._token is None:
+        if scope["path"] != "/" or scope["method"] != "GET" or self._token is None:
             return False
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         return compare_digest(given.encode(), self._token.encode())

@@ -129,10 +129,15 @@ class TomlDocument:
             self._write(before, text, ())
 
     def undo(self) -> bool:
-        """Bring the version before the last step back; False where there is none."""
+        """Bring the version before the last step back; False where there is none. It never undoes what others wrote."""
         with self._lock:
             if not self._undo:
                 return False
+            if self.text() != self._written:
+                self._undo = []
+                raise Conflict(
+                    "The file was changed elsewhere since. Undo that where it was done. Nothing was changed."
+                )
             text = self._undo.pop()
             self._last, self._written = ((), 0.0), text
             self._put(text)
@@ -142,7 +147,9 @@ class TomlDocument:
         if before == after:
             return
         now = time.monotonic()
-        same = place and place == self._last[0] and now - self._last[1] < _TOGETHER and before == self._written
+        if before != self._written:
+            self._undo = []  # somebody else wrote in between; steps before that would undo it
+        same = self._undo and place and place == self._last[0] and now - self._last[1] < _TOGETHER
         if not same:
             self._undo = [*self._undo[1 - _STEPS :], before]
         self._put(after)
