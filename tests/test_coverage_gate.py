@@ -28,10 +28,11 @@ def below(rows, errors):
 def cells(part, whole):
     if whole:
         return part.cells(False)
-    # Quantiles hold on all of them, so none is harder than the others.
-    hard = [cell for cell in part.cells(True) if cell["population"] in HARD or part.name in QUANTILES]
+    # Quantiles hold on all of them, so none is harder than the others; sparse outcomes are few.
+    hard = [cell for cell in part.cells(True) if cell["population"] in HARD or part.name in (*QUANTILES, "censored")]
     found = [cell for cell in hard if cell.get("size") != "public"]
-    repeats = 80 if part.name in ("table", *QUANTILES) else 300  # tables and quantiles are released one by one
+    # Tables and quantiles are released one by one, and censored comparisons need a quadrature each.
+    repeats = 80 if part.name in ("table", "censored", *QUANTILES) else 300
     return [cell | {"repeats": repeats} for cell in found[:: 1 if len(found) < 16 else len(found) // 12]]
 
 

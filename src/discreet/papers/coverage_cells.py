@@ -23,7 +23,7 @@ LEVEL = 0.95
 LEAST = 0.935
 GUARANTEES: dict[str, Any] = {"ε-DP": PureDP, "μ-GDP": GaussianDP}
 """ρ-zCDP has the normal noise of μ = √(2ρ), and (ε, δ)-DP the smaller of both noises: their laws are among these."""
-FEWER: dict[str, Any] = {"n": (100, 1000, 10_000), "budget": (0.3, 1.0, 10.0)}
+FEWER: dict[str, Any] = {"n": (30, 100, 1000, 10_000), "budget": (0.1, 0.3, 1.0, 10.0)}
 SIZES, BUDGETS = (30, 100, 1000, 10_000), (0.1, 0.3, 1.0, 3.0, 10.0)
 _REPORTED = "Coverage of 50–92 % for intervals that ignore the noise, at ε ≤ 0.5 (liu2019 section 4.2)."
 

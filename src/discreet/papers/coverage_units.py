@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.guarantee import ApproxDP, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution
 from discreet.core.stability import in_parts
@@ -29,6 +29,7 @@ __all__ = ["UNIT_PARTS"]
 Array = NDArray[np.float64]
 _DEGREE = 4
 _SHOWN = 40
+_STEP = PoissonSample(0.3)
 _ROWS = (1, 5, 30)
 """Rows of a unit; as many units have each number, and all rows of a unit are alike."""
 
@@ -68,20 +69,40 @@ def units(parameters: Parameters, seed: int) -> Iterator[Row]:
     yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
 
 
+def _poisson(
+    parameters: Parameters, seed: int
+) -> tuple[Population, NDArray[np.int64], Array, Any, np.random.Generator]:
+    """A population, samples of it, what a Poisson sample of three in ten keeps of them, and what that may spend."""
+    rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
+    data = population.samples(parameters["n"], parameters["repeats"], rng)
+    kept = rng.binomial(data, _STEP.rate) @ _parts(population)
+    return population, data, kept, _STEP.before(PureDP(parameters["budget"])), rng
+
+
 def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean of all rows of the data, from a Poisson sample of three in ten."""
-    rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    step = PoissonSample(0.3)
-    data = population.samples(parameters["n"], parameters["repeats"], rng)
+    population, data, kept, guarantee, rng = _poisson(parameters, seed)
     truths = data @ population.points / parameters["n"]
-    kept = rng.binomial(data, step.rate) @ _parts(population)
-    guarantee = step.before(PureDP(parameters["budget"]))
-    found = _noisy(kept, guarantee, 1, 1 - step.rate, rng)
+    found = _noisy(kept, guarantee, 1, 1 - _STEP.rate, rng)
     covered = found.accepts_mean(truths, LEVEL)
-    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - step.rate, rng).mean_interval(LEVEL)
-    number = step.rate * parameters["n"]
+    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - _STEP.rate, rng).mean_interval(LEVEL)
+    number = _STEP.rate * parameters["n"]
     noise = float(found.noise_of(moment_weights(_DEGREE, 1, population.mean))[0]) / number**2
-    sampling = (1 - step.rate) * population.variance / number
+    sampling = (1 - _STEP.rate) * population.variance / number
+    yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
+
+
+def sampled_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
+    """The variance of all rows of the data, from the same sample."""
+    population, data, kept, guarantee, rng = _poisson(parameters, seed)
+    first, second = (data @ population.points**power / parameters["n"] for power in (1, 2))
+    found = _noisy(kept, guarantee, 1, 1 - _STEP.rate, rng)
+    covered = found.accepts_variance(second - first**2, LEVEL)
+    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - _STEP.rate, rng).variance_interval(LEVEL)
+    number = _STEP.rate * parameters["n"]
+    weights = moment_weights(_DEGREE, 2, population.mean) - population.variance
+    noise = float(found.noise_of(weights)[0]) / number**2
+    sampling = (1 - _STEP.rate) * (population.moment(4) - population.variance**2) / number
     yield coverage_row(parameters, covered, np.asarray(high) - np.asarray(low), math.sqrt(noise + sampling))
 
 
@@ -91,8 +112,9 @@ _CURRENCIES: dict[str, Any] = {
     "ε-DP": PureDP,
     "ρ-zCDP": lambda budget: ZeroConcentratedDP(budget**2 / 2),
     "(ε, δ)-DP": lambda budget: ApproxDP(budget, 1e-6),
+    "μ-GDP": GaussianDP,
 }
-"""Noise of all three laws: geometric, normal, and the smaller of both."""
+"""All four guarantees: geometric noise, the smaller of two, and normal noise on whole and on real numbers."""
 
 
 def shares(parameters: Parameters, seed: int) -> Iterator[Row]:
@@ -112,7 +134,7 @@ def shares(parameters: Parameters, seed: int) -> Iterator[Row]:
 
 UNIT_PARTS = (
     coverage_part(
-        "table", "Shares of a table with three cells", shares, settings(_SHARES, 200, guarantee=_CURRENCIES, **FEWER)
+        "table", "Shares of a table with three cells", shares, settings(_SHARES, 400, guarantee=_CURRENCIES, **FEWER)
     ),
     coverage_part(
         "units",
@@ -124,6 +146,12 @@ UNIT_PARTS = (
         "sampled",
         "Mean of the data, from a Poisson sample",
         sampled,
+        settings(POPULATIONS, 1000, guarantee=("ε-DP",), **FEWER),
+    ),
+    coverage_part(
+        "sampled-variance",
+        "Variance of the data, from a Poisson sample",
+        sampled_variance,
         settings(POPULATIONS, 1000, guarantee=("ε-DP",), **FEWER),
     ),
 )

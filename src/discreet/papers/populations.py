@@ -85,4 +85,5 @@ POPULATIONS: dict[str, Population] = {
     "t, 2.2 df": _of(0.5 + stats.t(2.2).ppf(_QUANTILES) / 60),
     "ties": _of([0.2, 0.2001, 0.9], [0.6, 0.39, 0.01]),
     "narrow": _of(0.3 + 0.01 * stats.norm.ppf(_QUANTILES)),
+    "t, 3 df": _of(0.5 + stats.t(3).ppf(_QUANTILES) / 40),
 }
