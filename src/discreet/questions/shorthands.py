@@ -86,7 +86,7 @@ class Shorthands(NamedQuestions):
         question = ProfileQuestion(
             self.schema,
             spending(ProfileQuestion, guarantee, spend),
-            columns=columns or self.source_names(),
+            columns=self.source_names() if isinstance(columns, tuple | list) and not columns else columns,
             proportion=proportion,
             order=order,
         )

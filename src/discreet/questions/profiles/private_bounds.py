@@ -12,7 +12,7 @@ from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
 from discreet.core.schema import PrivacyUnit, Schema
-from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.profile_question import ProfileQuestion, check_proportion
 from discreet.questions.profiles.profile_release import ProfileRelease
 from discreet.questions.question import Question
 from discreet.releases import Release
@@ -52,6 +52,7 @@ class PrivateBounds(Bounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "proportion", check_proportion(self.proportion))
         object.__setattr__(self, "epsilon", requirements.positive("epsilon", self.epsilon))
         if not isinstance(self.nulls, str):
             raise InvalidParameter(

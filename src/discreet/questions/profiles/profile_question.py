@@ -31,7 +31,7 @@ from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
 from discreet.questions.question import Question, column_names
 
-__all__ = ["Counting", "ProfileQuestion"]
+__all__ = ["Counting", "ProfileQuestion", "check_proportion"]
 
 _STAGES = (0.4, 0.5, 0.1)
 """Parts of the budget. The last is for few columns, so a small part buys as little noise."""
@@ -108,9 +108,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             raise InvalidParameter(
                 "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
             )
-        held = requirements.probability("proportion", self.proportion, below_one=True)
-        if not 0.5 <= held <= 0.999:
-            raise InvalidParameter("proportion", held, "must lie between 0.5 and 0.999", "Pass proportion=0.95.")
+        check_proportion(self.proportion)
         one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
         if self.schema.where is not None or self.schema.related:
             raise InvalidParameter(
@@ -260,6 +258,14 @@ class ProfileQuestion(Question[ProfileRelease]):
             ),
             details={"columns": list(self.names), "mechanism": second.to_dict()},
         )
+
+
+def check_proportion(proportion: Any) -> float:
+    """The proportion that bounds are to hold; more than 0.999 is lost in the noise."""
+    held = requirements.probability("proportion", proportion, below_one=True)
+    if not 0.5 <= held <= 0.999:
+        raise InvalidParameter("proportion", held, "must lie between 0.5 and 0.999", "Pass proportion=0.95.")
+    return held
 
 
 def _drawn(allowance: Allowance, step: Step, truths: Mapping[str, Any]) -> Stage:
