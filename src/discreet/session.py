@@ -27,7 +27,14 @@ from discreet.plans.rehearsal import Rehearsing
 from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.profiles.private_bounds import bounds_questions, bounds_request, declared_by, settled, with_note
+from discreet.questions.profiles.private_bounds import (
+    PrivateBounds,
+    bounds_questions,
+    bounds_request,
+    declared_by,
+    settled,
+    with_note,
+)
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.shorthands import Shorthands
 
@@ -123,8 +130,8 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
-        needed = bounds_questions(question.schema, question.columns_read())
-        if needed:
+        private = any(isinstance(one, PrivateBounds) for one in self.schema.columns.values())
+        if private and (needed := bounds_questions(self.schema, question.columns_read())):
             other = self._with_bounds(needed)
             return with_note(other.ask(settled(question, other.schema), request), other.schema, needed)
         asked = question if self._step is None else behind(question, self._step)
