@@ -1,5 +1,9 @@
 """Rehearsals: every question answered on rows from a scenario, with the errors, widths and power that runs have."""
 
+import json
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -216,3 +220,40 @@ def test_earlier_releases_make_a_scenario():
     assert made.columns["band"].shares[0] == pytest.approx(0.7, abs=0.03)
     with pytest.raises(InvalidParameter, match="mean with its spread"):
         Scenario.like(9000, spend=session.sum("spend", PureDP(1.0)))
+
+
+@pytest.fixture(scope="module")
+def study():
+    path = Path(__file__).parents[1] / "benchmarks" / "planned_errors.py"
+    return runpy.run_path(str(path))
+
+
+def holds(row):
+    """Errors within 10 % and the error of the simulation; widths within 10 %; power within that error."""
+    planned, realised = row["planned"], row["realised"]
+    assert abs(planned - realised) <= (0.1 + 2.6 * row["ratio_error"]) * realised, row
+    for kind in ("noise_width", "population_width"):
+        expected, found = row[kind]
+        assert (expected is None) == (found is None)
+        assert expected is None or expected == pytest.approx(found, rel=0.1), row
+    if row["power"] is not None:
+        expected, found = row["power"]
+        error = np.sqrt(max(found * (1 - found), 0.05) * 2 / row["repeats"])
+        assert expected == pytest.approx(found, abs=0.05 + 3 * error), row
+
+
+def test_the_stored_study_of_rehearsals_holds_and_the_page_shows_it(study):
+    rows = json.loads(study["STORED"].read_text(encoding="utf-8"))
+    assert len({row["ask"] for row in rows}) >= 18
+    for row in rows:
+        holds(row)
+    text = study["PAGE"].read_text(encoding="utf-8")
+    assert study["filled"](text, rows) == text
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", REHEARSED)
+def test_rehearsals_hold_in_a_new_run(study, name):
+    if name in study["ASKED"]:
+        for row in study["compared"](name, 400):
+            holds(row)
