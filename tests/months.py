@@ -104,12 +104,12 @@ def check(folder: Path, counted: Counter[str]) -> None:
     counted["checks"] += 1
 
 
-def month_of(folder: Path, month: str, rng: random.Random, counted: Counter[str], late: bool) -> None:
+def month_of(folder: Path, month: str, rng: random.Random, counted: Counter[str], late: bool, rounds: int) -> None:
     """Start all writers until all have ended by themselves; kill some of them in the first rounds."""
     waiting, around = list(WRITERS) + ["greedy"] * late, 0
     while waiting:
         children = {start(folder, name, month): name for name in waiting}
-        doomed = rng.sample(sorted(children), k=2) if around < 2 and len(children) > 1 else []
+        doomed = rng.sample(sorted(children), k=2) if around < rounds and len(children) > 1 else []
         for child in doomed:
             time.sleep(rng.uniform(0.0, 0.35))
             os.kill(child, signal.SIGKILL)
@@ -134,7 +134,7 @@ def main(folder: Path, count: int, units: int, seed: int) -> None:
     for place, month in enumerate(months):
         arrived = [row for row in rows if row.split(",")[1] <= month]
         (folder / "visits.csv").write_text("\n".join(["person,month,spend,region", *arrived]) + "\n")
-        month_of(folder, month, rng, counted, late=place >= 5 * count // 6)
+        month_of(folder, month, rng, counted, late=place >= 5 * count // 6, rounds=1 + (count > 6))
         page = json.loads((folder / "visits-report" / month / "results.json").read_text())
         told = {one["label"]: one["estimate"] for one in page["facts"]["releases"][0]["readings"]
                 if one["measure"] == "rows so far"}  # fmt: skip

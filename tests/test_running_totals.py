@@ -262,13 +262,13 @@ def test_intervals_cover_at_their_level():
     truth = dict(zip(periods, (100, 200, 300, 400), strict=True))
     base = released(rows, periods, guarantee=GaussianDP(0.2))[-1]
     exact = [float(sum(weights(t + 1)) * 100) for t in range(4)]
-    hits, steps, repeats = 0, 0, 400
+    hits, steps, repeats = 0, 0, 150
     for noise in np.random.default_rng(2).normal(0, base.mechanism.scale, (repeats, 4)):
         *earlier, now = (noise + exact).tolist()
         last = replace(base, measurement=np.asarray(now), public={"earlier": earlier})
         hits += sum(last.total_interval(p, 0.9).low <= truth[p] <= last.total_interval(p, 0.9).high for p in periods)
         steps += sum(last.added_interval(p, 0.9).low <= 100 <= last.added_interval(p, 0.9).high for p in periods)
-    for found in (hits, steps):  # correlated within a run: 400 independent ones, four standard errors
+    for found in (hits, steps):  # correlated within a run: 150 independent ones, four standard errors
         assert abs(found / (4 * repeats) - 0.9) < 4 * 0.3 / math.sqrt(repeats)
 
 
