@@ -125,6 +125,15 @@ def test_what_was_approved_too_seldom_is_refused_before_anything_is_spent(tmp_pa
         assert ledger.spent() == spent
 
 
+def test_a_running_total_is_not_released_again(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.run(MONTHS[0])
+    with pytest.raises(DiscreetError, match="once per period"):
+        Job(office.plan, period=MONTHS[0]).run(again=True)
+    with Ledger(tmp_path / "register.ledger", read_only=True) as ledger:
+        assert len(ledger.events()) == 2
+
+
 def test_the_planner_says_what_all_periods_cost(tmp_path: Path) -> None:
     office = Office(tmp_path)
     planned = Job(office.plan, period=MONTHS[0]).plan()

@@ -203,6 +203,11 @@ class Job:
             Called after every release.
         """
         directory = output or self.file.output / (self.file.period or "")
+        if again and any(one.question.continues for one in self.file.questions):
+            raise DiscreetError(
+                "a running total is released once per period, so this plan cannot be released again. Put its other "
+                "releases into a plan of their own. Nothing was spent."
+            )
         _check_writable(directory)
         self.plan(rehearse=False)  # every question is checked before the first one spends
         with _alone_in(directory), self.ledger(write=True) as ledger:
