@@ -207,6 +207,10 @@ def _sizes() -> Iterator[Compared]:
     for guarantee, wanted in ((_ONE, CovariancesInParts), (GaussianDP(1.0), MeansAndCovariances)):
         three = CovarianceMatrixQuestion(six, names[:3], guarantee).measurement.statistic
         yield f"what measures three columns at {guarantee}", isinstance(three, wanted)
+    for one in _schemas():
+        fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
+        pair = CovarianceMatrixQuestion(one, ("x", "y"), _ONE).measurement.public
+        yield "what is public about a covariance", dict(pair) == ({"n": one.size} if fixed else {})
     yield from _merged_ranks()
     yield from _six_columns(CovarianceMatrixQuestion(six, names, _ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
