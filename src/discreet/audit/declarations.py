@@ -122,6 +122,9 @@ def _numbers() -> Iterator[Compared]:
 
 
 def _columns() -> Iterator[Compared]:
+    """A grid that nobody names makes a thousand steps or more; then what columns accept."""
+    for low, high, grid in ((0, 100, 0.1), (0, 1, 0.001), (0, 2.5, 0.001), (0, 10**6, 1000.0), (-3, 7, 0.01)):
+        yield f"the grid of {low}…{high}", Bounds(low, high).grid == grid
     yield from _both(
         "a column of numbers",
         (

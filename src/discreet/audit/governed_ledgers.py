@@ -303,6 +303,12 @@ def _terms(folder: Path) -> Iterator[Compared]:
         yield f"teams of {teams}", refused(partial(Ledger, ":memory:", PureDP(1.0), teams=teams))  # type: ignore[arg-type]
     for place in ("", "a\0b", b"x", 3, None):
         yield f"a ledger at {place!r}", refused(partial(Ledger, place, PureDP(1.0)))  # type: ignore[arg-type]
+    parted = Ledger(":memory:", PureDP(1.0))
+    parted.reserve({"a": PureDP(0.1), "b": PureDP(0.2)}, **_claim("sum"), partition=parted.partition("p", ["a", "b"]))
+    yield (
+        "a guarantee for each part",
+        json.loads(json.dumps(parted.events()[0].to_dict()))["guarantee"]["b"] == (PureDP(0.2).to_dict()),
+    )
     for team in (None, "green"):
         ledger = Ledger(":memory:", PureDP(1.0), teams=_TEAMS, team=team)
         yield f"team {team}", refused(partial(ledger.reserve, PureDP(0.1), **_claim("count")), InvalidParameter)

@@ -24,10 +24,11 @@ from discreet.audit.csv_reference import MalformedCsv, records
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.dialect import Dialect
 from discreet.core.errors import SourceError
-from discreet.core.rows import csv_file
+from discreet.core.rows import Selected, csv_file, take, totals
 from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import canonical_text, distinct_names
 from discreet.core.rows.read import column_types, open_source
+from discreet.core.schema import Bounds, Schema
 from discreet.testing.sources import check_source
 from discreet.testing.values import check_values, hostile_columns, hostile_fields
 
@@ -46,7 +47,7 @@ def audit_reading(files: int = 240, *, seed: int = 1) -> Recomputed:
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
-        parts = [partial(part, path) for part in (_malformed, _dialects, _several_files)]
+        parts = [partial(part, path) for part in (_malformed, _dialects, _several_files, _marks)]
         return recomputed("Reading", [partial(_files, path, files, seed), *parts, _texts, partial(_values, path)])
 
 
@@ -191,6 +192,14 @@ def _several_files(path: Path) -> Iterator[Compared]:
         yield "other columns", True
     else:
         yield "other columns", False
+
+
+def _marks(path: Path) -> Iterator[Compared]:
+    """Numbers with a decimal comma and points between thousands; a point anywhere else makes it no number."""
+    path.write_bytes(b"x;y\n1.234,5;a\n2,5;a\n1234;a\n-1,234;a\n1.5;a\n12.34,5;a\n")
+    data = open_source(str(path), delimiter=";", decimal=",", thousands=".")
+    found = totals(take(data, Schema(columns={"x": Bounds(-10, 10_000, grid=0.5)})), Selected(columns=("x",)), [("x",)])
+    yield "numbers with other marks", (found.counts[0], found.sums["x",][0]) == (4, 2469 + 5 + 2468 - 2)
 
 
 def _texts() -> Iterator[Compared]:
