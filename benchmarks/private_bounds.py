@@ -203,7 +203,7 @@ def mean(repeats: int = REPEATS) -> None:
 
     highs = np.quantile(values, [0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0])
     best = min(rmse([error(high, 1.0, seed) for seed in range(repeats)]) for high in highs)
-    for share, part in ((0.95, 0.2), (0.99, 0.2), (0.995, 0.2), (0.999, 0.2), (0.999, 0.3), (0.999, 0.4)):
+    for share, part in ((0.95, 0.2), (0.99, 0.2), (0.999, 0.05), (0.999, 0.1), (0.999, 0.15), (0.999, 0.2)):
         question = ProfileQuestion(Schema(columns={}), PureDP(part), columns=["income"], proportion=share)
         errors = []
         for seed in range(repeats):
