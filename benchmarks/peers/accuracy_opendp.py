@@ -118,7 +118,7 @@ found = {
         "values": [b - a for a, b in zip(means(ages[::2]), means(ages[1::2]), strict=True)],
     },
     "tied median": {"call": "dp.median", "values": each(ages, age.dp.median(candidates=list(range(low, high + 1))))},
-    "wide median": {"call": "make_quantile_score_candidates, make_noisy_max", "values": widely(repeats // 50)},
+    "wide median": {"call": "make_quantile_score_candidates, make_noisy_max", "values": widely(repeats // 100)},
     "sampled median": {
         "call": "dp.median",
         "values": each_of(data["samples"], income.dp.median(candidates=candidates), dp.loss_of(epsilon=1.0)),
