@@ -48,16 +48,6 @@ def each_of(samples, expression, loss):
     return [float(value) for value in released.sort("copy")[released.columns[-1]]]
 
 
-def widely(times):
-    """Medians among two million candidates, without polars, which would hold them once for each group."""
-    points = list(range(-data["wide"], data["wide"] + 1))
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
-    scores = space >> dp.t.then_quantile_score_candidates(points, alpha=0.5)
-    pure = dp.max_divergence()
-    noisy = dp.binary_search_chain(lambda s: scores >> dp.m.then_noisy_max(pure, s, negate=True), d_in=1, d_out=1.0)
-    return [float(points[noisy(ages)]) for _ in range(times)]
-
-
 def means(people):
     """Means of ages, from a column around zero."""
     return [middle + value for value in each(people, centred.dp.mean((low - middle, high - middle)))]
@@ -118,7 +108,6 @@ found = {
         "values": [b - a for a, b in zip(means(ages[::2]), means(ages[1::2]), strict=True)],
     },
     "tied median": {"call": "dp.median", "values": each(ages, age.dp.median(candidates=list(range(low, high + 1))))},
-    "wide median": {"call": "make_quantile_score_candidates, make_noisy_max", "values": widely(repeats // 100)},
     "sampled median": {
         "call": "dp.median",
         "values": each_of(data["samples"], income.dp.median(candidates=candidates), dp.loss_of(epsilon=1.0)),
