@@ -17,6 +17,10 @@ def test_mutants_add_up():
     assert (killed, states["killed by the audit"]) == (MUTANTS["killed"], MUTANTS["killed_by_audit"])
     assert (states["survived"], states["equivalent"]) == (MUTANTS["survived"], MUTANTS["equivalent"])
     assert MUTANTS["controls_noticed"] == 0
+    assert MUTANTS["sampled"] >= 520
+    assert MUTANTS["undecided"] == 0
+    assert MUTANTS["rate"] >= 0.98
+    assert MUTANTS["audit_rate"] >= 0.85
 
 
 def test_survivors_are_explained():
