@@ -318,7 +318,7 @@ def test_more_numbers_leave_fourth_powers_to_a_bound():
     bounds = d.Bounds(0, 1, grid=0.001)
     schema = d.Schema(columns=dict.fromkeys(("a", "b", "c", "y"), bounds))
     rows = pa.table({**{name: x[:, place] for place, name in enumerate("abc")}, "y": y})
-    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0), one_step=True)
+    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0)).in_one_step()
     assert question.measurement.statistic.degrees == (3, 3, 3, 2)
     found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).ask(question)
     z = np.column_stack([np.ones(n), x])

@@ -34,14 +34,15 @@ from discreet.questions.regression_release import RegressionRelease
 from discreet.questions.regression_squares import SHARE, exact_squares, squares_step
 from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
 
-__all__ = ["RegressionQuestion"]
+__all__ = ["RegressionInOneStep", "RegressionQuestion"]
 
 _EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
 """Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
 of these; beyond, they would bring more noise than the bound that takes their place."""
 _MOST_TERMS = 40
 """Coefficients of a regression whose squares are measured after the fit."""
-_WORTH_IT = 1.15
+_WORTH_IT = 1.25
+"""How much less noise the moments must have where squares are measured after them: those have noise of their own."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,6 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         Numbers and columns of labels. The first label of a column is the reference.
     expected_rows
         Serves plans only.
-    one_step
-        Whether everything must be measured at once, as behind an omission step.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
-    one_step: bool = False
+    one_step: ClassVar[bool] = False
 
     def columns_read(self) -> tuple[str, ...]:
         return (self.column, *column_names(self.on, "on"))
@@ -191,7 +190,8 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         return not knows_squares(cast(Any, self.measurement.statistic))
 
     def in_one_step(self) -> RegressionQuestion:
-        return replace(self, one_step=True)
+        given = {name: getattr(self, name) for name in ("contribution", "expected_rows")}
+        return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
 
     def claim(self, ledger: Ledger | None) -> Claim:
         found = super().claim(ledger) if not self.several_steps else None
@@ -288,6 +288,13 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
         return tuple(notes)
 
 
+@dataclass(frozen=True)
+class RegressionInOneStep(RegressionQuestion):
+    """The same, where everything must be measured at once, as behind an omission step."""
+
+    one_step: ClassVar[bool] = True
+
+
 def _noise_of(way: Measurement) -> float:
     """Expected noise of the coefficients together, relative to what sampling would give them."""
     moments = cast(Moments, way.statistic)
@@ -296,7 +303,6 @@ def _noise_of(way: Measurement) -> float:
         variance * float(np.sum((moved_per_row(moments, term) * term.width * moments.spread(term)) ** 2))
         for term in moments.terms(moments.on)[1:]
     ]
-    # A second step makes intervals a little wider, those of sub-models more: it has to be worth it.
     return math.sqrt(sum(noise)) * (1.0 if knows_squares(moments) else _WORTH_IT)
 
 

@@ -29,9 +29,8 @@ from discreet.questions.linear_fit import Term
 
 __all__ = ["SHARE", "exact_squares", "measured_squares", "squares_step"]
 
-SHARE = 0.1
-"""Of the guarantee, for the second step: intervals are narrowest for about this much where noise and sampling error
-are of the same size, and hardly wider elsewhere."""
+SHARE = 0.15
+"""Of the guarantee, for the second step: intervals are narrowest near it where noise and sampling error are alike."""
 
 
 def squares_step(guarantee: Guarantee, terms: int, rows: int) -> Step:
