@@ -384,8 +384,15 @@ def test_the_guide_quotes_the_stored_figures():
     for one in stored["methods"]:
         cells = " | ".join(f"{one[name]:.2f}" for name in ("moments", "objective perturbation", "noisy steps"))
         assert f"| {one['on']} | {one['people']:,} | {cells} |" in text
-        assert one["moments"] < min(one["objective perturbation"], one["noisy steps"])
+        assert one["moments"] < min(one["objective perturbation"], one["noisy steps"]) / 4
     for one in stored["intervals"]:
         share = f"{one['covered']:.1%}".replace("%", " %")
         assert f"| {one['on']} | {one['people']:,} | {share} | {one['width']:.2f} |" in text
         assert one["covered"] > 0.92
+    covered = np.array([one["covered"] for one in stored["coverage"]])
+    error = math.sqrt(0.05 * 0.95 / stored["coverage"][0]["repeats"])
+    assert covered.min() > 0.935 - 3 * error
+    assert covered.mean() > 0.945
+    words = " ".join(text.split())
+    assert f"In {covered.size} settings they cover {100 * covered.mean():.1f} % on average" in words
+    assert f"and {100 * covered.min():.1f} % at least" in words
