@@ -200,6 +200,16 @@ def test_intervals_cover(kind):
     assert covered(kind, 1500, 1.0, 3.0, -2.0, 50, seed=5).min() > 0.85
 
 
+def test_steep_slopes_far_from_the_middle_are_found():
+    rng, along = np.random.default_rng(10), np.array([0.0, 1.0])
+    for _ in range(5):
+        rows = POPULATIONS["long tail"](rng, 5000)[:, None]
+        y = rng.random(5000) < expit(-3 + 6 * rows[:, 0])
+        fit = fitted(rows, np.zeros(5000, dtype=int), y, (4,), 1, rng=rng, scale=1.0, noise=2.0)
+        assert fit.found
+        assert fit.standard_error(along) < 1
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("kind", POPULATIONS)
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 0.3), (300, 5.0), (5000, 0.3), (5000, 1.0), (50000, 1.0)])

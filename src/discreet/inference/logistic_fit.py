@@ -176,7 +176,7 @@ class LogisticFit:
 
     def _solved(self, start: Array, free: Array) -> tuple[Array, bool]:
         """Coefficients at which the score is 0 along the columns of ``free``, and whether there are any."""
-        found, longest, last = start, _LONGEST, math.inf
+        found, longest, last = start, _LONGEST, np.zeros_like(start)
         for _ in range(_STEPS):
             local = self._local(found)
             if np.abs(local.log_odds).max() > _FURTHEST:
@@ -185,9 +185,10 @@ class LogisticFit:
             moved = float(np.abs(np.tensordot(step, self._points, axes=1)).max())
             if moved < _SETTLED:
                 return found, True
-            longest = min(longest, last / 2) if moved > 0.8 * last else longest  # it goes to and fro
-            last = min(moved, longest)
-            found = found + step * min(1.0, longest / moved)
+            if step @ last < 0:  # it goes to and fro
+                longest = min(longest, 0.7 * moved)
+            last = step * min(1.0, longest / moved)
+            found = found + last
         return found, False
 
     @cached_property
