@@ -61,6 +61,7 @@ NO_RESULTS = {
     ),
     "what an attack goes through": "Answer GeneratedWorld QuestionAudit Refusal Script",
     "rows made up from tables": "SyntheticRows",
+    "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
     "laws and losses": (
         "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
         "Linear PairMoments PartMoments"
