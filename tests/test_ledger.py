@@ -27,7 +27,7 @@ from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
-from discreet.publish.ledger_statement import statement_html
+from discreet.publish.ledger_page import ledger_page
 from discreet.testing.ledgers import check_ledger
 
 RELEASE: dict[str, Any] = {
@@ -510,7 +510,7 @@ def test_text_fits_a_terminal(ledger: Ledger) -> None:
 def test_html_is_escaped() -> None:
     ledger = Ledger(":memory:", PureDP(1.0), dataset="<script>")
     spend(ledger, PureDP(0.3), question="<b>")
-    page = statement_html(ledger.statement())
+    page = ledger_page(ledger.statement())
     assert "<script>" not in ledger._repr_html_()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
