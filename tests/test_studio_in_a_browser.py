@@ -120,6 +120,7 @@ def added_and_planned(chromium, folder, asks: list[str]) -> None:
     (folder / "people.toml").write_text(PLAN.replace("epsilon = 4.0", "epsilon = 30.0"))
     with served(folder) as address:
         visit = Visit(chromium, address)
+        visit.page.set_default_timeout(120_000)  # plans of quantiles and tests by ranks are simulated
         visit.to("/plan?plan=people.toml")
         page = visit.page
         for position, ask in enumerate(asks, start=1):
