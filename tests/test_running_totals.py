@@ -30,6 +30,7 @@ from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParam
 from discreet.core.rows import take
 from discreet.core.rows.read import open_source
 from discreet.inference.running_sums import column_norm, running_sums, weights
+from discreet.plans.job import Job
 from discreet.questions.running_total_question import RunningTotalQuestion
 
 MONTHS = [f"2026-{month:02d}" for month in range(1, 13)]
@@ -362,3 +363,15 @@ def test_a_plan_with_a_sequence_is_attacked(tmp_path):
     )
     found = attack_plan(plan)
     assert found.passed, str(found)
+
+
+def test_a_plan_refuses_what_no_ledger_counts_together(tmp_path):
+    plan = tmp_path / "p.toml"
+    plan.write_text(
+        'period = "2026-01"\n[source]\npath = "x.csv"\n[budget]\nmu = 1.0\n[schema.columns.month]\n'
+        'categories = ["2026-01", "2026-02"]\n[schema.columns.city]\nunlisted = true\n'
+        '[[release]]\nname = "entries"\nask = "running_total"\nover = "month"\nmu = 0.5\n'
+        '[[release]]\nname = "cities"\nask = "groups"\ncolumn = "city"\nepsilon = 0.5\ndelta = 1e-7\n'
+    )
+    with pytest.raises(NoConversion, match="no ledger can be charged both"):
+        Job(plan).plan()

@@ -13,20 +13,17 @@ from typing import Any
 
 from discreet.core.errors import (
     DiscreetError,
-    InsufficientBudget,
     LedgerMissing,
     MissingExtra,
-    NoConversion,
     NotApproved,
     PlanFileError,
 )
-from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.core.schema import Schema
-from discreet.mechanisms.composition import compose
 from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
+from discreet.plans.job_cost import cost_in_all, cost_now, refusal_of
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.meaning import differences, meaning
 from discreet.plans.other_ledgers import other_ledgers
@@ -133,8 +130,8 @@ class Job:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
             waiting = made.waiting(made.run())
-            cost = _cost(ledger, waiting)
-            refusal = _refusal(ledger, made, cost)
+            cost = cost_now(ledger, waiting)
+            refusal = refusal_of(ledger, made.changed(), cost)
             return JobPlan(
                 self.file.title,
                 tuple(planned),
@@ -144,7 +141,7 @@ class Job:
                 other_ledgers(self.file),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
-                _in_all(self.file),
+                cost_in_all(self.file),
             )
 
     def _rehearsed(self) -> tuple[tuple[str, Rehearsal], ...]:
@@ -177,7 +174,7 @@ class Job:
 
     def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
-        refusal = _refusal(ledger, made, _cost(ledger, waiting))
+        refusal = refusal_of(ledger, made.changed(), cost_now(ledger, waiting))
         if refusal is not None:
             raise refusal
         if waiting:
@@ -346,39 +343,6 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
-
-
-def _cost(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> Guarantee | None:
-    """What releases would add to the ledger's total; None where there are none."""
-    return compose(*(one.question.charge_now(ledger) for one in waiting)) if waiting else None
-
-
-def _in_all(file: PlanFile) -> Guarantee | None:
-    """What all periods that a plan covers cost together; None where that is one run. A sequence is paid for once."""
-    asked = [one.question for one in file.questions]
-    if file.times == 1 and not any(question.continues for question in asked):
-        return None
-    runs = [1 if question.continues else file.times for question in asked]
-    return compose(*(one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)))
-
-
-def _refusal(ledger: Ledger, made: _Made, cost: Guarantee | None) -> DiscreetError | None:
-    """Why releases of that cost cannot be paid for."""
-    left = ledger.remaining()
-    try:
-        if cost is None or cost.to(type(left), delta=getattr(left, "delta", None)).within(left):
-            return None
-    except NoConversion:
-        return NoConversion(
-            f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
-            "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
-        )
-    changed = made.changed()
-    fix = (
-        f"{changed} of them were released before with another question or share of the budget and would be released "
-        "again: shares divide the whole budget. Put new questions into a second plan, or give each release its epsilon."
-    )
-    return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
 
 
 def _begun(address: str) -> bool:
