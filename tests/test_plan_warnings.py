@@ -11,7 +11,9 @@ from discreet.plans.sampling_error import groups_of, sampling_error
 from discreet.questions.count import CountQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
+from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.table import TableQuestion
+from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 SCHEMA = Schema(
     columns={
@@ -36,9 +38,25 @@ def test_chance_is_what_samples_do():
     assert groups_of(asked) == 3
 
 
+def test_chance_moves_counts_ranks_and_spreads_as_samples_do():
+    rng = np.random.default_rng(2)
+    by_region = CountQuestion(SCHEMA, PureDP(1.0), by=["region"])
+    counts = np.abs(rng.binomial(900, 1 / 3, 50_000) - 300)
+    assert sampling_error(by_region, rows=900) == pytest.approx(np.quantile(counts, 0.95), rel=0.05)
+    ranks = np.abs(rng.binomial(900, 0.9, 50_000) - 810)  # rows below the population's quantile
+    decile = QuantileQuestion(SCHEMA, "age", 0.9, PureDP(1.0))
+    assert sampling_error(decile, rows=900) == pytest.approx(np.quantile(ranks, 0.95), rel=0.05)
+    drawn = rng.normal(0, 120 / 6, (20_000, 400))
+    for question, read in ((VarianceQuestion, np.var), (StandardDeviationQuestion, np.std)):
+        moved = np.abs(read(drawn, axis=1) - read(drawn))
+        asked = question(SCHEMA, "age", PureDP(1.0))
+        assert sampling_error(asked, rows=400) == pytest.approx(np.quantile(moved, 0.95), rel=0.05)
+
+
 def test_chance_is_unknown_without_a_number_of_rows():
     assert sampling_error(mean()) is None
     assert sampling_error(CountQuestion(SCHEMA, PureDP(1.0))) is None
+    assert sampling_error(CountQuestion(SCHEMA, PureDP(1.0)), rows=100) is None  # all of them
 
 
 def test_bounds_that_cost_too_much_are_named_and_the_fix_is_true():

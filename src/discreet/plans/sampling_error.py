@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod, sqrt
 from statistics import NormalDist
 from typing import Any
 
 from discreet.core.schema import Bounds, Schema
 
-__all__ = ["groups_of", "sampling_error"]
+__all__ = ["SPREAD", "expected_share", "groups_of", "sampling_error", "shares_of", "width_of"]
 
-_SPREAD = 6
+SPREAD = 6
 """Without a better guess, the standard deviation of a column is a sixth of the width of its bounds, as in scenarios."""
+_COUNTS = ("count", "table", "histogram")
+_OF_SPREAD: dict[str, Callable[[float], float]] = {
+    "mean": lambda deviation: deviation,
+    "variance": lambda deviation: sqrt(2) * deviation**2,
+    "std": lambda deviation: deviation / sqrt(2),
+}
+"""√n times the standard error of what is read, from the standard deviation of a normal population."""
 
 
 def groups_of(question: Any) -> int:
@@ -30,11 +38,20 @@ def _cells(schema: Schema, name: str) -> int:
     return len(labels) if labels else 1
 
 
-def sampling_error(question: Any, *, level: float = 0.95) -> float | None:
-    """How far a mean or a proportion of a random sample lies from the population's, with probability ``level``.
+def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.95) -> float | None:
+    """How far chance alone moves an answer from the population's, with probability ``level``, in the unit of its plan.
 
-    None where the question is another one, or where no ``expected_rows`` say how large the sample is. The spread of a
-    number is taken as a sixth of its bounds' width, the proportion as the expected one or a half.
+    Parameters
+    ----------
+    question
+        A mean, proportion, variance, standard deviation, quantile (in ranks), or counts by group. None for others.
+    rows
+        How large the sample is, where the question has no ``expected_rows`` of its own; None where that is not known.
+    level
+        How often chance moves it no further.
+
+    The spread of a number is taken as a sixth of its bounds' width, the proportion as the expected one or a half, and
+    groups as equally large.
 
     Examples
     --------
@@ -44,14 +61,36 @@ def sampling_error(question: Any, *, level: float = 0.95) -> float | None:
     >>> round(sampling_error(MeanQuestion(schema, "age", PureDP(1.0), expected_rows=10_000)), 3)
     0.392
     """
-    rows = getattr(question, "expected_rows", None)
-    if rows is None:
+    size = getattr(question, "expected_rows", None) or rows
+    if size is None:
         return None
-    reach = NormalDist().inv_cdf((1 + level) / 2) / sqrt(rows / groups_of(question))
-    if question.ask == "mean":
-        bounds = question.unit_sum or question.schema.columns.get(question.column)
-        return reach * (bounds.high - bounds.low) / _SPREAD if isinstance(bounds, Bounds) else None
+    groups = groups_of(question)
+    within, reach = size / groups, NormalDist().inv_cdf((1 + level) / 2)
+    if question.ask in _COUNTS:
+        return reach * sqrt(within * (1 - 1 / groups)) if groups > 1 else None
     if question.ask == "proportion":
-        share = 0.5 if question.expected_share is None else question.expected_share
-        return reach * sqrt(share * (1 - share))
-    return None
+        share = expected_share(question)
+        return reach * sqrt(share * (1 - share) / within)
+    if question.ask == "quantile":
+        return max(reach * sqrt(within * share * (1 - share)) for share in shares_of(question))
+    width = width_of(question)
+    if question.ask not in _OF_SPREAD or width is None:
+        return None
+    return reach * _OF_SPREAD[question.ask](width / SPREAD) / sqrt(within)
+
+
+def expected_share(question: Any) -> float:
+    """The proportion that a question expects, or a half."""
+    return 0.5 if question.expected_share is None else float(question.expected_share)
+
+
+def shares_of(question: Any) -> tuple[float, ...]:
+    """The shares of a quantile question."""
+    given = question.probabilities
+    return (float(given),) if isinstance(given, float | int) else tuple(map(float, given))
+
+
+def width_of(question: Any) -> float | None:
+    """The width of the bounds of what is averaged; None where there are none."""
+    bounds = getattr(question, "unit_sum", None) or question.schema.columns.get(getattr(question, "column", None))
+    return bounds.high - bounds.low if isinstance(bounds, Bounds) else None

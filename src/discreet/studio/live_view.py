@@ -9,11 +9,10 @@ from markupsafe import Markup
 
 from discreet.core.display import number
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.schema import Bounds
 from discreet.plans.plan import Plan
 from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
 from discreet.plans.planned_question import PlannedQuestion
-from discreet.plans.sampling_error import sampling_error
+from discreet.plans.sampling_error import SPREAD, expected_share, groups_of, sampling_error, shares_of, width_of
 from discreet.publish.wording import attacker_words
 from discreet.studio.draft import Draft
 from discreet.studio.pictures import budget_bar, interval_sketch
@@ -103,7 +102,7 @@ def _part(guarantee: Guarantee, budget: Guarantee) -> float:
 
 def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, Any]:
     error = planned.rows()[0]["expected_error"]
-    chance = sampling_error(one.question)
+    chance = sampling_error(one.question, rows=rows)
     free = privacy_is_free(one.question, planned)
     return {
         "title": one.title,
@@ -115,7 +114,7 @@ def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, An
         "cost": str(planned.guarantee),
         "mechanism": planned.mechanism.replace("_", " "),
         "tells": one.question.meaning_words({}),
-        "sketch": _sketch(one.question, error, chance),
+        "sketch": _sketch(one.question, error, chance, rows),
         "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
         "warnings": release_warnings(one.question, planned, rows),
         "free": free,
@@ -139,23 +138,37 @@ def _short(value: float) -> str:
     return number(float(f"{value:.{_DIGITS}g}"))
 
 
-def _sketch(question: Any, error: float | None, chance: float | None) -> Any:
-    """The interval around an expected value, on the scale of the column; None where there is no such scale."""
-    if error is None:
+def _sketch(question: Any, error: float | None, chance: float | None, rows: int | None) -> Any:
+    """The interval around an expected value, on the scale of what is read; None where there is no such scale."""
+    place = None if error is None else _scale(question, rows)
+    if error is None or place is None:
         return None
-    if question.ask == "proportion":
-        low, high, centre = 0.0, 1.0, 0.5 if question.expected_share is None else question.expected_share
-    elif question.ask == "mean":
-        bounds = question.unit_sum or question.schema.columns.get(question.column)
-        if not isinstance(bounds, Bounds) or question.expected_rows is None:
-            return None
-        low, high = bounds.low, bounds.high
-        centre = (low + high) / 2 if question.expected_mean is None else question.expected_mean
-    else:
-        return None
+    low, high, centre = place
     both = None if chance is None else (error**2 + chance**2) ** 0.5
     reach = _ROOM * max(error, both or 0.0)
     low, high = max(low, centre - reach), min(high, centre + reach)
     words = f"Sketch around {_short(centre)}: noise reaches {_short(error)} to either side"
     words += "." if both is None else f", noise and chance together {_short(both)}."
     return Markup(interval_sketch(low, high, centre, error, both, words))  # numbers alone
+
+
+def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None:
+    """Least, greatest and expected value of what a question reads."""
+    size, width = getattr(question, "expected_rows", None) or rows, width_of(question)
+    if question.ask == "proportion":
+        return 0.0, 1.0, expected_share(question)
+    if size is None:
+        return None
+    if question.ask in ("count", "table", "histogram"):
+        return 0.0, float(size), size / groups_of(question)
+    if question.ask == "quantile":
+        return 0.0, size / groups_of(question), shares_of(question)[0] * size / groups_of(question)
+    if width is None:
+        return None
+    if question.ask == "mean":
+        bounds = question.unit_sum or question.schema.bounds(question.column)
+        centre = bounds.low + width / 2 if question.expected_mean is None else question.expected_mean
+        return bounds.low, bounds.high, centre
+    return {"variance": (0.0, width**2 / 4, (width / SPREAD) ** 2), "std": (0.0, width / 2, width / SPREAD)}.get(
+        question.ask
+    )
