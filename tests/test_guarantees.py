@@ -396,7 +396,7 @@ def test_norms_follow_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "needs l1, l2 or moves"),
+        ({}, "needs l1, l2, moves"),
         ({"l1": 0.0}, "l1 = 0.0: must be positive"),
         ({"l1": -1.0}, "must be positive"),
         ({"l1": math.nan}, "must be finite"),
@@ -409,7 +409,7 @@ def test_norms_follow_from_each_other() -> None:
         ({"moves": "11"}, "must be a non-empty sequence"),
         ({"moves": (1, 0)}, "moves = 0: must be positive"),
         ({"moves": (1e308, 1e308)}, "too large for a 64-bit float"),
-        ({"moves": (1, 1), "l1": 2.0}, "already fixes l1 and l2"),
+        ({"moves": (1, 1), "l1": 2.0}, "already fixes l1, l2 and linf"),
         ({"moves": (1, 1), "dimension": 1}, "more entries than dimension"),
     ],
 )

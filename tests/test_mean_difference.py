@@ -680,8 +680,9 @@ def test_the_best_method_is_chosen_from_public_facts():
     assert isinstance(Best(spread=500.0).chosen(spending, setting), Direct)
     assert NoiseAware().share(spending, setting) == 0.3
     assert NoiseAware(0.2).share(spending, setting) == 0.2
-    assert NoiseAware(spread=10.0).share(spending, setting) == 0.3
-    assert NoiseAware(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.1  # little is unknown, little is needed
+    assert NoiseAware(spread=10.0).share(spending, setting) == 0.4  # bounds far beyond the spread: place with care
+    assert NoiseAware(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
+    assert NoiseAware(spread=10.0).share(Spending(PureDP(50.0)), setting) == 0.2  # little is unknown, little is needed
 
 
 def test_plans_agree_with_simulations():

@@ -143,7 +143,7 @@ def test_shorthands_are_planned_and_written_in_plan_files(tmp_path):
     asking = session()
     assert asking.plan.median("age", PureDP(1.0)) == asking.plan.quantile("age", 0.5, PureDP(1.0))
     assert asking.plan.share("band", "old", epsilon=1.0) == asking.plan.proportion("band", "old", PureDP(1.0))
-    assert asking.plan.std("age", epsilon=1.0).read == "the variance"
+    assert asking.plan.std("age", epsilon=1.0).read == "the deviation"
     pq.write_table(rows(), tmp_path / "rows.parquet")
     releases = (
         '[[release]]\nname = "m"\nask = "median"\ncolumn = "age"\n'

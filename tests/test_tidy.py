@@ -58,6 +58,7 @@ LABELS = {
     "clusters": ["centre", "column"],
     "groups": ["city"],
     "distinct": ["arm"],
+    "running_total": ["period"],
 }
 NOTHING_TO_DRAW = ("mode", "groups")
 """Answers that are labels."""

@@ -20,13 +20,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, joined, law_cells
+from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, joined
+from discreet.audit.number_laws import from_zero, number_cells, number_laws
 from discreet.audit.transcript import Choice, Draw, Numbers, Script, scripted
 from discreet.audit.worlds import World
 from discreet.core.display import Facts
@@ -44,7 +44,6 @@ __all__ = [
     "audit_pipeline",
     "largest_loss",
     "loss_between",
-    "number_laws",
     "shown",
 ]
 
@@ -367,41 +366,15 @@ def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
             # The largest move alone counts, as for Laplace noise on one number (docs/proofs/box_noise.md).
             far, scale = max(abs(a[2] - b[2]) for a, b in pairs), pairs[0][0][1]
             if far:
-                yield _number_cells((LaplaceLaw, scale, Fraction(0)), (LaplaceLaw, scale, far))
+                yield number_cells((LaplaceLaw, scale, Fraction(0)), (LaplaceLaw, scale, far))
         elif isinstance(here, Numbers) and isinstance(there, Numbers):
             for a, b in zip(number_laws(here.law), number_laws(there.law), strict=True):
                 if a[:2] == b[:2] and a[0] is GaussianLaw:
                     square += float((a[2] - b[2]) / Fraction(a[1])) ** 2
                 elif a != b:
-                    yield _number_cells(*_from_zero(a, b))
+                    yield number_cells(*from_zero(a, b))
     if square:
-        yield _number_cells((GaussianLaw, 1.0, Fraction(0)), (GaussianLaw, 1.0, Fraction(math.sqrt(square))))
-
-
-_Number = tuple[Any, ...]
-"""The law of one number: its class, scale and exact location, and bounds or order where it has them."""
-
-
-def number_laws(law: Any) -> list[_Number]:
-    """The law of every number of an array."""
-    shape = law.shape
-    exact = getattr(law, "_noise", law)._location.broadcast(shape)
-    names = [name for name in ("lower", "upper", "order") if hasattr(law, name)]
-    more = [getattr(law, name) for name in names]
-    scales, *bounds = (np.broadcast_to(values, shape).ravel().tolist() for values in (law.scale, *more))
-    places = [exact.exact(index) for index in range(len(scales))]
-    return list(zip([type(law)] * len(scales), scales, places, *bounds, strict=True))
-
-
-def _from_zero(a: _Number, b: _Number) -> tuple[_Number, _Number]:
-    """Both laws moved so that the first is at zero, where nothing bounds them: only the distance matters."""
-    return (a, b) if len(a) > 3 else ((*a[:2], Fraction(0)), (*b[:2], b[2] - a[2]))
-
-
-@lru_cache(maxsize=4096)
-def _number_cells(a: _Number, b: _Number) -> Cells:
-    here, there = (kind(place, scale, *bounds) for kind, scale, place, *bounds in (a, b))
-    return law_cells(here, there)
+        yield number_cells((GaussianLaw, 1.0, Fraction(0)), (GaussianLaw, 1.0, Fraction(math.sqrt(square))))
 
 
 def _choice_cells(first: Choice, second: Choice) -> Cells:

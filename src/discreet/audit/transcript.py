@@ -33,12 +33,14 @@ from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip, flip_probabilities
 from discreet.mechanisms.choices.ranks import RankClasses
 from discreet.mechanisms.location_noise import LocationLaw
+from discreet.mechanisms.whole_share import WholeShareLaw
 from discreet.omission import step
 from discreet.questions import groups
 
 __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 
 Array = NDArray[np.float64]
+_LAWS = (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw, WholeShareLaw)
 _SALT_BYTES = 32
 """The salt of a ledger must repeat; shorter tokens name stored tables, which must differ."""
 
@@ -204,7 +206,7 @@ def scripted(script: Script) -> Iterator[Script]:
     stream, token_hex = np.random.default_rng(script.seed + 1), secrets.token_hex
     with ExitStack() as stack:
         for owner, name, stand_in in (
-            *((law, "sample", _sample(law, script)) for law in (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw)),
+            *((law, "sample", _sample(law, script)) for law in _LAWS),
             *(
                 (kind, "choose", _chosen(kind, script))
                 for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)

@@ -130,7 +130,8 @@ class Sensitivity:
             return {"coordinates": list(self.coordinates)}
         if self.moves is not None:
             return {"moves": list(self.moves), "dimension": self.dimension}
-        return {"l1": self.l1, "l2": self.l2, "linf": self.linf, "dimension": self.dimension}
+        names = ("l1", "l2", "dimension") if self.linf == self.l2 else ("l1", "l2", "linf", "dimension")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Sensitivity:
@@ -139,8 +140,7 @@ class Sensitivity:
         return cls(**{**data, **lists})
 
     def __str__(self) -> str:
-        norms = (("ℓ₁", self.l1), ("ℓ₂", self.l2))
-        return ", ".join(f"{name} = {value:.6g}" for name, value in norms if value is not None)
+        return ", ".join(f"{name} = {one:.6g}" for name, one in (("ℓ₁", self.l1), ("ℓ₂", self.l2)) if one is not None)
 
 
 def _sizes(name: str, values: Any) -> tuple[float, ...]:

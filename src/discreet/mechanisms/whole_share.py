@@ -44,12 +44,17 @@ class WholeShareLaw(Law):
     """
 
     def __init__(self, truth: Truth, noise: Mechanism, rows: int) -> None:
-        self.rows, self._truth, self._counts = rows, float_truth(truth), noise.law(_counts(truth, rows))
+        self.rows, self._truth, self.counts = rows, float_truth(truth), noise.law(_counts(truth, rows))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one draw."""
-        return self._counts.shape
+        return self.counts.shape
+
+    @property
+    def grid(self) -> float:
+        """Distance of two shares that can come out."""
+        return 1 / self.rows
 
     @property
     def support(self) -> tuple[Floats, Floats]:
@@ -59,12 +64,12 @@ class WholeShareLaw(Law):
     @property
     def mean(self) -> Floats:
         """The truth."""
-        return plain(np.asarray(self._counts.mean) / self.rows)
+        return plain(np.asarray(self.counts.mean) / self.rows)
 
     @property
     def variance(self) -> Floats:
         """That of the count over n²."""
-        return plain(np.asarray(self._counts.variance) / self.rows**2)
+        return plain(np.asarray(self.counts.variance) / self.rows**2)
 
     @property
     def bias(self) -> Floats:
@@ -80,21 +85,21 @@ class WholeShareLaw(Law):
     def pdf(self, x: ArrayLike) -> Floats:
         """Probability of ``x``; 0 where it is not a share that a count can have."""
         last = self._last(x)
-        return plain(np.where(last / self.rows == np.asarray(x, dtype=float), self._counts.pdf(last), 0.0))
+        return plain(np.where(last / self.rows == np.asarray(x, dtype=float), self.counts.pdf(last), 0.0))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Distribution function."""
-        return self._counts.cdf(self._last(x))
+        return self.counts.cdf(self._last(x))
 
     def quantile(self, q: ArrayLike) -> Floats:
         """The smallest share x with P(output ≤ x) ≥ q."""
-        return plain(np.asarray(self._counts.quantile(q)) / self.rows)
+        return plain(np.asarray(self.counts.quantile(q)) / self.rows)
 
     def sample(
         self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
     ) -> Floats:
         """Draw counts and divide them."""
-        return plain(np.asarray(self._counts.sample(size, rng=rng)) / self.rows)
+        return plain(np.asarray(self.counts.sample(size, rng=rng)) / self.rows)
 
 
 def _counts(truth: Truth, rows: int) -> Truth:
@@ -104,7 +109,8 @@ def _counts(truth: Truth, rows: int) -> Truth:
     array = np.asarray(truth)
     if array.dtype == object:
         return np.asarray(array * rows, dtype=object)
-    return np.rint(float_truth(truth) * rows)
+    with np.errstate(over="ignore"):  # the noise refuses what is not finite
+        return np.rint(float_truth(truth) * rows)
 
 
 @dataclass(frozen=True)
