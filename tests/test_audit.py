@@ -29,8 +29,8 @@ REPLAYS = {case.name: case for case in replay_cases()}
 
 
 def test_a_short_run_finds_nothing(monkeypatch):
-    """On reproducible noise, with a quarter of the worlds that `discreet audit` generates; the rest is the same."""
-    monkeypatch.setitem(audit_run.WORLDS, False, 8)
+    """On reproducible noise, with an eighth of the worlds that `discreet audit` generates; the rest is the same."""
+    monkeypatch.setitem(audit_run.WORLDS, False, 4)
     report = run_audit(workers=1)
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]

@@ -162,7 +162,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+SLOW = ("stability ignores |low|", "an omitting session caches its sample", "parts are not doubled under replace-one")
+"""Faults that only the later worlds show."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] if name in SLOW else []) for name in FAULTS]
+)
 def test_the_default_audit_finds(name):
     plant, look = FAULTS[name]
     with plant():

@@ -87,6 +87,7 @@ def test_errors_and_widths_are_those_of_runs(name):
     assert rehearsed.ask in str(rehearsed)
 
 
+@pytest.mark.deep
 def test_rehearsed_errors_are_those_of_an_independent_calculation():
     """Laplace noise on Σ(1 − u) and Σu of 4,000 rows, in numpy: mean, median and 95 % of the errors."""
     rng = np.random.default_rng(5)

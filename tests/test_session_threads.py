@@ -4,11 +4,12 @@ import asyncio
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv
 import pytest
 
-from discreet import Bounds, Categories, PureDP, Schema, Session
+from discreet import Bounds, Categories, Ledger, PureDP, Schema, Session
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = Schema(columns={"age": Bounds(18, 100, grid=1), "region": Categories(["north", "south", "west"])})
@@ -52,3 +53,19 @@ def test_coroutines_share_a_session(session: Session) -> None:
 
     assert all(asyncio.run(ask()))
     assert session.ledger.verify().spends == 12
+
+
+def test_a_request_that_another_thread_pays_for_meanwhile_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the last of the budget between a look at the stored answers and a look at the budget."""
+    session = Session(ROOT / "examples" / "survey.csv", SCHEMA, ledger=":memory:", budget=PureDP(EPSILON))
+    preview, paid = Ledger.preview, []
+
+    def late(ledger: Ledger, guarantee: Any, **options: Any) -> Any:
+        if not paid:
+            paid.append(True)
+            session.count(PureDP(EPSILON), request="all")
+        return preview(ledger, guarantee, **options)
+
+    monkeypatch.setattr(Ledger, "preview", late)
+    assert session.count(PureDP(EPSILON), request="all") == session.count(PureDP(EPSILON), request="all")
+    assert session.ledger.verify().spends == 1

@@ -183,9 +183,10 @@ def affordable(
     """The ledger's budget before and after a release, or an error where it cannot pay; a paid request costs nothing."""
     if ledger is None or charged is None:
         return None, None
+    preview = ledger.preview(charged)
+    # Asked after the preview: another thread may pay for the same request at any moment before it.
     if request is not None and ledger.requested(request) is not None:
         return ledger.remaining(), ledger.remaining()
-    preview = ledger.preview(charged)
     if preview.after is None:
         raise InsufficientBudget(charged, preview.remaining)
     return preview.remaining, preview.after
