@@ -71,11 +71,6 @@ class BoxLaw(LocationLaw):
             )  # fmt: skip
 
     @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
-
-    @property
     def variance(self) -> Floats:
         """(k + 1)(k + 2)/3·b²."""
         k = self.dimension

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
@@ -26,8 +25,8 @@ from discreet.mechanisms.calibration import least_scale, refuse_nothing
 from discreet.mechanisms.discrete_gaussian_family import LARGEST_SCALE, DiscreteGaussianFamily, magnitude_table
 from discreet.mechanisms.discrete_gaussian_profile import DiscreteGaussianProfile
 from discreet.mechanisms.envelope import gaussian_parameter
-from discreet.mechanisms.geometric import whole_truth
 from discreet.mechanisms.location_noise import LocationLaw, probabilities
+from discreet.mechanisms.whole_noise import WholeNoise, whole_truth
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
@@ -55,11 +54,6 @@ class DiscreteGaussianLaw(LocationLaw):
     def __init__(self, location: Truth, scale: float) -> None:
         super().__init__(whole_truth(location), _scale(scale), grid=1.0)
         self._table = magnitude_table(float(self.scale))
-
-    @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
 
     @property
     def variance(self) -> Floats:
@@ -117,7 +111,7 @@ def _scale(scale: Any) -> float:
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(Mechanism):
+class DiscreteGaussian(WholeNoise):
     """Independent discrete Gaussian noise on every coordinate: whole numbers stay whole numbers.
 
     A truth that is not a whole number is rounded first (halves up), which no neighbour can exploit.
@@ -142,8 +136,8 @@ class DiscreteGaussian(Mechanism):
     """
 
     name: ClassVar[str] = "discrete_gaussian"
+    words: ClassVar[str] = "discrete Gaussian noise"
     own_kind: ClassVar[type[Guarantee]] = ZeroConcentratedDP
-    scale: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _scale(self.scale))
@@ -179,24 +173,7 @@ class DiscreteGaussian(Mechanism):
 
     def check(self, exact: Exact) -> None:
         """Refuse several numbers that need not be whole, where only a norm is known: rounding could move each."""
-        value, known = np.asarray(exact.value), exact.sensitivity
-        several = max(value.size, known.dimension or 1) > 1
-        if known.moves is None and several and value.dtype.kind not in "iu":
-            raise InvalidParameter(
-                "sensitivity",
-                known,
-                "discrete Gaussian noise on several numbers needs moves, or an array of integers",
-                "Pass Sensitivity(moves=(1, 1)), for example.",
-            )
-
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
-        """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
-        reach = self.law(0).quantile((1 + level) / 2)
-        return value - reach, value + reach
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale}
+        self._need_moves(exact, several=max(np.asarray(exact.value).size, exact.sensitivity.dimension or 1) > 1)
 
 
 def _profile(square: Fraction, sensitivity: Sensitivity) -> DiscreteGaussianProfile:

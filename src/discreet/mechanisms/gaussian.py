@@ -47,11 +47,6 @@ class GaussianLaw(LocationLaw):
     """
 
     @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
-
-    @property
     def variance(self) -> Floats:
         """σ²."""
         return plain(np.broadcast_to(self.scale**2, self._shape))

@@ -64,11 +64,6 @@ class GeneralizedGaussianLaw(LocationLaw):
         self.order = _order(order)
 
     @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
-
-    @property
     def variance(self) -> Floats:
         """b²·Γ(3/p)/Γ(1/p)."""
         ratio = math.gamma(3 / self.order) / math.gamma(1 / self.order)

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import GeometricFamily
@@ -26,30 +24,17 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
 from discreet.mechanisms.geometric_profile import GeometricProfile
 from discreet.mechanisms.location_noise import LocationLaw, probabilities
+from discreet.mechanisms.whole_noise import WholeNoise, whole_truth
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
 
-__all__ = ["Geometric", "GeometricLaw", "whole_truth"]
+__all__ = ["Geometric", "GeometricLaw"]
 
 Array = NDArray[np.float64]
 
 _ON_A_STEP = 1e-11
 """A probability this close to one that the distribution function takes counts as that one."""
-
-
-def whole_truth(truth: Truth) -> Truth:
-    """The truth, each number rounded to the next whole one, halves up: ⌊x + ½⌋, exactly.
-
-    Numbers at most m apart, m whole, are at most m apart afterwards. (Rounding halves to even would not do: 0.5 and 1.5
-    would be two apart.)
-    """
-    location = Location(truth)
-    if location.fractions is not None:
-        exact = np.vectorize(lambda value: math.floor(value + Fraction(1, 2)), otypes=[object])(location.fractions)
-        return np.asarray(exact, dtype=object)
-    below = np.floor(location.floats)
-    return below + (location.floats - below >= 0.5)  # the difference is exact, a sum with ½ would not be
 
 
 class GeometricLaw(LocationLaw):
@@ -65,11 +50,6 @@ class GeometricLaw(LocationLaw):
     def __init__(self, location: Truth, scale: ArrayLike) -> None:
         super().__init__(whole_truth(location), scale, grid=1.0)
         self._shrink = np.exp(-1 / self.scale)
-
-    @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
 
     @property
     def variance(self) -> Floats:
@@ -108,7 +88,7 @@ class GeometricLaw(LocationLaw):
 
 
 @dataclass(frozen=True)
-class Geometric(Mechanism):
+class Geometric(WholeNoise):
     """Independent two-sided geometric noise on every coordinate: whole numbers stay whole numbers.
 
     A truth that is not a whole number is rounded first (halves up), which no neighbour can exploit.
@@ -133,7 +113,7 @@ class Geometric(Mechanism):
     """
 
     name: ClassVar[str] = "geometric"
-    scale: float
+    words: ClassVar[str] = "geometric noise"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
@@ -162,23 +142,7 @@ class Geometric(Mechanism):
 
     def check(self, exact: Exact) -> None:
         """Refuse several numbers that need not be whole, where only ℓ₁ is known: rounding could move each of them."""
-        value = np.asarray(exact.value)
-        if exact.sensitivity.moves is None and value.size > 1 and value.dtype.kind not in "iu":
-            raise InvalidParameter(
-                "sensitivity",
-                exact.sensitivity,
-                "geometric noise on several numbers needs moves, or an array of integers",
-                "Pass Sensitivity(moves=(1, 1)), for example.",
-            )
-
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
-        """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
-        reach = self.law(0).quantile((1 + level) / 2)
-        return value - reach, value + reach
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale}
+        self._need_moves(exact, several=np.asarray(exact.value).size > 1)
 
 
 def _reach(guarantee: Guarantee) -> float:

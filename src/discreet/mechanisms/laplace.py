@@ -53,11 +53,6 @@ class LaplaceLaw(LocationLaw):
     """
 
     @property
-    def mean(self) -> Floats:
-        """The truth."""
-        return plain(np.broadcast_to(self.location, self._shape))
-
-    @property
     def variance(self) -> Floats:
         """2·b²."""
         return plain(np.broadcast_to(2 * self.scale**2, self._shape))

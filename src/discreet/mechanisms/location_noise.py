@@ -70,6 +70,11 @@ class LocationLaw(Law):
         return -math.inf, math.inf
 
     @property
+    def mean(self) -> Floats:
+        """The truth, around which noise is symmetric, unless a law says otherwise."""
+        return plain(np.broadcast_to(self.location, self._shape))
+
+    @property
     def bias(self) -> Floats:
         """Expected output minus truth."""
         return plain(self.mean - self.location)

@@ -6,9 +6,8 @@ from typing import Any
 
 from discreet.core.display import number
 from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds
 from discreet.plans.plan import Plan
-from discreet.plans.sampling_error import groups_of, sampling_error
+from discreet.plans.sampling_error import averaged_bounds, groups_of, rows_of, sampling_error
 
 __all__ = ["budget_warnings", "privacy_is_free", "release_warnings"]
 
@@ -50,12 +49,12 @@ def release_warnings(question: Any, planned: Plan, rows: int | None = None) -> l
     error = planned.rows()[0]["expected_error"]
     if error is None:
         return []
-    return [*_of_bounds(question, error), *_of_cells(question, error, getattr(question, "expected_rows", None) or rows)]
+    return [*_of_bounds(question, error), *_of_cells(question, error, rows_of(question, rows))]
 
 
 def _of_bounds(question: Any, error: float) -> list[str]:
-    bounds = getattr(question, "unit_sum", None) or question.schema.columns.get(getattr(question, "column", None))
-    if question.ask != "mean" or not isinstance(bounds, Bounds) or question.expected_rows is None:
+    bounds = averaged_bounds(question)
+    if question.ask != "mean" or bounds is None or question.expected_rows is None:
         return []
     width, chance = bounds.high - bounds.low, sampling_error(question) or 0.0
     if error > _WIDE * width:

@@ -9,11 +9,21 @@ from typing import Any
 
 from discreet.core.schema import Bounds, Schema
 
-__all__ = ["SPREAD", "expected_share", "groups_of", "sampling_error", "shares_of", "width_of"]
+__all__ = [
+    "COUNTS",
+    "SPREAD",
+    "averaged_bounds",
+    "expected_share",
+    "groups_of",
+    "rows_of",
+    "sampling_error",
+    "shares_of",
+]
 
 SPREAD = 6
 """Without a better guess, the standard deviation of a column is a sixth of the width of its bounds, as in scenarios."""
-_COUNTS = ("count", "table", "histogram")
+COUNTS = ("count", "table")
+"""Questions whose answers are counts of rows, in as many groups as `groups_of` says."""
 _OF_SPREAD: dict[str, Callable[[float], float]] = {
     "mean": lambda deviation: deviation,
     "variance": lambda deviation: sqrt(2) * deviation**2,
@@ -61,22 +71,27 @@ def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.9
     >>> round(sampling_error(MeanQuestion(schema, "age", PureDP(1.0), expected_rows=10_000)), 3)
     0.392
     """
-    size = getattr(question, "expected_rows", None) or rows
+    size = rows_of(question, rows)
     if size is None:
         return None
     groups = groups_of(question)
     within, reach = size / groups, NormalDist().inv_cdf((1 + level) / 2)
-    if question.ask in _COUNTS:
+    if question.ask in COUNTS:
         return reach * sqrt(within * (1 - 1 / groups)) if groups > 1 else None
     if question.ask == "proportion":
         share = expected_share(question)
         return reach * sqrt(share * (1 - share) / within)
     if question.ask == "quantile":
         return max(reach * sqrt(within * share * (1 - share)) for share in shares_of(question))
-    width = width_of(question)
-    if question.ask not in _OF_SPREAD or width is None:
+    bounds = averaged_bounds(question)
+    if question.ask not in _OF_SPREAD or bounds is None:
         return None
-    return reach * _OF_SPREAD[question.ask](width / SPREAD) / sqrt(within)
+    return reach * _OF_SPREAD[question.ask]((bounds.high - bounds.low) / SPREAD) / sqrt(within)
+
+
+def rows_of(question: Any, rows: int | None) -> int | None:
+    """How many rows a question expects, or else ``rows``."""
+    return getattr(question, "expected_rows", None) or rows
 
 
 def expected_share(question: Any) -> float:
@@ -90,7 +105,7 @@ def shares_of(question: Any) -> tuple[float, ...]:
     return (float(given),) if isinstance(given, float | int) else tuple(map(float, given))
 
 
-def width_of(question: Any) -> float | None:
-    """The width of the bounds of what is averaged; None where there are none."""
+def averaged_bounds(question: Any) -> Bounds | None:
+    """The bounds of what is averaged; None where there are none."""
     bounds = getattr(question, "unit_sum", None) or question.schema.columns.get(getattr(question, "column", None))
-    return bounds.high - bounds.low if isinstance(bounds, Bounds) else None
+    return bounds if isinstance(bounds, Bounds) else None

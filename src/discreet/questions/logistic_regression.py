@@ -7,8 +7,8 @@ Public: ``session.logistic_regression("income", ["age", "sex"], guarantee)``. Pr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -17,20 +17,19 @@ from numpy.typing import NDArray
 from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds
 from discreet.inference.linear_moments import Linear
 from discreet.inference.logistic_fit import LogisticFit
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import NoisyTotals
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED
+from discreet.questions.coefficients_question import CoefficientsQuestion
 from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forecast import Forecast
-from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import Design
 from discreet.questions.logistic_reading import LogisticReading, LogisticSubModel
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import Expected, Measurement
 from discreet.questions.regression_moments import RegressionMoments
 from discreet.questions.table import table_measurement
 from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
@@ -136,7 +135,7 @@ class LogisticRelease(CoefficientsRelease[LogisticFit], LogisticReading):
 
 
 @dataclass(frozen=True)
-class LogisticQuestion(MeasuredQuestion[LogisticRelease]):
+class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
     """Logistic regression of a column of two labels on numbers and other labels.
 
     Guarantee
@@ -163,27 +162,13 @@ class LogisticQuestion(MeasuredQuestion[LogisticRelease]):
 
     ask: ClassVar[str] = "logistic_regression"
     meaning: ClassVar[str] = "How the odds of {subject} go with other columns, by logistic regression."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
-    schema: Schema
-    column: str
-    on: str | Sequence[str]
-    guarantee: Guarantee
-    _: KW_ONLY
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
-
-    def columns_read(self) -> tuple[str, ...]:
-        return (self.column, *column_names(self.on, "on"))
 
     def _measured(self) -> Measurement:
-        on = column_names(self.on, "on")
         if isinstance(self.schema.column(self.column), Bounds) or len(self.schema.categories(self.column).labels) != 2:
             raise InvalidParameter(
                 "column", self.column, "must have two labels", 'Declare Categories(["no", "yes"]), or use `regression`.'
             )
-        if not on or self.column in on:
-            raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
-        return self._released(self._moments(on))
+        return self._released(self._moments(self._predictors()))
 
     def _released(self, moments: LogisticMoments) -> Measurement:
         """How the moments are measured: as a table where there are no numbers."""

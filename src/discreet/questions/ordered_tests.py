@@ -73,13 +73,22 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
         )
 
 
+@dataclass(frozen=True)
 class _OrderedTest(TableTest):
     """A test of a column whose labels have an order, or of a number in bins, between groups."""
 
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN, "by": COLUMN, "edges": EDGES, "bins": WHOLE, "expected_rows": WHOLE,
+    }  # fmt: skip
+    schema: Schema
     column: str
     by: str
-    edges: Sequence[float] | None
-    bins: int | None
+    guarantee: Guarantee
+    _: KW_ONLY
+    edges: Sequence[float] | None = None
+    bins: int | None = None
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
 
     @property
     def cells_by(self) -> tuple[str, ...]:
@@ -174,18 +183,6 @@ class RankTestQuestion(_OrderedTest):
 
     ask: ClassVar[str] = "rank_test"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN, "by": COLUMN, "edges": EDGES, "bins": WHOLE, "expected_rows": WHOLE,
-    }  # fmt: skip
-    schema: Schema
-    column: str
-    by: str
-    guarantee: Guarantee
-    _: KW_ONLY
-    edges: Sequence[float] | None = None
-    bins: int | None = None
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
@@ -201,16 +198,6 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
 
     ask: ClassVar[str] = "kolmogorov_smirnov"
     meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
-    forms: ClassVar[Mapping[str, Form]] = RankTestQuestion.forms
-    schema: Schema
-    column: str
-    by: str
-    guarantee: Guarantee
-    _: KW_ONLY
-    edges: Sequence[float] | None = None
-    bins: int | None = None
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,16 +19,16 @@ from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Selected, Snapshot
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.plans.plan import DETECTED
+from discreet.questions.coefficients_question import CoefficientsQuestion
 from discreet.questions.forecast import Forecast
-from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
 from discreet.questions.linear_fit import Term
 from discreet.questions.moment_products import MomentProducts, weighed
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import Expected, Measurement, column_names
 from discreet.questions.regression_moments import Moments, RegressionMoments, first_fit, knows_squares, moved_per_row
 from discreet.questions.regression_release import RegressionRelease
 from discreet.questions.regression_squares import SHARE, exact_squares, squares_step
@@ -46,7 +46,7 @@ _WORTH_IT = 1.25
 
 
 @dataclass(frozen=True)
-class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
+class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     """Least squares of a number on other numbers and labels.
 
     Guarantee
@@ -73,28 +73,15 @@ class RegressionQuestion(MeasuredQuestion[RegressionRelease]):
 
     ask: ClassVar[str] = "regression"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
-    schema: Schema
-    column: str
-    on: str | Sequence[str]
-    guarantee: Guarantee
-    _: KW_ONLY
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
     one_step: ClassVar[bool] = False
 
-    def columns_read(self) -> tuple[str, ...]:
-        return (self.column, *column_names(self.on, "on"))
-
     def _measured(self) -> Measurement:
-        on = column_names(self.on, "on")
         declared = self.schema.column(self.column)
         if not isinstance(declared, Bounds) and len(self.schema.categories(self.column).labels) != 2:
             raise InvalidParameter(
                 "column", self.column, "must be a number, or have two labels", "Use another outcome."
             )
-        if not on or self.column in on:
-            raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
+        on = self._predictors()
         numbers = [name for name in (*on, self.column) if isinstance(self.schema.column(name), Bounds)]
         labels = self._labels([name for name in (*on, self.column) if name not in numbers])
         bounds = {name: self.schema.bounds(name) for name in numbers}

@@ -12,7 +12,16 @@ from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.plans.plan import Plan
 from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
 from discreet.plans.planned_question import PlannedQuestion
-from discreet.plans.sampling_error import SPREAD, expected_share, groups_of, sampling_error, shares_of, width_of
+from discreet.plans.sampling_error import (
+    COUNTS,
+    SPREAD,
+    averaged_bounds,
+    expected_share,
+    groups_of,
+    rows_of,
+    sampling_error,
+    shares_of,
+)
 from discreet.publish.wording import attacker_words
 from discreet.studio.draft import Draft
 from discreet.studio.pictures import budget_bar, interval_sketch
@@ -154,19 +163,19 @@ def _sketch(question: Any, error: float | None, chance: float | None, rows: int 
 
 def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None:
     """Least, greatest and expected value of what a question reads."""
-    size, width = getattr(question, "expected_rows", None) or rows, width_of(question)
+    size, bounds = rows_of(question, rows), averaged_bounds(question)
     if question.ask == "proportion":
         return 0.0, 1.0, expected_share(question)
     if size is None:
         return None
-    if question.ask in ("count", "table", "histogram"):
+    if question.ask in COUNTS:
         return 0.0, float(size), size / groups_of(question)
     if question.ask == "quantile":
         return 0.0, size / groups_of(question), shares_of(question)[0] * size / groups_of(question)
-    if width is None:
+    if bounds is None:
         return None
+    width = bounds.high - bounds.low
     if question.ask == "mean":
-        bounds = question.unit_sum or question.schema.bounds(question.column)
         centre = bounds.low + width / 2 if question.expected_mean is None else question.expected_mean
         return bounds.low, bounds.high, centre
     return {"variance": (0.0, width**2 / 4, (width / SPREAD) ** 2), "std": (0.0, width / 2, width / SPREAD)}.get(
