@@ -23,6 +23,7 @@ from discreet.inference.least_squares import JointTest
 from discreet.inference.linear_moments import Linear
 from discreet.inference.logistic_score import ScorePolynomials
 from discreet.inference.noisy_totals import NoisyTotals
+from discreet.inference.score_ratio import ScoreRatio, crossing
 
 __all__ = ["LogisticFit"]
 
@@ -35,8 +36,10 @@ _FURTHEST = 25.0
 _FEWEST = 3.0
 """Rows of either outcome without which nothing is said; labels need two standard deviations of noise more."""
 _SETTLED = 1e-5
-"""Log-odds are found to this accuracy, and ends of intervals to the next, in standard errors."""
-_END = 1e-3
+"""Log-odds are found to this accuracy."""
+_NEAR = 1e-4
+"""The same in a test, on which the other coefficients have no effect of first order."""
+_SIGNS = np.array([[1.0], [-1.0]])
 _CAUTION = 0.5
 """How many standard deviations of its noise are added to a measured square."""
 
@@ -59,11 +62,11 @@ def _to_parts(degree: int) -> Array:
 
 @dataclass(frozen=True)
 class _Local:
-    """What the score is made of at some coefficients, at all nodes: D and N."""
+    """What the score is made of at some coefficients: D and −N, which rows with y = 1 and y = 0 count, at all nodes."""
 
     polynomials: ScorePolynomials
     log_odds: Array
-    score: tuple[Array, Array]
+    score: Array
 
 
 @dataclass(frozen=True)
@@ -118,63 +121,73 @@ class LogisticFit:
 
     @cached_property
     def _points(self) -> Array:
-        """The terms at all nodes of all cells that are used."""
-        return np.stack([self._values(one) * self._cells for one in self.terms])
+        """The terms, by the nodes of all cells; 0 in cells that are left out."""
+        at = [_nodes(degree) for degree in self.degrees]
+        return np.stack([(self._values(one, at) * self._cells).ravel() for one in self.terms])
 
-    def _values(self, function: Linear) -> Array:
-        found = np.broadcast_to(function.constants.reshape(-1, *(1,) * len(self.degrees)), self._shape)
-        for place, (degree, slope) in enumerate(zip(self.degrees, function.slopes.tolist(), strict=True)):
-            along = [1] * len(self._shape)
-            along[place + 1] = degree + 1
-            found = found + slope * _nodes(degree).reshape(along)
-        return found
+    @cached_property
+    def _middles(self) -> Array:
+        """The terms, by the middles of all ranges: one in each cell and at each value of two-valued numbers."""
+        at = [_nodes(1) if degree == 1 else np.array([0.5]) for degree in self.degrees]
+        return np.stack([self._values(one, at) * self._cells for one in self.terms], axis=-1)
+
+    @cached_property
+    def _halves(self) -> Array:
+        """Half the way of each number that has a range, by terms."""
+        wide = np.array(self.degrees, dtype=int) > 1
+        return np.array([one.slopes[wide] / 2 for one in self.terms])
+
+    def _values(self, function: Linear, at: list[Array]) -> Array:
+        found = function.constants.reshape(-1, *(1,) * len(at))
+        for slope, values in zip(function.slopes.tolist(), np.ix_(*at), strict=True):
+            found = found + slope * values
+        return np.asarray(found)
 
     def _range(self, coefficients: Array) -> tuple[Array, Array]:
-        """Least and largest value of a combination of terms, in each cell and at each value of two-valued numbers."""
-        function = Linear.combined(np.where(self._rare, 0.0, coefficients), self.terms)
-        least = most = function.constants.reshape(-1, *(1,) * len(self.degrees))
-        for place, (degree, slope) in enumerate(zip(self.degrees, function.slopes.tolist(), strict=True)):
-            along = [1] * len(self._shape)
-            along[place + 1] = 2
-            ends = slope * np.array([0.0, 1.0]).reshape(along)
-            least = least + (ends if degree == 1 else min(slope, 0.0))
-            most = most + (ends if degree == 1 else max(slope, 0.0))
-        return least * self._cells, most * self._cells
+        """Middle and half width of a combination of terms, in every range."""
+        return self._middles @ coefficients, np.abs(coefficients @ self._halves).sum() * self._used
+
+    @cached_property
+    def _used(self) -> Array:
+        """1 for the ranges that are used."""
+        return np.asarray(np.broadcast_to(self._cells, self._middles.shape[:-1]))
 
     @cached_property
     def _weights(self) -> tuple[Array, Array]:
         """The totals as weights of the nodes, for both outcomes."""
-        totals = self.moments.parts.reshape(self.cells, 2, *self._shape[1:])
-        for axis, degree in enumerate(self.degrees, start=2):
-            totals = np.moveaxis(np.tensordot(_to_parts(degree).T, totals, axes=(1, axis)), 0, axis)
-        return totals[:, 0] * self._cells, totals[:, 1] * self._cells
+        totals = self._each_number(self.moments.parts, [_to_parts(degree).T for degree in self.degrees])
+        no, yes = np.moveaxis(totals.reshape(self.cells, 2, -1), 1, 0) * self._cells.reshape(-1, 1)
+        return no.ravel(), yes.ravel()
 
-    def _on_parts(self, no: Array, yes: Array) -> Array:
-        """Weights of the totals that add up polynomials with these values at the nodes."""
-        found = np.stack([no, yes], axis=1)
-        for axis, degree in enumerate(self.degrees, start=2):
-            found = np.moveaxis(np.tensordot(_to_parts(degree), found, axes=(1, axis)), 0, axis)
-        return found.ravel()
+    def _each_number(self, values: Array, matrices: list[Array]) -> Array:
+        """Apply a matrix along the axis of each number."""
+        for place, matrix in enumerate(matrices):
+            after = math.prod(self._shape[place + 2 :])
+            values = matrix @ values.reshape(-1, len(matrix), after)
+        return values
+
+    def _on_parts(self, values: Array, sides: Array) -> Array:
+        """Weights of the totals that add up, over rows with y = 1 and y = 0, polynomials with these values at nodes."""
+        yes, no = values * sides.reshape(2, -1)
+        both = np.stack([no.reshape(self.cells, -1), yes.reshape(self.cells, -1)], axis=1)
+        return self._each_number(both, [_to_parts(degree) for degree in self.degrees]).ravel()
 
     def _local(self, coefficients: Array) -> _Local:
-        log_odds = np.tensordot(coefficients, self._points, axes=1)
-        least, most = self._range(coefficients)
-        polynomials = ScorePolynomials((least + most) / 2, (most - least) / 2, max(self.degrees, default=1))
-        return _Local(polynomials, log_odds, polynomials.score(log_odds))
+        polynomials = ScorePolynomials(*self._range(coefficients), max(self.degrees, default=1))
+        log_odds = (coefficients @ self._points).reshape(self._shape)
+        return _Local(polynomials, log_odds, polynomials.score(log_odds).reshape(2, -1) * _SIGNS)
 
     def _score(self, local: _Local) -> Array:
         """The sum of all rows' scores."""
         (no, yes), (for_yes, for_no) = self._weights, local.score
-        return np.asarray(np.tensordot(self._points, yes * for_yes - no * for_no, axes=self._points.ndim - 1))
+        return np.asarray(self._points @ (yes * for_yes + no * for_no))
 
     def _information(self, local: _Local) -> Array:
         """How fast the score falls with the coefficients, under the model."""
-        (no, yes), (for_yes, for_no) = self._weights, local.polynomials.slopes(local.log_odds)
-        used = yes * for_yes + no * for_no
-        flat = self._points.reshape(len(self.terms), -1)
-        return np.asarray((flat * used.ravel()) @ flat.T)
+        (no, yes), (for_yes, for_no) = self._weights, local.polynomials.slopes(local.log_odds).reshape(2, -1)
+        return np.asarray((self._points * (yes * for_yes + no * for_no)) @ self._points.T)
 
-    def _solved(self, start: Array, free: Array) -> tuple[Array, bool]:
+    def _solved(self, start: Array, free: Array, near: float) -> tuple[Array, bool]:
         """Coefficients at which the score is 0 along the columns of ``free``, and whether there are any."""
         found, longest, last = start, _LONGEST, np.zeros_like(start)
         for _ in range(_STEPS):
@@ -182,8 +195,8 @@ class LogisticFit:
             if np.abs(local.log_odds).max() > _FURTHEST:
                 return found, False
             step = free @ _inverse(free.T @ self._information(local) @ free) @ (free.T @ self._score(local))
-            moved = float(np.abs(np.tensordot(step, self._points, axes=1)).max())
-            if moved < _SETTLED:
+            moved = float(np.abs(step @ self._points).max())
+            if moved < near:
                 return found, True
             if step @ last < 0:  # it goes to and fro
                 longest = min(longest, 0.7 * moved)
@@ -196,7 +209,7 @@ class LogisticFit:
         no, yes = (max(float(one.sum()), 1.0) for one in self._weights)
         start = np.zeros(len(self.terms))
         start[0] = math.log(yes / no)
-        found, settled = self._solved(start, np.eye(len(self.terms)))
+        found, settled = self._solved(start, np.eye(len(self.terms)), _SETTLED)
         settled = settled and min(no, yes) >= _FEWEST
         for place in np.flatnonzero(self._rare):  # against all others: no more than an indication
             rare, others = (np.maximum(one, 0.5) for one in (self._counts[place, :2], np.array([no, yes])))
@@ -227,21 +240,20 @@ class LogisticFit:
         rows = max(float(yes.sum() + no.sum()), 2.0)
         rate = min(max(float(yes.sum()) / rows, 1 / rows), 1 - 1 / rows)
         alone = rows * (rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
-        log_odds = self._local(self.coefficients).log_odds
+        log_odds = self._local(self.coefficients).log_odds.ravel()
         found = -float((yes * np.logaddexp(0, -log_odds) + no * np.logaddexp(0, log_odds)).sum())
         return min(max(1 - found / alone, 0.0), 1.0)
 
     def _directed(self, local: _Local, pulls: Array) -> tuple[Array, Array, Array, Array]:
         """Of combinations of the score: their values, covariance, fourth cumulants and largest biases."""
-        values = np.tensordot(pulls, self._points, axes=1)
-        for_yes, for_no = local.score
-        used = np.array([self._on_parts(-one * for_no, one * for_yes) for one in values])
-        square_yes, square_no = local.polynomials.squares(local.log_odds)
+        values = pulls @ self._points
+        used = np.array([self._on_parts(one, local.score) for one in values])
+        squares = local.polynomials.squares(local.log_odds)
         covariance, fourth = np.zeros((len(pulls), len(pulls))), np.zeros(len(pulls))
         sampled = self.moments.rows_per_unit * self.rows / max(self.rows - len(self.terms), 1.0)
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):
-                square = self._on_parts(one * other * square_no, one * other * square_yes)
+                square = self._on_parts(one * other, squares)
                 both, difference = (self.moments.noise_of(used[j] + sign * used[k]) for sign in (1, -1))
                 total = float(self.moments.total(square))
                 if j == k:
@@ -254,33 +266,36 @@ class LogisticFit:
         """The most by which a combination of the score may be off 0 at the true coefficients of the model."""
         if not self.moments.rows_per_unit:  # what the data would say without noise is defined by the same polynomials
             return 0.0
-        least, most = self._range(pull)
-        return self.rows * float((np.maximum(np.abs(least), np.abs(most)) * local.polynomials.bias).max())
+        middle, half = self._range(pull)
+        return self.rows * float(((np.abs(middle) + half) * local.polynomials.bias).max())
 
-    def _tested(self, along: Array, start: Array) -> _Ratio | None:
-        """The score test of the value of ``along``·β that the start has; None where no coefficients fit it."""
-        found, settled = self._solved(start, _across(along[None]))
+    def _tested(self, along: Array, value: float, place: _Place) -> tuple[ScoreRatio | None, _Place]:
+        """The score test of a value of ``along``·β, searched from a place nearby, and the place where it was decided.
+
+        There is no ratio where no coefficients fit the value.
+        """
+        start = place.moved(along, value)
+        found, settled = self._solved(start, _across(along[None]), _NEAR)
         if not settled:
-            return None
+            return None, place
         local = self._local(found)
         pull = _inverse(self._information(local)) @ along
         score, covariance, fourth, bias = (float(one.ravel()[0]) for one in self._directed(local, pull[None]))
         if covariance <= 0:
-            return None
+            return None, place
         spread = math.sqrt(covariance)
-        return _Ratio(abs(score) / spread, bias / spread, fourth / covariance**2)
+        return ScoreRatio(abs(score) / spread, bias / spread, fourth / covariance**2), _Place(found, pull)
 
-    def _start(self, along: Array, value: float) -> Array:
-        """The best coefficients, moved to a value of ``along``·β."""
+    def _estimated(self, along: Array) -> _Place:
+        """Where the coefficients are best."""
         pull = _inverse(self._information(self._local(self.coefficients))) @ along
-        return np.asarray(self.coefficients + (value - along @ self.coefficients) / (along @ pull) * pull)
+        return _Place(self.coefficients, pull)
 
     def noise_weights(self, along: Array) -> Array:
         """How far a unit of noise in each total moves the estimate of ``along``·β."""
         local = self._local(self.coefficients)
-        pull = np.tensordot(_inverse(self._information(local)) @ along, self._points, axes=1)
-        for_yes, for_no = local.score
-        return self._on_parts(-pull * for_no, pull * for_yes)
+        pull = _inverse(self._information(local)) @ along
+        return self._on_parts(pull @ self._points, local.score)
 
     def standard_error(self, along: Array) -> float:
         """Of the estimate of ``along``·β: noise and sampling together."""
@@ -314,26 +329,26 @@ class LogisticFit:
         if unit == 0:  # all of the population was counted, without noise
             return estimate, estimate
 
-        def beyond(steps: float) -> float:
-            """By how much the test exceeds its quantile; below 0 where no coefficients fit the value."""
-            value = estimate + steps * unit
-            ratio = self._tested(along, self._start(along, value))
-            return -1.0 if ratio is None else ratio.beyond(level)
+        reach = 2 * _FURTHEST / (unit * float(np.abs(along).max()))
 
         def end(sign: int) -> float:
-            inside, outside = 0.0, 1.0
-            while beyond(sign * outside) < 0:
-                inside, outside = outside, 1.5 * outside
-                if outside * unit * float(np.abs(along).max()) > 2 * _FURTHEST:
-                    return sign * math.inf
-            found = scipy.optimize.brentq(lambda steps: beyond(sign * steps), inside, outside, xtol=_END)
-            return estimate + sign * (float(found) + _END) * unit
+            place = self._estimated(along)
+
+            def beyond(steps: float) -> float:
+                """By how much the test exceeds its quantile; below 0 where no coefficients fit the value."""
+                nonlocal place
+                ratio, place = self._tested(along, estimate + sign * steps * unit, place)
+                return -1.0 if ratio is None else ratio.beyond(level)
+
+            return estimate + sign * crossing(beyond, NormalDist().inv_cdf((1 + level) / 2), reach) * unit
 
         return end(-1), end(1)
 
     def pvalue(self, along: Array, value: float = 0.0) -> float:
         """Of the hypothesis that ``along``·β has this value; 1 where nothing can be said."""
-        ratio = None if self._unknown(along) else self._tested(along, self._start(along, value))
+        if self._unknown(along):
+            return 1.0
+        ratio, _ = self._tested(along, value, self._estimated(along))
         return 1.0 if ratio is None else ratio.pvalue()
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
@@ -347,7 +362,7 @@ class LogisticFit:
             return JointTest(0.0, 0, 1.0)
         start = np.linalg.lstsq(restrictions, values, rcond=None)[0]
         free = _across(restrictions)
-        found, settled = self._solved(start + free @ (free.T @ self.coefficients), free)
+        found, settled = self._solved(start + free @ (free.T @ self.coefficients), free, _NEAR)
         local = self._local(found)
         pulls = restrictions @ _inverse(self._information(local))
         score, covariance, _, bias = self._directed(local, pulls)
@@ -359,33 +374,16 @@ class LogisticFit:
 
 
 @dataclass(frozen=True)
-class _Ratio:
-    """A score over its standard deviation, the largest bias over the same, and the excess kurtosis of the score."""
+class _Place:
+    """Coefficients that are best for some value of a combination, and how they move with it."""
 
-    distance: float
-    bias: float
-    kurtosis: float
+    coefficients: Array
+    pull: Array
 
-    def _critical(self, z: float) -> float:
-        """The quantile of |x + bias| for a normal x, widened by heavier tails (Cornish and Fisher)."""
-        level = 2 * NormalDist().cdf(z) - 1
-        if self.bias > 8:  # one side is out of reach
-            reach = self.bias + NormalDist().inv_cdf(max(level, 1e-12))
-        else:
-            reach = math.sqrt(float(scipy.special.chndtrix(level, 1, self.bias**2))) if self.bias > 1e-9 else z
-        return reach + max(z**3 - 3 * z, 0.0) / 24 * self.kurtosis
-
-    def beyond(self, level: float) -> float:
-        """By how much the distance exceeds what the level allows."""
-        return self.distance - self._critical(NormalDist().inv_cdf((1 + level) / 2))
-
-    def pvalue(self) -> float:
-        """Below 1 − level exactly where the level rejects."""
-        low, high = 0.0, min(self.distance, 8.0)
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._critical(middle) < self.distance else (low, middle)
-        return 2 * NormalDist().cdf(-high)
+    def moved(self, along: Array, value: float) -> Array:
+        """About the best coefficients for another value."""
+        steps = (value - along @ self.coefficients) / (along @ self.pull)
+        return np.asarray(self.coefficients + steps * self.pull)
 
 
 def _inverse(matrix: Array) -> Array:
