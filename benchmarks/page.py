@@ -14,6 +14,8 @@ import features
 import peer
 
 ROOT = Path(__file__).parents[1]
+ALONE = ("regression", "tests", "number tests", "experiments", "running", "ledger")
+"""What no other library in the comparison does."""
 PAGES = (ROOT / "README.md", ROOT / "docs" / "comparison.md")
 
 
@@ -65,11 +67,12 @@ def conclusions() -> str:
     """What no other library in the comparison does."""
     found = {name: one["features"] for name, one in peer.stored("features").items()}
     others = [one for name, one in found.items() if name != "discreet"]
-    if any(one[key]["verdict"] == "yes" for one in others for key in ("tests", "experiments", "ledger")):
-        raise ValueError("reasons: another library now has χ² tests, A/B tests or a durable budget. Rewrite the line.")
+    if any(one[key]["verdict"] == "yes" for one in others for key in ALONE):
+        raise ValueError(f"reasons: another library now has one of {', '.join(ALONE)}. Rewrite the line.")
     return (
         f"- **Valid conclusions.** Of {len(found)} libraries [compared](docs/comparison.md), discreet alone has "
-        "χ² tests on private tables,\n  A/B tests, and a budget that outlives a killed process."
+        "regressions with standard errors,\n  tests of tables and of ranks, A/B tests, running totals, and a budget that "
+        "outlives a killed process."
     )
 
 

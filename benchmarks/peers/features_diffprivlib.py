@@ -153,6 +153,15 @@ def awkward():
     )
 
 
+def regression():
+    """Coefficients only."""
+    bounds = ([18.0], [100.0])
+    line = models.LinearRegression(bounds_X=bounds, bounds_y=bounds).fit(ages[:, None], ages)
+    assert line.coef_.size == 1
+    assert not [name for name in dir(line) if "bse" in name or "interval" in name or "error" in name]
+    return partly("without errors")
+
+
 probing.tell(
     __version__,
     {
@@ -164,6 +173,7 @@ probing.tell(
         "bounded": bounded,
         "responses": responses,
         "models": fitted,
+        "running": missing("continual|running_?total|stream|tree_?aggregat"),
         "synthetic": missing("synth|generate"),
         "many rows": missing("contribution|privacy_?id|identifier|per_?user"),
         "groups": missing("partition|threshold|keyset|stability"),
@@ -173,7 +183,9 @@ probing.tell(
         "planning": planned,
         "noise interval": missing("interval|confidence"),
         "population interval": missing("interval|confidence"),
+        "regression": regression,
         "tests": missing("chi_?2|chi_?sq|hypothesis|goodness|independence|p_?value"),
+        "number tests": missing("kruskal|mann_?whitney|smirnov|rank_?test|wilcoxon"),
         "experiments": missing("ab_?test|compare|t_?test|experiment"),
         "guarantees": guarantees,
         "composition": composed,

@@ -25,6 +25,7 @@ from discreet import (
     PermuteAndFlip,
     PrivacyUnit,
     PureDP,
+    Related,
     Schema,
     Sensitivity,
     Session,
@@ -84,13 +85,71 @@ def variance():
 
 
 def covariance():
-    """A matrix of two columns."""
-    rows = pyarrow.table({"a": list(range(100)), "b": list(range(100))})
-    bounds = Bounds(0, 100, grid=1, nulls=0)
-    schema = Schema(columns={"a": bounds, "b": bounds}, neighbours=Neighbours.REPLACE_ONE, size=100)
-    asked = Session(rows, schema, ledger=":memory:", budget=one)
-    assert asked.covariance_matrix(["a", "b"], one).value.size >= 3
-    return yes("public number")
+    """A matrix of two columns, with a private count behind it, and an interval of a correlation."""
+    rows = pyarrow.table({"a": list(range(1000)), "b": list(range(1000))})
+    bounds = Bounds(0, 1000, grid=1, nulls=0)
+    asked = Session(rows, Schema(columns={"a": bounds, "b": bounds}), ledger=":memory:", budget=one)
+    found = asked.covariance_matrix(["a", "b"], one)
+    assert found.correlation_interval(j=0, k=1).high > 0.9
+    return yes("with correlations and intervals")
+
+
+def distinct():
+    """The number of places."""
+    assert 0 <= session().distinct("place", one).value <= 1000
+    return yes()
+
+
+def joins():
+    """People and their visits, joined by the person's id."""
+    visits = pyarrow.table({"who": [str(i // 2) for i in range(2000)], "cost": [50.0] * 2000})
+    unit = PrivacyUnit("person", contribution=Contribution(total=2))
+    related = {"visits": Related(id="who", rows=2, columns={"cost": Bounds(0, 100, grid=1)})}
+    schema = Schema(columns=COLUMNS, unit=unit, related=related)
+    asked = Session(people, schema, ledger=":memory:", budget=one, related={"visits": visits})
+    assert abs(asked.mean("cost", one).mean - 50) < 20
+    return yes("by the id of a person")
+
+
+def bounds():
+    """Bounds of a column of which nothing is declared."""
+    asked = Session(people.select(["age"]), Schema(columns={}), ledger=":memory:", budget=one)
+    found = asked.profile(one).columns["age"]
+    assert found.low < 59 < found.high
+    return yes("and labels, limits, quartiles")
+
+
+def synthetic():
+    """Rows drawn from a model of released tables."""
+    release = session().tables([["old", "place"]], one)
+    assert release.synthetic_rows(2, rng=1)
+    return yes("from released tables")
+
+
+def running():
+    """A count that grows with its periods."""
+    months = Categories([f"2026-{month:02}" for month in range(1, 13)])
+    rows = pyarrow.table({"month": ["2026-01"] * 500})
+    budget = GaussianDP(1.0)
+    asked = Session(rows, Schema(columns={"month": months}), ledger=":memory:", budget=budget)
+    assert abs(asked.running_total("month", budget, period="2026-01").value - 500) < 100
+    return yes("one guarantee for all periods")
+
+
+def regression():
+    """Least squares with a standard error."""
+    asked = session(budget=PureDP(2.0))
+    assert len(asked.regression("age", ["old"], one).bse) == 2
+    assert len(asked.logistic_regression("old", ["age"], one).bse) == 2
+    return yes("linear and logistic, with intervals and tests")
+
+
+def number_tests():
+    """Ranks, distributions, means."""
+    asked = session(budget=PureDP(3.0))
+    assert 0 <= asked.rank_test("age", "place", one, bins=8).pvalue <= 1
+    assert 0 <= asked.kolmogorov_smirnov("age", "old", one, bins=8).pvalue <= 1
+    return yes("ranks, Kolmogorov–Smirnov, means")
 
 
 def choice():
@@ -107,10 +166,10 @@ def bounded():
 
 
 def models():
-    """Naive Bayes and clusters."""
+    """Regressions (a probe of their own), naive Bayes and clusters."""
     assert GaussianNaiveBayes
     assert DPLloyd
-    return yes("naive Bayes, clusters")
+    return yes("regressions, naive Bayes, clusters")
 
 
 def many_rows():
@@ -146,7 +205,7 @@ def population():
     """Noise and sampling together."""
     found = session().mean("age", one, spread=True)
     assert found.population_interval(0.95).low < found.population_interval(0.95).high
-    return yes("means, shares, tables, quantiles")
+    return yes("of every answer, or refused with words")
 
 
 def tests():
@@ -254,21 +313,24 @@ probing.tell(
         "quantiles": quantiles,
         "variance": variance,
         "covariance": covariance,
-        "distinct": missing("distinct|unique"),
+        "distinct": distinct,
         "choice": choice,
         "bounded": bounded,
         "responses": missing("randomi[sz]ed_?response"),
         "models": models,
-        "synthetic": missing("synthetic_?(data|rows|table)|synthesi[sz]er"),
+        "running": running,
+        "synthetic": synthetic,
         "many rows": many_rows,
         "groups": groups,
-        "bounds": missing("(get|find|private|calculate)_?bounds"),
-        "joins": missing("join_|_join$"),
+        "bounds": bounds,
+        "joins": joins,
         "engines": lambda: ("DuckDB, Spark, others through ibis", "") if mean() else no(),
         "planning": planned,
         "noise interval": noise_interval,
         "population interval": population,
+        "regression": regression,
         "tests": tests,
+        "number tests": number_tests,
         "experiments": experiments,
         "guarantees": guarantees,
         "composition": composed,

@@ -238,6 +238,13 @@ def outliving():
     return no()
 
 
+def regression():
+    """The line of Theil and Sen has coefficients only."""
+    line = dp.sklearn.linear_model.LinearRegression
+    assert not [name for name in dir(line) if "bse" in name or "interval" in name or "error" in name]
+    return partly("a line, without errors")
+
+
 probing.tell(
     version("opendp"),
     {
@@ -249,6 +256,7 @@ probing.tell(
         "bounded": bounded,
         "responses": responses,
         "models": models,
+        "running": missing("continual|running_?total|stream|tree_?aggregat"),
         "synthetic": synthetic,
         "many rows": many_rows,
         "groups": groups,
@@ -258,7 +266,9 @@ probing.tell(
         "planning": planned,
         "noise interval": noise_interval,
         "population interval": population,
+        "regression": regression,
         "tests": tests,
+        "number tests": missing("kruskal|mann_?whitney|smirnov|rank_?test|wilcoxon"),
         "experiments": missing("ab_?test|compare|t_?test|experiment"),
         "guarantees": guarantees,
         "composition": composed,
