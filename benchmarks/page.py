@@ -71,8 +71,8 @@ def conclusions() -> str:
         raise ValueError(f"reasons: another library now has one of {', '.join(ALONE)}. Rewrite the line.")
     return (
         f"- **Valid conclusions.** Of {len(found)} libraries [compared](docs/comparison.md), discreet alone has "
-        "regressions with standard errors,\n  tests of tables and of ranks, A/B tests, running totals, and a budget that "
-        "outlives a killed process."
+        "regressions with standard errors,\n  tests of tables and of ranks, A/B tests, running totals, and a "
+        "budget that outlives a killed process."
     )
 
 

@@ -21,7 +21,6 @@ from discreet import (
     GaussianDP,
     Laplace,
     Ledger,
-    Neighbours,
     PermuteAndFlip,
     PrivacyUnit,
     PureDP,
