@@ -123,7 +123,3 @@ def review_markdown(facts: Mapping[str, Any]) -> str:
             *(f"- {question} {answer or '[ ]'}" for question, answer in facts["checklist"]),
         ]
     )
-
-
-def _priced(release: Mapping[str, str]) -> str:
-    return f"Exactness: {release['exact']}. Cost: {release['cost']}."

@@ -25,7 +25,7 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import doubled, in_every_group
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
-from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
+from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
@@ -221,11 +221,6 @@ class CovarianceMatrixRelease(Answer):
         low, high = statistic.bounds[j]
         largest = float(np.asarray(statistic.domain()[1])[j])
         return GammaVariance(n=statistic.require_n(None), width=high - low, largest=largest, kurtosis=kurtosis)
-
-    def debiased_variance(self, j: int) -> float:
-        """The variance of column j, corrected for the bias of bounded noise."""
-        value, mechanism = self._coordinate(j)
-        return debiased(mechanism, value, (0.0, self._variance_model(j).largest))
 
     def population_interval(
         self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None

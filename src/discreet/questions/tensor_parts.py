@@ -147,10 +147,6 @@ def _to_parts(degree: int, reach: int) -> NDArray[Any]:
     return found
 
 
-def _factors(columns: tuple[str, ...], powers: Powers) -> tuple[str, ...]:
-    return tuple(name for name, power in zip(columns, powers, strict=True) for _ in range(power))
-
-
 def tensor_measurement(
     question: MeasuredQuestion[Any],
     parts: TensorParts,
