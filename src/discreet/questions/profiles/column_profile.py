@@ -78,7 +78,8 @@ def located(counts: Any, mechanism: Any) -> Located:
     if kind == "date":
         edges = even_edges(*between(FIRST.dates, *run), whole=True)
         return Located("date", Grid((), edges), dates)
-    if others[run[0] : run[1] + 1].sum() < _FEW_FRACTIONS * sizes["number"]:
+    clear = both.clear()  # elsewhere noise would count as fractions
+    if others[clear].sum() < _FEW_FRACTIONS * both.counts[clear].sum():
         only = CellCounts(FIRST.numbers, whole, mechanism)
         again = only.standing_out() or run
         edges = octave_quarters(*between(FIRST.numbers, *again), whole=True)

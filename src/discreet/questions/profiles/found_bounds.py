@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,9 +20,12 @@ _FALSE_ALARM = 0.002
 """How often noise alone makes a cell of an empty column stand out."""
 _NEXT_TO_IT = 1.5
 """Standard errors from which a cell beside one that stands out belongs to it."""
-_AIMED_LOSS = 0.7
-"""Part of the loss that is allowed, at which a choice aims: the rest is for the noise."""
-
+_CLEAR = 4.0
+"""Standard errors from which a cell is no noise: beyond the last such cell, counts are taken to fall outwards."""
+_SAFE = 3.0
+"""Standard errors of one count by which a range should lose less than it may."""
+_WIDER = 1.25
+"""A range may be so much wider than the narrowest that seems to hold enough, to be safe or to lose less."""
 _NEARLY = 1.02
 """Among ranges that are wider by so little, the one that loses least is chosen."""
 
@@ -86,6 +89,10 @@ class CellCounts:
             first -= 1
         return first, last
 
+    def clear(self) -> NDArray[np.intp]:
+        """The cells that are no noise."""
+        return np.flatnonzero(self.counts > _CLEAR * self.deviation)
+
     def adjusted(self, other: CellCounts) -> Array:
         """These counts, corrected by others of the same values: least squares over blocks between common edges."""
         common = sorted(set(self.edges) & set(other.edges))
@@ -98,23 +105,37 @@ class CellCounts:
         return found
 
     def bounds(self, share: float, counts: Array | None = None) -> FoundBounds:
-        """The narrowest range between edges that is estimated to hold ``share`` of the values, with a margin.
+        """A range between edges that holds ``share`` of the values: the narrowest that does so with a margin for noise.
 
-        Values below and above each edge are estimated under the rule that they cannot grow outwards.
+        Where none that is about as narrow as possible has the margin, the range that loses least is chosen.
         """
         used = self.counts if counts is None else counts
-        below = _falling(np.cumsum(used)[:-1][::-1])[::-1]
-        above = _falling(np.cumsum(used[::-1])[::-1][1:])
-        allowed = _AIMED_LOSS * (1 - share) * max(float(used.sum()), 1.0)
+        below, above = self._tail(used[::-1])[::-1], self._tail(used)
+        allowed = (1 - share) * max(float(used.sum()), 1.0)
         edges = np.asarray(self.edges)
         loss, width = below[:, None] + above[None, :], edges[None, :] - edges[:, None]
         fits = (width > 0) & (loss <= allowed)
         if not fits.any():
             return FoundBounds(float(edges[0]), float(edges[-1]), 0, edges.size - 1)
-        near = fits & (width <= _NEARLY * width[fits].min())
+        near = fits & (width <= _WIDER * width[fits].min())
+        safe = near & (loss + _SAFE * self.deviation <= allowed)
+        if safe.any():
+            near = safe & (width <= _NEARLY * width[safe].min())
         place = int(np.argmin(np.where(near, loss, np.inf)))
         first, last = (int(one) for one in np.unravel_index(place, loss.shape))
         return FoundBounds(float(edges[first]), float(edges[last]), first, last)
+
+    def _tail(self, counts: Array) -> Array:
+        """About how many values lie above each edge.
+
+        What noise hides is taken to fall outwards: beyond the last cell that is clear, or beyond the median. So the
+        noise of a long tail averages out, and a spike that is clear stays where it is.
+        """
+        median = int(np.searchsorted(np.maximum.accumulate(np.cumsum(counts)), counts.sum() / 2))
+        clear = replace(self, counts=counts).clear()
+        start = min(max(median, int(clear[-1]) if clear.size else 0), counts.size - 1)
+        smooth = np.r_[counts[:start], _falling(counts[start:])]
+        return np.maximum(np.cumsum(smooth[::-1])[::-1][1:], 0.0)
 
     def outside(self, found: FoundBounds, level: float) -> tuple[float, float, float]:
         """How many values lie outside a range that was chosen among these edges, with an interval.
