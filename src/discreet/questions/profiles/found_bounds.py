@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from discreet.core.contract import Mechanism
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis
 
-__all__ = ["CellCounts", "FoundBounds"]
+__all__ = ["CellCounts", "FoundBounds", "kurtosis_of"]
 
 Array = NDArray[np.float64]
 _FALSE_ALARM = 0.002
 """How often noise alone makes a cell of an empty column stand out."""
-_NEXT_TO_IT = 1.5
+_NEXT_TO_IT = 2.5
 """Standard errors from which a cell beside one that stands out belongs to it."""
 _CLEAR = 4.0
 """Standard errors from which a cell is no noise: beyond the last such cell, counts are taken to fall outwards."""
@@ -154,7 +154,7 @@ class CellCounts:
 
         One noise stands for each sum: of the same variance, and of the largest kurtosis among them.
         """
-        kurtosis = _kurtosis(self.mechanism) * float(np.max(fourths / squares**2)) / self.summed
+        kurtosis = kurtosis_of(self.mechanism) * float(np.max(fourths / squares**2)) / self.summed
         return NoiseSum(0.0, (self.deviation * np.sqrt(squares))[None], kurtosis).quantile((1 + level) / 2)
 
     def quantile(self, q: float, level: float) -> tuple[float, float, float]:
@@ -188,7 +188,8 @@ def _noise_reaches(mechanism: Mechanism, summed: int, cells: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _kurtosis(mechanism: Mechanism) -> float:
+def kurtosis_of(mechanism: Mechanism) -> float:
+    """Excess kurtosis of a mechanism's noise."""
     law = mechanism.law(0.0)
     # Noise that is all but nothing has no shape to measure; the largest kurtosis errs on the safe side.
     return excess_kurtosis(law) if float(np.max(np.asarray(law.variance))) > _SOME_NOISE else 3.0

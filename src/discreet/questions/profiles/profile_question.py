@@ -69,8 +69,8 @@ class ProfileQuestion(Question[ProfileRelease]):
     Guarantee
     ---------
     A unit counts with one of its rows, which lies in one cell of each column: in each of up to three draws it moves as
-    many counts by one as there are columns drawn, and the number of units. Later draws choose their columns and cells
-    from earlier outputs; the door takes their costs from one allowance. Proof: ``docs/proofs/private_bounds.md``.
+    many counts by one as there are columns drawn. Later draws choose their columns and cells from earlier outputs; the
+    door takes their costs from one allowance. Proof: ``docs/proofs/private_bounds.md``.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     --------
     >>> asked = ProfileQuestion(Schema(columns={}), PureDP(1.0), columns=["age", "income"])
     >>> asked.first.scale, asked.first.name
-    (7.5, 'geometric')
+    (5.0, 'geometric')
     """
 
     ask: ClassVar[str] = "profile"
@@ -132,17 +132,17 @@ class ProfileQuestion(Question[ProfileRelease]):
         allowed = Accounting.of(self.guarantee, "gdp")
         whole = allowed.at_most(allowed.allowance)
         gaussian = "gdp", tuple(whole.split(_STAGES))
-        return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved(len(self.names)))))
+        return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved_first)))
 
-    def _moved(self, columns: int, *, distinct: int = 0, first: bool = True) -> Sensitivity:
-        """How many counts a unit moves by one: a cell of each column, or two where it is replaced.
+    def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
+        """How many counts a unit moves by one: a cell of each histogram, or two where it is replaced, and single ones."""
+        sides = 2 if self.schema.neighbours is Neighbours.REPLACE_ONE else 1
+        return Sensitivity(moves=(1.0,) * (histograms * sides + single))
 
-        In the first draw also the number of units, and how many of them have so many rows.
-        """
-        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
-        sizes = 1 if first and self.schema.unit.column is not None else 0
-        cells = (columns + sizes) * (2 if replaced else 1)
-        return Sensitivity(moves=(1.0,) * (cells + distinct + (1 if first and not replaced else 0)))
+    @property
+    def _moved_first(self) -> Sensitivity:
+        """Of the first draw: a cell of each column and, where ids are the units, how many have so many rows."""
+        return self._moved(len(self.names) + (self.schema.unit.column is not None))
 
     def _noise(self, guarantee: Guarantee, sensitivity: Sensitivity) -> Noise:
         return additive_noise(guarantee, sensitivity, whole=True)
@@ -150,7 +150,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     @cached_property
     def first(self) -> Noise:
         """The noise of the first draw."""
-        return self._noise(self._parts[1][0], self._moved(len(self.names)))
+        return self._noise(self._parts[1][0], self._moved_first)
 
     def content(self) -> dict[str, Any]:
         return {
@@ -162,7 +162,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:
-        moved = self._moved(len(self.names))
+        moved = self._moved_first
         return Claim(
             guarantee=self.guarantee,
             protection=self.schema.protection(),
@@ -196,8 +196,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         """Up to three draws; each counts what the outputs of the former ones say."""
         claim = self.claim(None)
         truths = counting.cells(dict.fromkeys(self.names, FIRST))
-        if self.schema.size is None:
-            truths[TOTAL] = [sum(truths[self.names[0]])]
+        units = sum(truths[self.names[0]])
         if self.schema.unit.column is not None:
             truths[SIZES] = counting.unit_sizes()
         found = ProfileRelease(
@@ -210,19 +209,26 @@ class ProfileQuestion(Question[ProfileRelease]):
             **vars(passed),
         )
         grids = {name: one.grid for name, one in found.where.items() if one.grid is not None}
-        found = self._next(found, allowance, 1, counting.cells(grids))
+        # Every histogram of the second draw says how many units there are; where there is none, they are counted.
+        single = {} if grids or self.schema.size is not None else {TOTAL: [units]}
+        found = self._next(found, allowance, 1, counting.cells(grids), single)
         distinct = counting.distinct([name for name, one in found.where.items() if one.kind == "text"])
-        return self._next(found, allowance, 2, counting.cells(found.narrower) | distinct, distinct=len(distinct))
+        return self._next(found, allowance, 2, counting.cells(found.narrower), distinct)
 
     def _next(
-        self, found: ProfileRelease, allowance: Allowance, stage: int, truths: Mapping[str, Any], distinct: int = 0
+        self,
+        found: ProfileRelease,
+        allowance: Allowance,
+        stage: int,
+        histograms: Mapping[str, Any],
+        single: Mapping[str, Any],
     ) -> ProfileRelease:
         """The release with one more draw; of no columns nothing is drawn."""
-        cost = self._parts[1][stage]
+        cost, truths = self._parts[1][stage], {**histograms, **single}
         if not truths:
             empty = replace(found.stages[0], counts={})
             return replace(found, stages=(*found.stages, empty))
-        moved = self._moved(len(truths) - distinct, distinct=distinct, first=False)
+        moved = self._moved(len(histograms), len(single))
         step = Step(self._noise(cost, moved), moved, cost)
         return replace(found, stages=(*found.stages, _drawn(allowance, step, truths)))
 
@@ -238,7 +244,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.guarantee)
-        second = self._noise(self._parts[1][1], self._moved(len(self.names), first=False))
+        second = self._noise(self._parts[1][1], self._moved(len(self.names)))
         error = float(np.max(second.expected_error(0.95)))
         needed = max(_ENOUGH * error, _FEWEST)
         digit = 10.0 ** (math.floor(math.log10(needed)) - 1)

@@ -30,6 +30,7 @@ from discreet.questions.profiles.column_profile import (
     second_counts,
     summarised,
 )
+from discreet.questions.profiles.unit_count import counted_units
 from discreet.questions.profiles.unit_limits import UnitSizes
 
 __all__ = ["ProfileRelease", "Stage"]
@@ -108,9 +109,14 @@ class ProfileRelease(Readable):
     @cached_property
     def units(self) -> Estimate:
         """Number of units."""
+        return self._units(_LEVEL)
+
+    def _units(self, level: float) -> Estimate:
         if self.size is not None:
-            return Estimate(float(self.size), Interval(self.size, self.size, _LEVEL))
-        return self._counted(self.stages[0], TOTAL, 0)
+            return Estimate(float(self.size), Interval(self.size, self.size, level))
+        drawn = ((stage.mechanism, name, counts) for stage in self.stages for name, counts in stage.counts.items())
+        # A single count is of distinct labels, but for that of the units.
+        return counted_units([(by, counts) for by, name, counts in drawn if len(counts) > 1 or name == TOTAL], level)
 
     @cached_property
     def unit_sizes(self) -> UnitSizes | None:
@@ -164,7 +170,7 @@ class ProfileRelease(Readable):
         """A count over the number of units: both lie in their intervals at once."""
         level = (1 + _LEVEL) / 2
         part = self._counted(self.stages[0], name, place, level)
-        whole = self.units if self.size is not None else self._counted(self.stages[0], TOTAL, 0, level)
+        whole = self._units(level)
         shown = min(part.value / max(whole.value, 1.0), 1.0)
         low = min(part.interval.low / max(whole.interval.high, 1.0), shown)
         high = 1.0 if whole.interval.low < 1 else min(max(part.interval.high / whole.interval.low, shown), 1.0)
@@ -251,4 +257,4 @@ class ProfileRelease(Readable):
 
 
 TOTAL, SIZES = "\0units", "\0rows"
-"""Counts of the first draw that are of no column: no column has such a name."""
+"""Counts that are of no column: no column has such a name."""
