@@ -135,7 +135,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved_first)))
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
-        """How many counts a unit moves by one: a cell of each histogram, or two where it is replaced, and single ones."""
+        """How many counts a unit moves by one: a cell per histogram, or two where it is replaced, and single ones."""
         sides = 2 if self.schema.neighbours is Neighbours.REPLACE_ONE else 1
         return Sensitivity(moves=(1.0,) * (histograms * sides + single))
 

@@ -35,7 +35,8 @@ from discreet.questions.profiles.unit_limits import UnitSizes
 
 __all__ = ["ProfileRelease", "Stage"]
 
-FORMAT = 1
+FORMAT = 2
+"""Cells follow from earlier counts by rules: another rule is another format."""
 _LEVEL = 0.95
 
 
