@@ -135,7 +135,8 @@ class CellCounts:
         clear = replace(self, counts=counts).clear()
         start = min(max(median, int(clear[-1]) if clear.size else 0), counts.size - 1)
         smooth = np.r_[counts[:start], _falling(counts[start:])]
-        return np.maximum(np.cumsum(smooth[::-1])[::-1][1:], 0.0)
+        above: Array = np.maximum(np.cumsum(smooth[::-1])[::-1][1:], 0.0)
+        return above
 
     def outside(self, found: FoundBounds, level: float) -> tuple[float, float, float]:
         """How many values lie outside a range that was chosen among these edges, with an interval.
