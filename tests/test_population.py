@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from scipy import optimize
 from discreet import (
     BoundaryInflatedLaplace,
     BoundedLaplace,
+    Bounds,
     Covariance,
     CovarianceMatrix,
     DoubleSanitization,
@@ -29,7 +31,9 @@ from discreet import (
     Proportion,
     ProportionVector,
     PureDP,
+    Schema,
     Sensitivity,
+    Session,
     StandardDeviation,
     SumAndCount,
     Variance,
@@ -300,6 +304,25 @@ def test_covariances_and_correlations_of_any_population_are_covered(kind: str) -
         both = noisy.population_interval(j=0, k=1), noisy.correlation_interval(j=0, k=1)
         hits.append([both[0].contains(wanted), both[1].contains(correlation)])
     assert np.mean(hits, axis=0).min() >= 0.87
+
+
+def test_a_correlation_is_tested_as_its_interval_says() -> None:
+    """The p-value falls below a level where the interval of that level leaves 0 out, with and without a correlation."""
+    rng, schema = np.random.default_rng(9), Schema(columns={name: Bounds(0, 1, grid=0.001) for name in "ab"})
+    for share in (0.0, 0.4):
+        first = rng.random(600)
+        second = share * first + (1 - share) * rng.random(600)
+        session = Session(pa.table({"a": first, "b": second}), schema, ledger=":memory:", budget=PureDP(1.0))
+        found = session.covariance_matrix(["a", "b"], PureDP(1.0))
+        pvalue = found.correlation_pvalue(j=0, k=1)
+        assert 0 < pvalue <= 1
+        assert found.readings()[-1].pvalue == pvalue
+        for level in (1 - 1.01 * pvalue, 1 - 0.99 * pvalue):
+            if 0 < level < 1 - 1e-9:
+                assert found.correlation_interval(level, j=0, k=1).contains(0.0) == (level > 1 - pvalue)
+    assert pvalue < 0.01
+    with pytest.raises(InvalidParameter, match="another column"):
+        found.correlation_pvalue(j=1, k=1)
 
 
 @pytest.mark.parametrize("method", ["rescale", "all_but_one", "universal_histogram", "simplex"])

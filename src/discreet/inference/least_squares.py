@@ -41,7 +41,7 @@ class JointTest:
     Attributes
     ----------
     statistic, df, pvalue
-        A quadratic form, the number of restrictions, and its probability under χ².
+        A quadratic form, the number of restrictions, and how likely it is to be that large under the hypothesis.
     """
 
     statistic: float

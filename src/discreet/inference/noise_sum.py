@@ -179,6 +179,12 @@ class NoiseSum:
             total = total + weight * (scipy.special.ndtr(-point / spread) + 0.5 * (near - far))
         return np.clip(total, 0.0, 0.5)
 
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        """Draws of the sum, for simulations; the law is one, not an array of them."""
+        scales = np.ravel(np.asarray(self.deviations, dtype=float)) * np.sqrt(self._laplace_share / 2)
+        noise = rng.laplace(size=(size, scales.size)) @ scales
+        return np.asarray(np.sqrt(float(self._normal_variance)) * rng.standard_normal(size) + noise)
+
     def quantile(self, q: Any) -> Array:
         """The value with P(sum ≤ value) = q, for q ≥ ½."""
         tail = 1 - np.asarray(q, dtype=float)

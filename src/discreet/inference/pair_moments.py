@@ -6,6 +6,7 @@ of the errors of the two means: ``docs/proofs/population_intervals.md``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = ["PairMoments", "marginal"]
 Array = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 _TINY = 1e-300
+_LEAST_PVALUE = 1e-12
 
 
 def marginal(totals: Any, shape: tuple[int, ...], kept: tuple[int, ...]) -> tuple[Array, int]:
@@ -176,6 +178,18 @@ class PairMoments(NoisyTotals):
         ends = (total - off, total + off)
         third = (sampling * low, sampling * high)
         return within(ends, noise + sampling + 2 * off**2, third, fourth, level)
+
+    def correlation_pvalue(self) -> float:
+        """Of the hypothesis that u and v are uncorrelated: below 1 − level where that interval leaves 0 out.
+
+        For one release, not for the repeats of a simulation.
+        """
+        low, high = _LEAST_PVALUE, 1.0
+        while high > (1 + 1e-6) * low:
+            middle = math.sqrt(low * high)
+            rejected = not bool(self.accepts_correlation(0.0, 1 - middle))
+            low, high = (low, middle) if rejected else (middle, high)
+        return high
 
     @cached_property
     def _scale(self) -> Array:

@@ -206,6 +206,14 @@ class CovariancesInPartsRelease(Answer):
         low, high = self.pair(j, k).correlation_interval(requirements.level(level))
         return Interval(float(low), float(high), level)
 
+    def correlation_pvalue(self, *, j: int, k: int) -> float:
+        """Of the hypothesis that two columns are uncorrelated in the population: noise and sampling together."""
+        self._check(j, k)
+        self.require_sample()
+        if j == k:
+            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+        return self.pair(j, k).correlation_pvalue()
+
     def _check(self, *columns: int) -> None:
         if any(not 0 <= one < self._dimension for one in columns):
             raise InvalidParameter("j, k", columns, f"must be below {self._dimension}", "Check the columns.")
@@ -248,7 +256,7 @@ class CovariancesInPartsRelease(Answer):
         value: float,
         interval: Callable[..., Interval],
     ) -> Reading:
-        label = pair_name(columns, *entry)
+        label, tested = pair_name(columns, *entry), measure == "correlation" and self.sampled is not None
         return Reading(
             label if measure == "covariance" else f"{label}, correlation",
             value,
@@ -256,4 +264,5 @@ class CovariancesInPartsRelease(Answer):
             None if self.sampled is None else interval(sampled=True),
             labels={"column": name_of(columns, entry[0]), "with": name_of(columns, entry[1])},
             measure=measure,
+            pvalue=self.correlation_pvalue(j=entry[0], k=entry[1]) if tested else None,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.inference.arm_means import Contrast, contrast
+from discreet.inference.equal_means import equal_means
+from discreet.inference.least_squares import JointTest
+from discreet.inference.monte_carlo import MonteCarlo
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned
@@ -40,9 +44,17 @@ class ArmComparisons(Readable):
     """Pairs of arms, with intervals and p-values that hold for all of these pairs at once (Bonferroni).
 
     ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
+
+    Attributes
+    ----------
+    pairs
+        One comparison for every pair.
+    arms
+        Every arm's own mean.
     """
 
     pairs: tuple[MeanComparison, ...]
+    arms: tuple[Contrast, ...]
 
     def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
         for one in self.pairs:
@@ -51,6 +63,12 @@ class ArmComparisons(Readable):
         names = [(one.treatment, one.against) for one in self.pairs]
         raise InvalidParameter("pair", pair, f"must be one of {names}", "Name the two arms.")
 
+    @cached_property
+    def joint_test(self) -> JointTest:
+        """Whether all arms have one mean: Welch's test, simulated through the noise; it costs nothing more."""
+        # The release fixes the simulations, so that the test says the same whenever it is asked.
+        return equal_means(self.arms, MonteCarlo(rng=int(self.pairs[0].release_id[:12], 16)))
+
     def population_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the differences of means, in the order of the pairs; they hold together."""
         found = [one.population_interval(level) for one in self.pairs]
@@ -58,16 +76,20 @@ class ArmComparisons(Readable):
         return Interval(low, high, level)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every pair as JSON-ready data."""
-        return {"discreet": "arm_comparisons", "pairs": [pair.to_dict() for pair in self.pairs]}
+        """Every pair and every arm's mean as JSON-ready data."""
+        pairs, arms = ([one.to_dict() for one in each] for each in (self.pairs, self.arms))
+        return {"discreet": "arm_comparisons", "pairs": pairs, "arms": arms, "joint_test": asdict(self.joint_test)}
 
     @staticmethod
     def from_dict(data: Any) -> ArmComparisons:
         """Read what `to_dict` wrote."""
-        return ArmComparisons(tuple(MeanComparison.from_dict(pair) for pair in data["pairs"]))
+        if not isinstance(data, dict) or data.get("discreet") != "arm_comparisons" or "arms" not in data:
+            raise InvalidParameter("data", data, "must be comparisons with the means of arms", "Ask again.")
+        arms = tuple(Contrast(**one) for one in data["arms"])
+        return ArmComparisons(tuple(MeanComparison.from_dict(pair) for pair in data["pairs"]), arms)
 
     def sentences(self) -> list[str]:
-        """One sentence per pair, and one that says what was corrected for."""
+        """One sentence per pair, one about all arms together, and one that says what was corrected for."""
         said = []
         for one in self.pairs:
             difference, _, interval = reading_words(one.readings()[0].to_dict())
@@ -77,7 +99,11 @@ class ArmComparisons(Readable):
                 f"The mean of {one.treatment} is {way} that of {one.against}: the difference is {difference} "
                 f"({interval}; {pvalue_equation(one.pvalue)}). {found} at the 5 % level."
             )
-        return [*said, self.correction()]
+        return [*said, self._together(), self.correction()]
+
+    def _together(self) -> str:
+        found = "finds that the means differ" if self.joint_test.pvalue <= 0.05 else "finds no difference"
+        return f"Welch's test of all {len(self.arms)} arms {found} ({pvalue_equation(self.joint_test.pvalue)})."
 
     def correction(self) -> str:
         """What intervals and p-values were corrected for."""
@@ -105,7 +131,8 @@ class ArmComparisons(Readable):
             )
             for one in self.pairs
         ]
-        return [*found, ("note", self.correction())]
+        together = f"p = {number(self.joint_test.pvalue)}, by Welch's test of all arms"
+        return [*found, ("equal means", together), ("note", self.correction())]
 
     def rows(self) -> list[Row]:
         return aligned([row for one in self.pairs for row in one.rows()])
@@ -203,7 +230,8 @@ def compare_arm_totals(
                     **vars(passed),
                 )
                 for i, j in every
-            )
+            ),
+            tuple(singles),
         )
 
     return pass_through(
