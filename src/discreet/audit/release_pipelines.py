@@ -74,6 +74,7 @@ def release_pipelines() -> Iterator[Pipeline]:
             yield _pipeline(statistic, records, prepare, _laplace, neighbours, ONE)
         for statistic, records, mechanism, protect in _chosen():
             yield _pipeline(statistic, records, _same, protect, neighbours, ONE, mechanism=mechanism)
+        yield from _weighed(neighbours)
     yield from _tables()
     yield from _choices()
     yield from _bounded()
@@ -84,6 +85,10 @@ def release_pipelines() -> Iterator[Pipeline]:
 
 def _laplace(exact: Exact) -> Mechanism:
     return Laplace.calibrate(ONE, exact.sensitivity)
+
+
+def _gaussian(exact: Exact) -> Mechanism:
+    return Gaussian.calibrate(NORMAL, exact.sensitivity)
 
 
 def _whole_share(exact: Exact) -> Mechanism:
@@ -153,6 +158,14 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
     yield PooledVariance(bounds=(0, 1), cells=(0, 1)), points, _columns
 
 
+def _weighed(neighbours: Neighbours) -> Iterator[Pipeline]:
+    """Parts with weights, which are made for Gaussian noise."""
+    mean = MeanAndVarianceInParts(bounds=(1.0, 3.0), weighed=True)
+    pair = CovariancesInParts(bounds=((0, 1), (0, 1)), degrees=(4, 2), weighed=True)
+    for statistic, records, prepare in ((mean, NUMBERS, _same), (pair, CORNERS, _matrix)):
+        yield _pipeline(statistic, records, prepare, _gaussian, neighbours, NORMAL, mechanism="Gaussian, weighed")
+
+
 def _chosen() -> Iterator[tuple[Any, list[Any], str, Protect]]:
     """Statistics that are choices."""
     yield Mode(categories=LETTERS), list(LETTERS), "ExponentialMechanism", _sharpest(ExponentialMechanism)
@@ -172,7 +185,7 @@ def _tables() -> Iterator[Pipeline]:
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
         "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
         "BoxNoise": (ADD, ONE, lambda exact: BoxNoise.calibrate(ONE, exact.sensitivity)),
-        "Gaussian": (ADD, NORMAL, lambda exact: Gaussian.calibrate(NORMAL, exact.sensitivity)),
+        "Gaussian": (ADD, NORMAL, _gaussian),
         "DiscreteGaussian": (
             ADD, CONCENTRATED, lambda exact: DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),
         ),

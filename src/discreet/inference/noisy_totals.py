@@ -99,12 +99,15 @@ class NoisyTotals:
 
     def noise_of(self, weights: Array) -> tuple[Array, Array]:
         """Variance and fourth cumulant of Σ wₖZₖ."""
-        used = weights
-        if self.size is not None:  # the sum of the noise was taken out, each part its share
-            shares = self._noise / self._noise.sum()
-            used = weights - (weights * shares).sum(axis=-1)[..., None]
-        variances = used**2 * self._noise
+        variances = self.used(weights) ** 2 * self._noise
         return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
+
+    def used(self, weights: Array) -> Array:
+        """What the weights are of the noise, whose sum a public size takes out, each part its share."""
+        if self.size is None:
+            return weights
+        shares = self._noise / self._noise.sum()
+        return np.asarray(weights - (weights * shares).sum(axis=-1, keepdims=True))
 
     def cautious(self, weights: Array) -> Array:
         """The mean over rows of what the weights add up, at least 0, plus one standard deviation of its noise."""

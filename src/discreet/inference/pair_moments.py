@@ -62,14 +62,14 @@ class PairMoments(NoisyTotals):
     @cached_property
     def columns(self) -> tuple[PartMoments, PartMoments]:
         """The moments of each column; its totals add up those of the other one, with their noise."""
-        first, second = (marginal(self.totals, self.shape, (axis,)) for axis in (0, 1))
-        return self._column(*first), self._column(*second)
+        return self._column(0), self._column(1)
 
-    def _column(self, totals: Array, added: int) -> PartMoments:
+    def _column(self, axis: int) -> PartMoments:
+        totals, added = marginal(self.totals, self.shape, (axis,))
         # The fourth cumulant of a sum of noises is the sum of theirs, their squared variance grows with the square.
         return PartMoments(
             totals=totals,
-            noise=self.noise * added,
+            noise=marginal(self._noise, self.shape, (axis,))[0],
             kurtosis=self.kurtosis / added,
             size=self.size,
             rows_per_unit=self.rows_per_unit,
@@ -108,12 +108,8 @@ class PairMoments(NoisyTotals):
     def _joint_error(self) -> Array:
         """E(û − μ)(v̂ − ν): what the errors of both means take from the covariance on average."""
         first, second = (self._weights(*powers) for powers in ((1, 0), (0, 1)))
-        noise = (self._used(first) * self._used(second) * self._noise).sum(axis=-1) / self.rows**2
+        noise = (self.used(first) * self.used(second) * self._noise).sum(axis=-1) / self.rows**2
         return np.asarray(noise + self.rows_per_unit * self.covariance / self.rows)
-
-    def _used(self, weights: Array) -> Array:
-        """What the weights are of the noise, of which a public size takes out the mean."""
-        return weights if self.size is None else weights - weights.mean(axis=-1, keepdims=True)
 
     @cached_property
     def _corners(self) -> tuple[list[Array], list[Array]]:

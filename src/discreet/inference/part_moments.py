@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.interval import Interval
@@ -23,17 +23,18 @@ Booleans = NDArray[np.bool_]
 
 
 def variance_moves(
-    degree: int, mean: float, variance: float | None = None, *, public_size: bool = False
+    multiplied: ArrayLike, mean: float, variance: float | None = None, *, public_size: bool = False
 ) -> list[float]:
     """How far noise in each part moves n times the variance V of u; where V is not told, for the least favourable one.
 
-    To first order by (wₖ(mean) − V)·Zₖ; the sum of squares is convex in V, so an end of its range is the worst. A
-    public size takes the mean of the weights away, and V with it.
+    To first order by (wₖ(mean) − V)·Zₖ, over what the part was multiplied by before noise was added. The sum of squares
+    is convex in V, so an end of its range is the worst. A public size takes the mean of the weights away, and V too.
     """
-    weights = moment_weights(degree, 2, mean)
+    factors = np.asarray(multiplied, dtype=float)
+    weights = moment_weights(factors.size - 1, 2, mean)
     if public_size:
-        return [abs(float(move)) for move in weights - weights.mean()]
-    ends = [np.abs(weights - end) for end in ((0.0, mean * (1 - mean)) if variance is None else (variance,))]
+        return [abs(float(move)) for move in (weights - np.average(weights, weights=factors**-2.0)) / factors]
+    ends = [np.abs(weights - end) / factors for end in ((0.0, mean * (1 - mean)) if variance is None else (variance,))]
     return [float(move) for move in max(ends, key=lambda moves: float(moves @ moves))]
 
 

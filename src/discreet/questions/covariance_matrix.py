@@ -35,6 +35,7 @@ from discreet.questions.covariances_in_parts import CovariancesInParts, Covarian
 from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease
+from discreet.questions.part_weights import with_less_noise
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tensor_parts import tensor_measurement
 from discreet.questions.variance import largest_squares
@@ -339,13 +340,16 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
         )
         expected = Expected(rows=self.expected_rows if size is None else size)
 
-        def forecast() -> Forecast:
-            moves, worst = (of(public_size=size is not None) for of in (statistic.typical_moves, statistic.worst_moves))
-            return _forecast(expected, moves, worst)
+        def measured(used: CovariancesInParts) -> Measurement:
+            def forecast() -> Forecast:
+                moves, worst = (of(public_size=size is not None) for of in (used.typical_moves, used.worst_moves))
+                return _forecast(expected, moves, worst)
 
-        return tensor_measurement(
-            self, statistic, names, contribution=self.contribution, read="an entry", forecast=forecast
-        )
+            return tensor_measurement(
+                self, used, names, contribution=self.contribution, read="an entry", forecast=forecast
+            )
+
+        return with_less_noise(self.guarantee, statistic, measured)
 
     def _less_noise(self, in_parts: Measurement, other: Measurement, bounds: list[Bounds], size: int | None) -> bool:
         """Whether a covariance of columns with their means in the middle has less noise from parts."""

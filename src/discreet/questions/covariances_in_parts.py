@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from fractions import Fraction
+from functools import partial, reduce
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar, cast
 
@@ -23,6 +25,7 @@ from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.pair_moments import PairMoments, marginal
 from discreet.inference.part_moments import PartMoments, variance_moves
 from discreet.publish.readings import Reading
+from discreet.questions.part_weights import part_weights
 from discreet.questions.parts import rows_per_unit
 from discreet.questions.tensor_parts import TensorParts
 from discreet.releases import Release
@@ -38,7 +41,7 @@ class CovariancesInParts(TensorParts):
 
     Guarantee
     ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1 for any number of columns. Replace-one: 2 and √2.
+    Add/remove: ℓ₁ = ℓ₂ = 1 for any number of columns. Replace-one: 2 and √2. Weights change ℓ₁ alone.
 
     Parameters
     ----------
@@ -46,6 +49,8 @@ class CovariancesInParts(TensorParts):
         Public bounds of every column, as the decimals they print as; values outside are clipped.
     degrees
         Highest power of every column: 2 for covariances, 4 for measured intervals of variances and correlations.
+    weighed
+        Whether inner parts are multiplied by the weights for Gaussian noise.
 
     Examples
     --------
@@ -56,6 +61,18 @@ class CovariancesInParts(TensorParts):
     """
 
     name: ClassVar[str] = "covariances_in_parts"
+    weighed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "weighed": self.weighed}
+
+    @property
+    def axis_weights(self) -> tuple[tuple[Fraction, ...], ...]:
+        return tuple(map(part_weights, self.degrees)) if self.weighed else super().axis_weights
 
     @property
     def title(self) -> str:
@@ -76,28 +93,44 @@ class CovariancesInParts(TensorParts):
         """Widths of the bounds."""
         return np.array([float(decimal(high) - decimal(low)) for low, high in self.bounds])
 
+    @property
+    def _factors(self) -> list[Array]:
+        """The weights of every column as floats."""
+        return [np.array([float(weight) for weight in axis]) for axis in self.axis_weights]
+
     def covariance_noise(self) -> float:
         """Noise variance of Σ(u − ½)(v − ½) over that of a total, for the columns with the finest parts."""
-        axes = [moment_weights(degree, 1, 0.5) for degree in self.degrees]
-        sizes = sorted((float(axis @ axis) / axis.size for axis in axes), reverse=True)
-        return self.size * float(np.prod(sizes[:2]))
+        others = [float((factors**-2.0).sum()) for factors in self._factors]
+        axes = zip(self.degrees, self._factors, strict=True)
+        own = [float(((moment_weights(degree, 1, 0.5) / factors) ** 2).sum()) for degree, factors in axes]
+        ratios = sorted((one / other for one, other in zip(own, others, strict=True)), reverse=True)
+        return math.prod(others) * math.prod(ratios[:2])
+
+    def _moves(self, own: Mapping[int, Any]) -> Array:
+        """How far noise in each total moves what its columns have these moves for; other columns are added up."""
+        axes = [np.asarray(own.get(axis, 1 / factors)) for axis, factors in enumerate(self._factors)]
+        return np.ravel(reduce(np.multiply.outer, axes))
 
     def worst_moves(self, *, public_size: bool) -> tuple[float, ...]:
         """How far noise in each total moves n times an entry of the matrix: a variance, whose mean is at an end."""
         place = int(np.argmax(self.widths))
-        own = np.array(variance_moves(self.degrees[place], 1.0, public_size=public_size))
-        return tuple(np.repeat(own * float(self.widths[place]) ** 2, self.size // own.size).tolist())
+        moves = self._moves({place: variance_moves(self._factors[place], 1.0, public_size=public_size)})
+        return tuple((moves * float(self.widths[place]) ** 2).tolist())
 
     def typical_moves(self, *, public_size: bool) -> tuple[float, ...]:
         """The same for independent columns that are spread evenly over their bounds, and the entry it moves most."""
+        # The mean of (u − ½)(v − ½) over the parts is 0, so a public number of rows changes nothing there.
+        along = [
+            moment_weights(degree, 1, 0.5) / factors
+            for degree, factors in zip(self.degrees, self._factors, strict=True)
+        ]
         found = []
-        for (j, first), (k, second) in combinations_with_replacement(enumerate(self.degrees), 2):
+        for j, k in combinations_with_replacement(range(len(self.degrees)), 2):
             if j == k:
-                own = np.array(variance_moves(first, 0.5, 1 / 12, public_size=public_size))
-            else:  # its mean over the parts is 0, so a public number of rows changes nothing
-                own = np.ravel(np.multiply.outer(moment_weights(first, 1, 0.5), moment_weights(second, 1, 0.5)))
-            moves = np.repeat(own * float(self.widths[j] * self.widths[k]), self.size // own.size)
-            found.append(np.abs(moves))
+                moves = self._moves({j: variance_moves(self._factors[j], 0.5, 1 / 12, public_size=public_size)})
+            else:
+                moves = np.abs(self._moves({j: along[j], k: along[k]}))
+            found.append(moves * float(self.widths[j] * self.widths[k]))
         return tuple(max(found, key=lambda moves: float(moves @ moves)).tolist())
 
 
@@ -115,14 +148,16 @@ class CovariancesInPartsRelease(Answer):
 
     def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
         """Totals of some of the columns, with the law of their noise."""
-        law = self.mechanism.law(0.0)
-        totals, added = marginal(self.value, self._of.shape, columns)
+        law, multiplied = self.mechanism.law(0.0), self._of.multiplied
+        factors = np.array([float(weight) for weight in multiplied])
+        totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
+        own = rows_per_unit(self.sensitivity, multiplied)
         return {
             "totals": totals,
-            "noise": added * float(np.max(law.variance)),
+            "noise": marginal(float(np.max(law.variance)) / factors**2, self._of.shape, columns)[0],
             "kurtosis": excess_kurtosis(law) / added,
             "size": self.public.get("n"),
-            "rows_per_unit": rows_per_unit(self.sensitivity) if sampled else 1 - (self.sampled or 1.0),
+            "rows_per_unit": own if sampled else 1 - (self.sampled or 1.0),
         }
 
     def column(self, j: int, *, sampled: bool = True) -> PartMoments:

@@ -29,7 +29,7 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
 from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
-from discreet.questions.parts import MeanInPartsRelease, rows_per_unit
+from discreet.questions.parts import MeanInPartsRelease
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
@@ -166,10 +166,9 @@ class LeftOutRelease(Answer):
         checked = requirements.level(level)
         miss = 1 - checked
         data, over = mean.confidence_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
-        few = combined_error(mean.mechanism, np.ones(np.size(mean.value)), 1 - miss / 8)
-        rows = max(mean.public.get("n", mean.count - few), 1.0)
+        rows = max(mean.count - mean.count_error(1 - miss / 8), 1.0)
         (low, high), _, _ = mean.place()
-        most = rows_per_unit(mean.sensitivity) * (high - low)
+        most = mean.moments.rows_per_unit * (high - low)
         reach = most * math.sqrt(over * math.log(8 / miss) / 2) / rows
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
 

@@ -19,7 +19,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, MeanInPartsRelease, parts_measurement
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, MeanInPartsRelease, Parts, parts_measurement
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import LEAST_SHARE, VarianceRelease, largest_variance
 from discreet.releases import Release
@@ -171,9 +171,10 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
-        def moves() -> tuple[list[float], list[float] | None]:
-            half, centres = float(parts.half), (slope, 1.0) if size is None else (0.0, 0.0)
-            typical, worst = ([half * abs(place - centre) for place in parts.positions] for centre in centres)
+        def moves(used: Parts) -> tuple[list[float], list[float] | None]:
+            half, centres = float(used.half), (slope, 1.0) if size is None else (0.0, 0.0)
+            placed = list(zip(used.positions, map(float, used.multiplied), strict=True))
+            typical, worst = ([half * abs(place - centre) / weight for place, weight in placed] for centre in centres)
             return typical, worst if size is None else None
 
         return parts_measurement(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,13 +21,13 @@ from discreet.core.rounding import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noise_sum import combined_error, excess_kurtosis
 from discreet.inference.part_moments import PartMoments
-from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import PrivateSizeColumn, fractions
 from discreet.questions.forecast import Forecast
 from discreet.questions.noisy_average import NoisyAverageRelease
+from discreet.questions.part_weights import part_noise, part_weights, weighed_sensitivity, with_less_noise
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement
 from discreet.questions.readings_together import together
 from discreet.releases import Release
@@ -50,15 +50,30 @@ class Parts(PrivateSizeColumn):
     Guarantee
     ---------
     Add/remove: a row moves the totals by exactly 1 in ℓ₁ and by at most 1 in ℓ₂. Replace-one: by at most 2 and √2.
-    Proof: ``docs/proofs/parts.md``.
+    With weights ℓ₂ stays the same, and ℓ₁ grows by at most the largest weight. Proof: ``docs/proofs/parts.md``.
 
     Parameters
     ----------
     bounds
         Public bounds of a row, as the decimals they print as; values outside are clipped.
+    weighed
+        Whether inner parts are multiplied by the weights for Gaussian noise.
     """
 
     degree: ClassVar[int]
+    weighed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "weighed": self.weighed}
+
+    @property
+    def multiplied(self) -> tuple[Fraction, ...]:
+        """What each total is multiplied by before noise is added."""
+        return part_weights(self.degree) if self.weighed else (Fraction(1),) * (self.degree + 1)
 
     @property
     def title(self) -> str:
@@ -73,7 +88,8 @@ class Parts(PrivateSizeColumn):
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        return in_parts(Contribution(groups=1, rows=1), 1, self.degree + 1, neighbours)
+        moved = in_parts(Contribution(groups=1, rows=1), 1, self.degree + 1, neighbours)
+        return weighed_sensitivity(moved, self.multiplied)
 
     def of_sums(self, rows: int, *sums: Fraction) -> Any:
         """The value from the number of rows and the sums of their powers, up to the degree. Private."""
@@ -85,8 +101,10 @@ class Parts(PrivateSizeColumn):
         ]
         return fractions(
             [
-                math.comb(d, k) * sum(math.comb(d - k, j - k) * (-1) ** (j - k) * moments[j] for j in range(k, d + 1))
-                for k in range(d + 1)
+                weight
+                * math.comb(d, k)
+                * sum(math.comb(d - k, j - k) * (-1) ** (j - k) * moments[j] for j in range(k, d + 1))
+                for k, weight in enumerate(self.multiplied)
             ]
         )
 
@@ -164,7 +182,7 @@ class MeanAndVarianceInParts(Parts):
 
 @dataclass(frozen=True)
 class MeanInPartsRelease(NoisyAverageRelease):
-    """Noisy totals in parts, and the mean that follows from them."""
+    """Noisy totals in parts, and the mean that follows from them; the totals are as the statistic multiplies them."""
 
     @property
     def _of(self) -> Parts:
@@ -180,12 +198,20 @@ class MeanInPartsRelease(NoisyAverageRelease):
         """The totals as moments between the bounds, with the law of their noise."""
         law = self.mechanism.law(0.0)
         return PartMoments(
-            totals=np.asarray(self.value, dtype=float),
-            noise=float(np.max(law.variance)),
+            totals=self.divided(self.value),
+            noise=float(np.max(law.variance)) * self.divided(1.0) ** 2,
             kurtosis=excess_kurtosis(law),
             size=self.public.get("n"),
-            rows_per_unit=rows_per_unit(self.sensitivity),
+            rows_per_unit=rows_per_unit(self.sensitivity, self._of.multiplied),
         )
+
+    def divided(self, totals: Any) -> Array:
+        """Totals without the weights, the parts along the last axis."""
+        return np.asarray(np.divide(totals, [float(weight) for weight in self._of.multiplied]), dtype=float)
+
+    def count_error(self, level: float) -> float:
+        """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""
+        return combined_error(self.mechanism, self.divided(1.0), level) if self.moments.size is None else 0.0
 
     def _totals(self) -> tuple[float, float]:
         parts = self.moments.parts
@@ -195,9 +221,14 @@ class MeanInPartsRelease(NoisyAverageRelease):
         return self._of.bounds, float(self._of.middle), float(self._of.half)
 
     def noise_weights(self, theta: Any) -> Array:
-        # A public n is exact: its noise was taken out of the totals in equal parts, and the positions' mean is 0.
+        # A public n is exact: its noise was taken out of the totals, of parts alike on both sides of the middle.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
-        return np.array([place - moved for place in self._of.positions])
+        return np.array(
+            [
+                (place - moved) / float(weight)
+                for place, weight in zip(self._of.positions, self._of.multiplied, strict=True)
+            ]
+        )
 
     @property
     def _of_all_rows(self) -> PartMoments:
@@ -237,9 +268,12 @@ class MeanInPartsRelease(NoisyAverageRelease):
         return self._of.title
 
 
-def rows_per_unit(sensitivity: Sensitivity) -> int:
-    """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced."""
-    return max(1, round(sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
+def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fraction(1),)) -> int:
+    """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced.
+
+    Δ₁ is stated for the largest of the weights by which parts are ``multiplied``.
+    """
+    return max(1, round(float(max(multiplied)) * sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
 
 
 def root_interval(interval: Interval) -> Interval:
@@ -315,7 +349,7 @@ def parts_measurement(
     contribution: Contribution | None,
     unit_sum: Bounds | None,
     expected: Expected,
-    moves: Callable[[], tuple[Sequence[float], Sequence[float] | None]],
+    moves: Callable[[Parts], tuple[Sequence[float], Sequence[float] | None]],
     read: str,
 ) -> Measurement:
     """How noisy totals in parts per group are measured, from which a mean or a variance is read.
@@ -331,37 +365,41 @@ def parts_measurement(
         favourable data (None where that is the same); and what is read.
     """
     products = tuple((column,) * power for power in range(1, parts.degree + 1))
-
-    def value(counts: Any, sums: Any) -> Any:
-        found: list[Fraction] = []
-        for cell, count in enumerate(counts):
-            powers = (int(sums[product][cell]) * bounds.step ** len(product) for product in products)
-            found += list(parts.of_sums(int(count), *powers))
-        return fractions(found)
-
     groups, schema, size = question.schema.cells(by), question.schema, None if by else question.public_size(column)
-    sensitivity = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
+    moved = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
 
-    def forecast() -> Forecast:
-        rows = expected if size is None else Expected(rows=size, mean=expected.mean)
-        typical, worst = moves()
-        return Forecast(
-            weights=rows.per_group(groups, typical),
-            worst=None if worst is None else rows.per_group(groups, worst),
-            scenario=rows.words(groups),
+    def measured(used: Parts) -> Measurement:
+        sensitivity = weighed_sensitivity(moved, used.multiplied)
+
+        def value(counts: Any, sums: Any) -> Any:
+            found: list[Fraction] = []
+            for cell, count in enumerate(counts):
+                powers = (int(sums[product][cell]) * bounds.step ** len(product) for product in products)
+                found += list(used.of_sums(int(count), *powers))
+            return fractions(found)
+
+        def forecast() -> Forecast:
+            rows = expected if size is None else Expected(rows=size, mean=expected.mean)
+            typical, worst = moves(used)
+            return Forecast(
+                weights=rows.per_group(groups, typical),
+                worst=None if worst is None else rows.per_group(groups, worst),
+                scenario=rows.words(groups),
+            )
+
+        return Measurement(
+            statistic=question.grouped(used, by),
+            sensitivity=sensitivity,
+            mechanism=part_noise(question.guarantee, sensitivity, weighed=used.weighed),
+            by=by,
+            columns=(column,),
+            contribution=contribution,
+            unit_sum=unit_sum,
+            products=products,
+            public={} if size is None else {"n": size},
+            value=value,
+            read=read,
+            forecast=forecast,
         )
 
-    return Measurement(
-        statistic=question.grouped(parts, by),
-        sensitivity=sensitivity,
-        mechanism=additive_noise(question.guarantee, sensitivity),
-        by=by,
-        columns=(column,),
-        contribution=contribution,
-        unit_sum=unit_sum,
-        products=products,
-        public={} if size is None else {"n": size},
-        value=value,
-        read=read,
-        forecast=forecast,
-    )
+    return with_less_noise(question.guarantee, parts, measured)

@@ -36,7 +36,8 @@ def together(parts: Sequence[MeanInPartsRelease]) -> list[list[Reading]]:
 
 def _stacked(parts: Sequence[MeanInPartsRelease]) -> PartMoments:
     """The moments of all groups, along the first axis."""
-    return replace(parts[0].moments, totals=np.array([np.asarray(part.value, dtype=float) for part in parts]))
+    values = np.array([np.asarray(part.value, dtype=float) for part in parts])
+    return replace(parts[0].moments, totals=parts[0].divided(values))
 
 
 def _means(parts: Sequence[MeanInPartsRelease]) -> list[Reading]:

@@ -32,10 +32,10 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.core.statistic import Statistic
 from discreet.inference.noisy_totals import moment_weights
-from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.questions.forecast import Forecast
+from discreet.questions.part_weights import part_noise, weighed_sensitivity
 from discreet.questions.question import MeasuredQuestion, Measurement
 
 __all__ = ["TensorParts", "tensor_measurement"]
@@ -55,7 +55,7 @@ class TensorParts(Statistic):
     Guarantee
     ---------
     Add/remove: a row moves the totals by exactly 1 in ℓ₁ and by at most 1 in ℓ₂. Replace-one: by at most 2 and √2.
-    Proof: ``docs/proofs/parts.md``.
+    With weights ℓ₂ stays the same, and ℓ₁ grows by at most the largest weight. Proof: ``docs/proofs/parts.md``.
 
     Parameters
     ----------
@@ -83,6 +83,16 @@ class TensorParts(Statistic):
         return {"bounds": [list(pair) for pair in self.bounds], "degrees": list(self.degrees)}
 
     @property
+    def axis_weights(self) -> tuple[tuple[Fraction, ...], ...]:
+        """What the parts of every column are multiplied by before noise is added: nothing but for Gaussian noise."""
+        return tuple((Fraction(1),) * count for count in self.shape)
+
+    @property
+    def multiplied(self) -> tuple[Fraction, ...]:
+        """What each total is multiplied by: the product of the weights of its parts."""
+        return tuple(math.prod(weights, start=Fraction(1)) for weights in product(*self.axis_weights))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Parts of every column."""
         return tuple(degree + 1 for degree in self.degrees)
@@ -106,7 +116,8 @@ class TensorParts(Statistic):
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        return in_parts(Contribution(groups=1, rows=1), 1, self.size, neighbours)
+        moved = in_parts(Contribution(groups=1, rows=1), 1, self.size, neighbours)
+        return weighed_sensitivity(moved, self.multiplied)
 
     def of_sums(self, sums: Mapping[Powers, int], reaches: Sequence[int]) -> list[Fraction]:
         """The totals, from Σ Πⱼ vⱼ^aⱼ for all `powers`, where vⱼ = reachⱼ·uⱼ is a whole number. Private."""
@@ -114,7 +125,8 @@ class TensorParts(Statistic):
         for axis, (degree, reach) in enumerate(zip(self.degrees, reaches, strict=True)):
             moments = np.moveaxis(np.tensordot(_to_parts(degree, reach), moments, axes=(1, axis)), 0, axis)
         scale = math.prod(reach**degree for degree, reach in zip(self.degrees, reaches, strict=True))
-        return [Fraction(int(part), scale) for part in np.ravel(moments)]
+        found = [Fraction(int(part), scale) for part in np.ravel(moments)]
+        return [weight * part for weight, part in zip(self.multiplied, found, strict=True)]
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of an n × m table, still private."""
@@ -134,7 +146,7 @@ class TensorParts(Statistic):
         for x, (low, high), d in zip(row, self.bounds, self.degrees, strict=True):
             u = (x - decimal(low)) / (decimal(high) - decimal(low))
             axes.append(fractions([math.comb(d, k) * u**k * (1 - u) ** (d - k) for k in range(d + 1)]))
-        return np.ravel(reduce(np.multiply.outer, axes))
+        return np.asarray(np.ravel(reduce(np.multiply.outer, axes)) * fractions(list(self.multiplied)))
 
 
 def _to_parts(degree: int, reach: int) -> NDArray[Any]:
@@ -187,11 +199,13 @@ def tensor_measurement(
         return fractions(found)
 
     size = None if by else question.public_size(*columns)
-    sensitivity = in_parts(question.limits(contribution), groups, parts.size, schema.neighbours)
+    moved = in_parts(question.limits(contribution), groups, parts.size, schema.neighbours)
+    weights = parts.multiplied
+    sensitivity = weighed_sensitivity(moved, weights)
     return Measurement(
         statistic=question.grouped(parts, by),
         sensitivity=sensitivity,
-        mechanism=additive_noise(question.guarantee, sensitivity),
+        mechanism=part_noise(question.guarantee, sensitivity, weighed=max(weights) > 1),
         by=by,
         columns=columns,
         contribution=contribution,

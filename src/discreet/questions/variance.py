@@ -25,7 +25,7 @@ from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSize
 from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import MeanAndVarianceInParts, parts_measurement, root_interval
+from discreet.questions.parts import MeanAndVarianceInParts, Parts, parts_measurement, root_interval
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.spread_in_parts import SpreadInPartsRelease, StandardDeviationInParts, VarianceInParts
 from discreet.releases import Release
@@ -234,10 +234,11 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
         parts = self.parts(bounds=(bounds.low, bounds.high))
         public = not by and self.public_size(self.column) is not None
 
-        def moves() -> tuple[list[float], list[float]]:
-            unit, typical = (2 * float(parts.half)) ** 2, typical_variance(mean, bounds)
-            expected_moves = variance_moves(parts.degree, mean, typical, public_size=public)
-            worst = variance_moves(parts.degree, 1.0, public_size=public)
+        def moves(used: Parts) -> tuple[list[float], list[float]]:
+            unit, typical = (2 * float(used.half)) ** 2, typical_variance(mean, bounds)
+            multiplied = [float(weight) for weight in used.multiplied]
+            expected_moves = variance_moves(multiplied, mean, typical, public_size=public)
+            worst = variance_moves(multiplied, 1.0, public_size=public)
             return [unit * move for move in expected_moves], [unit * move for move in worst]
 
         return parts_measurement(
