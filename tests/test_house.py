@@ -134,4 +134,4 @@ def test_a_mean_passes_through_few_files(capsys: pytest.CaptureFixture[str]) -> 
             mine = sum(not Path(file).is_relative_to(SOURCE / "core") for file in files)
             print(f"\n{name} mean of a session: {len(files)} files ({mine} outside the core), {lines} lines", end="")
     assert [len(files) for files, _ in found] <= [48, 44]
-    assert [lines for _, lines in found] <= [965, 801]
+    assert [lines for _, lines in found] <= [975, 811]

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.laplace import Laplace
 
 if TYPE_CHECKING:
     from discreet.questions.covariances_in_parts import CovariancesInParts
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     P = TypeVar("P", Parts, CovariancesInParts)
 
-__all__ = ["part_noise", "part_weights", "weighed_sensitivity", "with_less_noise"]
+__all__ = ["part_weights", "weighed_sensitivity", "with_less_noise"]
 
 _WEIGHTS: Mapping[int, tuple[str, ...]] = {
     2: ("1", "1.87", "1"),
@@ -56,11 +53,6 @@ def weighed_sensitivity(sensitivity: Sensitivity, weights: Iterable[Fraction]) -
     """
     total = Fraction(sensitivity.require_l1()) * max(weights)
     return Sensitivity(l1=not_below(total), l2=sensitivity.require_l2(), dimension=sensitivity.dimension)
-
-
-def part_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, weighed: bool) -> Laplace | Gaussian:
-    """The noise of least variance on parts; weights are made for Gaussian noise."""
-    return Gaussian.calibrate(guarantee, sensitivity) if weighed else additive_noise(guarantee, sensitivity)
 
 
 def with_less_noise(guarantee: Guarantee, parts: P, measured: Callable[[P], Measurement]) -> Measurement:

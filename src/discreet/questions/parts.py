@@ -23,11 +23,13 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.inference.noise_sum import combined_error, excess_kurtosis
 from discreet.inference.part_moments import PartMoments
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import PrivateSizeColumn, fractions
 from discreet.questions.forecast import Forecast
 from discreet.questions.noisy_average import NoisyAverageRelease
-from discreet.questions.part_weights import part_noise, part_weights, weighed_sensitivity, with_less_noise
+from discreet.questions.part_weights import part_weights, weighed_sensitivity, with_less_noise
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement
 from discreet.questions.readings_together import together
 from discreet.releases import Release
@@ -369,7 +371,8 @@ def parts_measurement(
     moved = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
 
     def measured(used: Parts) -> Measurement:
-        sensitivity = weighed_sensitivity(moved, used.multiplied)
+        sensitivity = weighed_sensitivity(moved, used.multiplied) if used.weighed else moved
+        noise = Gaussian.calibrate if used.weighed else additive_noise
 
         def value(counts: Any, sums: Any) -> Any:
             found: list[Fraction] = []
@@ -390,7 +393,7 @@ def parts_measurement(
         return Measurement(
             statistic=question.grouped(used, by),
             sensitivity=sensitivity,
-            mechanism=part_noise(question.guarantee, sensitivity, weighed=used.weighed),
+            mechanism=noise(question.guarantee, sensitivity),
             by=by,
             columns=(column,),
             contribution=contribution,
@@ -402,4 +405,4 @@ def parts_measurement(
             forecast=forecast,
         )
 
-    return with_less_noise(question.guarantee, parts, measured)
+    return measured(parts) if parts.degree == 1 else with_less_noise(question.guarantee, parts, measured)

@@ -32,10 +32,12 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.core.statistic import Statistic
 from discreet.inference.noisy_totals import moment_weights
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.questions.forecast import Forecast
-from discreet.questions.part_weights import part_noise, weighed_sensitivity
+from discreet.questions.part_weights import weighed_sensitivity
 from discreet.questions.question import MeasuredQuestion, Measurement
 
 __all__ = ["TensorParts", "tensor_measurement"]
@@ -200,12 +202,13 @@ def tensor_measurement(
 
     size = None if by else question.public_size(*columns)
     moved = in_parts(question.limits(contribution), groups, parts.size, schema.neighbours)
-    weights = parts.multiplied
-    sensitivity = weighed_sensitivity(moved, weights)
+    weighed = max(parts.multiplied) > 1
+    sensitivity = weighed_sensitivity(moved, parts.multiplied) if weighed else moved
+    noise = Gaussian.calibrate if weighed else additive_noise
     return Measurement(
         statistic=question.grouped(parts, by),
         sensitivity=sensitivity,
-        mechanism=part_noise(question.guarantee, sensitivity, weighed=max(weights) > 1),
+        mechanism=noise(question.guarantee, sensitivity),
         by=by,
         columns=columns,
         contribution=contribution,
