@@ -16,6 +16,7 @@ from discreet.core.rows.spilling import remove_directory, spill_directory
 
 __all__ = [
     "address",
+    "batches",
     "connection_of",
     "drop",
     "embedded",
@@ -150,6 +151,12 @@ def fetched(connection: Any, expression: Any) -> Any:
         found = connection.con.execute(connection.compile(expression)).to_arrow_table()
         return found.cast(expression.schema().to_pyarrow())
     return connection.to_pyarrow(expression)
+
+
+def batches(connection: Any, expression: Any, rows: int) -> Any:
+    """The result of a query on DuckDB, in batches of so many rows."""
+    connection._run_pre_execute_hooks(expression)
+    return connection.con.execute(connection.compile(expression)).to_arrow_reader(rows)
 
 
 def materialised(connection: Any, name: str, expression: Any) -> Any:

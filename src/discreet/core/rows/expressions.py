@@ -22,6 +22,7 @@ __all__ = ["forbidden_label", "grid_step", "identifier", "label_code", "number_o
 _BLANK = r"[ \t]*"
 _TRUE, _FALSE = rf"^{_BLANK}[tT][rR][uU][eE]{_BLANK}\z", rf"^{_BLANK}[fF][aA][lL][sS][eE]{_BLANK}\z"
 _INFINITE = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+_WORD = rf"^{_BLANK}[+-]?[tTfFiI]"
 _DIGITS = r"^(0|-?[1-9][0-9]*)\z"
 _WHOLE = rf"^{_BLANK}(?:\+|(-))?0*([0-9]+)(?:\.0*)?{_BLANK}\z"
 _LOST_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+\z"
@@ -32,7 +33,7 @@ _FEW = 32
 def _number(decimal: str, thousands: str | None = None) -> str:
     mark = "," if decimal == "," else r"\."
     grouped = "" if thousands is None else rf"[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+(?:{mark}[0-9]*)?|"
-    return rf"^{_BLANK}([+-]?(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANK}\z"
+    return rf"^{_BLANK}[+-]?(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?{_BLANK}\z"
 
 
 def stripped(text: Any) -> Any:
@@ -218,10 +219,11 @@ def number_of(column: Any, name: str, decimal: str = ".", thousands: str | None 
 def _number_in(text: Any, decimal: str, thousands: str | None = None) -> Any:
     import ibis
 
-    digits = text.re_extract(_number(decimal, thousands), 1)
-    digits = digits if thousands is None else digits.replace(thousands, "")
+    digits = text if thousands is None else text.replace(thousands, "")
+    digits = digits if decimal == "." else digits.replace(decimal, ".")
     return ibis.cases(
-        (digits != "", digits.replace(",", ".").try_cast("float64")),
+        (text.re_search(_number(decimal, thousands)), digits.try_cast("float64")),
+        (~text.re_search(_WORD), ibis.literal(None, type="float64")),  # one test instead of four, for most texts
         (text.re_search(_TRUE), 1.0),
         (text.re_search(_FALSE), 0.0),
         (text.re_search(rf"^{_BLANK}\+?{_INFINITE}{_BLANK}\z"), float("inf")),

@@ -10,7 +10,7 @@ import glob
 import os
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -91,6 +91,11 @@ class Dataset:
         """Run an aggregate and bring its (small) result here."""
         with self.lock:
             return engines.guarded(self.name, lambda: engines.fetched(self.connection, expression))
+
+    def scan(self, expression: ir.Table, visit: Callable[[Any], None], rows: int) -> None:
+        """Bring the rows of a query here, in batches of so many; only the embedded engine can."""
+        with self.lock:
+            engines.guarded(self.name, lambda: [*map(visit, engines.batches(self.connection, expression, rows))])
 
     def store(self, name: str, expression: ir.Table) -> ir.Table:
         """Compute an intermediate table once, on the engine, and call it ``name`` there."""

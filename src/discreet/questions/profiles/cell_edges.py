@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from discreet.core.dates import EPOCH
-from discreet.core.rows.cells import Grid
+from discreet.questions.profiles.fine_cells import Grid
 
 __all__ = [
     "FIRST", "UNIT_SIZES", "between", "even_edges", "octave_quarters",

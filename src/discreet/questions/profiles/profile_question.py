@@ -20,7 +20,6 @@ from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, take
-from discreet.core.rows.cells import Grid, cell_counts, typed_rows, unit_sizes
 from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
@@ -28,6 +27,7 @@ from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
 from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
+from discreet.questions.profiles.fine_cells import Grid, fine_counts, sizes_between
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
 from discreet.questions.question import Question, column_names
 
@@ -175,20 +175,14 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
         claim = self.claim(ledger)
-        typed = typed_rows(rows, self.names, self.order)
+        fine = fine_counts(rows, self.names, self.order)
 
-        def counted(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
-            places = {name: self.names.index(name) for name in grids}
-            found = cell_counts(rows, typed, {places[name]: grid for name, grid in grids.items()})
-            sizes = {name: grid.first_date + len(grid.dates) + 1 for name, grid in grids.items()}
-            return {name: [found.get((places[name], cell), 0) for cell in range(sizes[name])] for name in grids}
-
-        def sizes() -> list[int]:
-            found = unit_sizes(rows, UNIT_SIZES)
-            return [found.get((0, cell), 0) for cell in range(len(UNIT_SIZES) + 1)]
+        def cells(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
+            return {name: fine[name].cells(grid) for name, grid in grids.items()}
 
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            return self.drawn(Counting(counted, sizes, partial(_distinct, rows)), allowance, passed)
+            counting = Counting(cells, partial(sizes_between, rows, UNIT_SIZES), partial(_distinct, rows))
+            return self.drawn(counting, allowance, passed)
 
         return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
 

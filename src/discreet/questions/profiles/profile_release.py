@@ -16,7 +16,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Protection
-from discreet.core.rows.cells import Grid
+from discreet.questions.profiles.fine_cells import Grid
 from discreet.core.sensitivity import Sensitivity
 from discreet.publish.readings import Reading
 from discreet.questions.profiles.column_profile import (
