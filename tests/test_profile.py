@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from datetime import date
 from xml.etree import ElementTree
 
 import numpy as np
@@ -27,93 +26,17 @@ from discreet import (
     cli,
 )
 from discreet.core.errors import InvalidParameter, SourceError
-from discreet.core.rows import take
-from discreet.core.rows.cells import Grid, cell_counts, typed_rows
-from discreet.core.rows.read import open_source
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile
 from discreet.questions.distinct import DistinctLabels
-from discreet.questions.profiles.cell_edges import FIRST, even_edges, octave_quarters, tidy_bounds
+from discreet.questions.profiles.cell_edges import even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.found_bounds import CellCounts
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.unit_count import counted_units
 
 NOTHING = Schema(columns={})
 PEOPLE = Schema(columns={}, unit=PrivacyUnit("person"))
-
-
-def cell_of(value, grid):
-    """The cell of a text, without an engine: an oracle."""
-    text = value.strip(" \t")
-    if not text:
-        return 0
-    try:
-        if not set(text) <= set("0123456789+-.eE"):
-            raise ValueError
-        number = float(text)
-    except ValueError:
-        try:
-            day = (date.fromisoformat(text) - date(1970, 1, 1)).days
-        except ValueError:
-            return 1
-        return grid.first_date + sum(day >= edge for edge in grid.dates)
-    place = sum(number >= edge for edge in grid.numbers)
-    return 2 + place * (1 + grid.split) + (grid.split and math.isfinite(number) and number != math.floor(number))
-
-
-HOSTILE = [
-    "", " ", "\t", "0", "-0", "1", "1.0", "01", "+7", "1e3", "-2.5", "0.0009765625", "0.0009", "1024", "1023.999",
-    "-1024", "1e40", "-1e300", "1e999", "2020-02-29", "2021-02-29", "1899-12-31", "1900-01-01", "2049-12-31",
-    "2051-01-01", "abc", "NA", "nan", "12,5", "1 2", "--1", "0x10", "é", "2020-01-05x",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("grid", [FIRST, Grid((-1.0, 0.0, 1.0, 2.5)), Grid((), (0.0, 18262.0)), Grid()])
-def test_every_value_lies_in_the_cell_that_plain_python_finds(grid):
-    snapshot = take(open_source(pa.table({"x": HOSTILE})), NOTHING)
-    rows = typed_rows(snapshot, ["x"], "ymd")
-    wanted = {}
-    for value in HOSTILE:
-        found = (0, cell_of(value, grid))
-        wanted[found] = wanted.get(found, 0) + 1
-    assert cell_counts(snapshot, rows, {0: grid}) == wanted
-
-
-def test_typed_columns_mean_what_their_text_means():
-    numbers = [1.0, 2.5, -3.0, float("inf"), None, 7.0]
-    table = pa.table({"f": pa.array(numbers), "t": ["1", "2.5", "-3", "inf", "", "7"]})
-    snapshot = take(open_source(table), NOTHING)
-    rows = typed_rows(snapshot, ["f", "t"], "ymd")
-    counts = cell_counts(snapshot, rows, {0: FIRST, 1: FIRST})
-    assert {cell: n for (place, cell), n in counts.items() if place == 0} == {
-        cell: n for (place, cell), n in counts.items() if place == 1
-    }
-
-
-def test_a_unit_moves_one_count_of_each_column():
-    """Brute force over all pairs of small tables: what the sensitivity says of one draw."""
-    values, grid = ["", "3", "x"], Grid((0.0,), (0.0,), True)
-    tables = [rows for n in range(3) for rows in itertools.product(values, repeat=n)]
-
-    def counted(rows):
-        snapshot = take(open_source(pa.table({"a": pa.array(rows, "string"), "b": pa.array(rows, "string")})), NOTHING)
-        return cell_counts(snapshot, typed_rows(snapshot, ["a", "b"], "ymd"), {0: grid, 1: grid})
-
-    found = {rows: counted(rows) for rows in tables}
-    worst = dict.fromkeys(Neighbours, 0)
-    for one, other in itertools.combinations(found, 2):
-        added = len(other) == len(one) + 1 and other[: len(one)] == one
-        replaced = len(one) == len(other) and sum(x != y for x, y in zip(one, other, strict=True)) == 1
-        moves = [abs(found[one].get(k, 0) - found[other].get(k, 0)) for k in {*found[one], *found[other]}]
-        for relation, near in ((Neighbours.ADD_REMOVE, added), (Neighbours.REPLACE_ONE, replaced)):
-            if near:
-                assert max(moves) <= 1
-                worst[relation] = max(worst[relation], sum(moves))
-    for relation, size in ((Neighbours.ADD_REMOVE, None), (Neighbours.REPLACE_ONE, 2)):
-        schema = Schema(columns={}, neighbours=relation, size=size)
-        said = ProfileQuestion(schema, PureDP(1.0), columns=["a", "b"]).claim(None).sensitivity.l1
-        assert said == worst[relation]
 
 
 def people(n, seed=3):

@@ -21,17 +21,8 @@ from discreet.core.related import Related
 from discreet.core.row_expression import RowExpression
 
 __all__ = [
-    "Bands",
-    "Bounds",
-    "Categories",
-    "Column",
-    "Contribution",
-    "Dates",
-    "PrivacyUnit",
-    "Related",
-    "Schema",
-    "Unlisted",
-]
+    "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Related", "Schema", "Unlisted",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

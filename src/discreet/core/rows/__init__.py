@@ -7,16 +7,6 @@ from discreet.core.rows.unkept import left_out
 from discreet.core.rows.usability import usable_totals
 
 __all__ = [
-    "Selected",
-    "Snapshot",
-    "Totals",
-    "coarsening",
-    "histograms",
-    "left_out",
-    "matrix",
-    "take",
-    "totals",
-    "totals_by_partition",
-    "unit_counts",
-    "usable_totals",
-]
+    "Selected", "Snapshot", "Totals", "coarsening", "histograms", "left_out", "matrix", "take", "totals",
+    "totals_by_partition", "unit_counts", "usable_totals",
+]  # fmt: skip

@@ -15,20 +15,9 @@ from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, 
 from discreet.core.rows.spilling import remove_directory, spill_directory
 
 __all__ = [
-    "address",
-    "batches",
-    "connection_of",
-    "drop",
-    "embedded",
-    "engine_of",
-    "fetched",
-    "guarded",
-    "kind_of",
-    "load_ibis",
-    "materialised",
-    "require_operations",
-    "without_password",
-]
+    "address", "batches", "connection_of", "drop", "embedded", "engine_of", "fetched", "guarded", "kind_of",
+    "load_ibis", "materialised", "require_operations", "without_password",
+]  # fmt: skip
 
 _MEMORY = "3GB"
 """What the embedded engine takes at most, unless told otherwise; the rest spills."""

@@ -16,7 +16,6 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.interval import Interval
 from discreet.core.protection import Protection
-from discreet.questions.profiles.fine_cells import Grid
 from discreet.core.sensitivity import Sensitivity
 from discreet.publish.readings import Reading
 from discreet.questions.profiles.column_profile import (
@@ -30,6 +29,7 @@ from discreet.questions.profiles.column_profile import (
     second_counts,
     summarised,
 )
+from discreet.questions.profiles.fine_cells import Grid
 from discreet.questions.profiles.unit_count import counted_units
 from discreet.questions.profiles.unit_limits import UnitSizes
 
