@@ -68,7 +68,9 @@ class _Checker:
         return "number"
 
     def need(self, term: Term, kind: str) -> None:
-        found = self.kind(term)
+        self.same(self.kind(term), kind)
+
+    def same(self, found: str, kind: str) -> None:
         if found != kind:
             raise self.wrong(f"has a {found} where it needs a {kind}", "See the how-to page on transforms.")
 
@@ -114,8 +116,8 @@ class _Checker:
         kinds = (self.kind(left), self.kind(right))
         if kinds == ("date", "date") and sign == "-":
             return "number"
-        for part in (left, right):
-            self.need(part, "number")
+        for found in kinds:
+            self.same(found, "number")
         return "number"
 
 

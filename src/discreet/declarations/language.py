@@ -20,6 +20,8 @@ __all__ = ["Formula"]
 
 _LONGEST = 2000
 _DEEPEST = 40
+_MOST_STEPS = 400
+"""Steps of one value, written out as an engine reads them: it takes seconds to read more."""
 _COMPARED = ("==", "!=", "<=", ">=", "<", ">", "=")
 _TOKEN = re.compile(
     r"\s*(?:(?P<date>\d{4}-\d\d-\d\d)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<text>'(?:[^']|'')*')"
@@ -55,7 +57,10 @@ class Formula(RowExpression):
         if not text.strip() or len(text) > _LONGEST:
             fix = "Write \"age >= 18 and region != 'Islands'\"."
             raise InvalidParameter("formula", text, f"must be text of at most {_LONGEST:,} characters", fix)
-        object.__setattr__(self, "term", _Parser(text).whole())
+        parser = _Parser(text)
+        object.__setattr__(self, "term", parser.whole())
+        if _steps(self.term) > _MOST_STEPS:
+            raise parser.wrong(f"takes more than {_MOST_STEPS} steps", "Declare parts of it as columns of their own.")
 
     def kind(self, columns: Mapping[str, Any], name: str = "formula") -> str:
         """What the formula gives."""
@@ -63,6 +68,26 @@ class Formula(RowExpression):
 
     def __str__(self) -> str:
         return self.text
+
+
+def _steps(whole: Term) -> int:
+    """Steps of the longest value in a formula; what a division or a function asks of its operand is written twice."""
+    known: dict[int, int] = {}
+    waiting = [whole]
+    while waiting:  # not by recursion: a sum of a thousand terms is a thousand deep
+        term = waiting[-1]
+        parts = [part for part in term.parts if isinstance(part, Term)]
+        if unknown := [part for part in parts if id(part) not in known]:
+            waiting += unknown
+            continue
+        waiting.pop()
+        steps = [known[id(part)] for part in parts]
+        if term.op in ("arithmetic", "negative", "call"):
+            twice = steps[-1] if term.op == "call" or term.parts[0] == "/" else 0
+            known[id(term)] = 1 + sum(steps) + twice
+        else:
+            known[id(term)] = max(steps, default=1)
+    return known[id(whole)]
 
 
 class _Parser:

@@ -54,7 +54,7 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
     if term.op == "not":
         return as_number(value(parts[0])) == 0
     if term.op == "missing":
-        plain = encoded[parts[0].parts[0]] if parts[0].op == "column" else as_number(value(parts[0]))
+        plain = encoded[parts[0].parts[0]] if parts[0].op == "column" else as_number(_known(value(parts[0])))
         return plain.isnull()
     if term.op in ("compare", "in"):
         return _compared(term, encoded, columns)
@@ -100,7 +100,7 @@ def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colu
         labels = list(declared.labels)
         left, rights = encoded[parts[0].parts[0]], [labels.index(label_of(part)) for part in parts[1:]]
     else:
-        left, *rights = (computed(part, encoded, columns) for part in parts)
+        left, *rights = (_known(computed(part, encoded, columns)) for part in parts)
     found = _SIGNS[sign](left, rights[0])
     for right in rights[1:]:
         found = found | (left == right)
@@ -109,8 +109,12 @@ def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colu
 
 def _arithmetic(sign: str, left: Any, right: Any) -> Any:
     left, right = left.cast("float64"), right.cast("float64")
-    found = left / (right == 0).ifelse(None, right) if sign == "/" else _SIGNS[sign](left, right)
-    return found.isnan().ifelse(None, found)
+    return left / (right == 0).ifelse(None, right) if sign == "/" else _SIGNS[sign](left, right)
+
+
+def _known(value: Any) -> Any:
+    """Without NaN, which arithmetic passes on: an engine repeats what is asked twice, at every step twice as much."""
+    return value.isnan().ifelse(None, value) if value.type().is_floating() else value
 
 
 def _called(name: str, values: list[Any]) -> Any:
