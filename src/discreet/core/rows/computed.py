@@ -20,7 +20,7 @@ __all__ = ["as_number", "computed"]
 
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "+": operator.add, "-": operator.sub, "*": operator.mul,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "and": operator.and_, "or": operator.or_,
 }  # fmt: skip
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -47,10 +47,8 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
         return ibis.literal(parts[0].toordinal() - EPOCH.toordinal(), type="int64")
     if term.op == "column":
         return _decoded(encoded[parts[0]], columns[parts[0]])
-    if term.op == "and":
-        return value(parts[0]) & value(parts[1])
-    if term.op == "or":
-        return value(parts[0]) | value(parts[1])
+    if term.op in ("and", "or"):
+        return _SIGNS[term.op](value(parts[0]), value(parts[1]))
     if term.op == "not":
         return as_number(value(parts[0])) == 0
     if term.op == "missing":
