@@ -20,7 +20,7 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	touch $@
 
 test: lint ## Check style, types and imports; run every test and doctest
-	$(BIN)/pytest -n auto -m "not deep and not optimised" $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup -m "not deep and not optimised" $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto -m optimised tests # the privacy tests again, under python -O
 
 matrix: ## Run every test on every Python >= 3.11 found, with locked and newest dependencies, -O, other locales

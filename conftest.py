@@ -25,11 +25,14 @@ def rate(item: pytest.Item) -> float | None:
     return None if marker is None else float(marker.args[0])
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests of Spark, in words, where it is not installed."""
-    if importlib.util.find_spec("pyspark") is None:
-        for item in items:
-            if item.get_closest_marker("spark"):
+    """Run tests of Spark on one worker, which starts it once; skip them, in words, where it is not installed."""
+    missing = importlib.util.find_spec("pyspark") is None
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if missing:
                 item.add_marker(pytest.mark.skip(reason="needs pyspark: pip install 'discreet[spark]'"))
 
 
@@ -39,7 +42,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if rate(item) is not None:
         yield
         return
-    seed = int.from_bytes(hashlib.sha256(item.nodeid.encode()).digest()[:16])
+    group = item.get_closest_marker("xdist_group")
+    name = item.nodeid if group is None else item.nodeid.removesuffix(f"@{group.args[0]}")  # which xdist appends
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16])
     generator, owner, real = np.random.Generator(np.random.Philox(key=seed)), os.getpid(), SystemEntropy.words
 
     def words(system: SystemEntropy, count: int) -> Words:

@@ -65,7 +65,7 @@ def main() -> None:
             for setting, (flags, variables) in SETTINGS.items():
                 name = f"Python {version}, {dependencies} dependencies, {setting}"
                 print(f"== {name}", flush=True)
-                command = [str(python), *flags, "-m", "pytest", "-q", "-n", "auto"]
+                command = [str(python), *flags, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup"]
                 quiet = ["-W", "ignore::pytest.PytestConfigWarning"] if flags else []  # asserts are off: we know
                 done = subprocess.run(
                     [*command, *quiet, *sys.argv[1:]], cwd=ROOT, env={**os.environ, **variables}, check=False

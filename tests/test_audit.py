@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
+from discreet import audit as public_audit
 from discreet.audit import run as audit_run
 from discreet.audit.bounds import certified_epsilon, certified_mu, clopper_pearson, smallest_excess
 from discreet.audit.catalogue import cases
@@ -15,26 +16,48 @@ from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
 from discreet.audit.hostile import audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.neighbours import column_pairs, numeric_candidates, unit_pairs, worst_pair
+from discreet.audit.recomputing import RECOMPUTING
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay, path_taken, same_randomness
 from discreet.audit.replay_cases import replay_cases
 from discreet.audit.run import AuditReport, Line, run_audit
 from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_draws, audit_pair
-from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.core.errors import DiscreetError
 
 CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}
 
 
-def test_a_short_run_finds_nothing(monkeypatch):
-    """On reproducible noise, with an eighth of the worlds that `discreet audit` generates; the rest is the same."""
-    monkeypatch.setitem(audit_run.WORLDS, False, 4)
-    report = run_audit(workers=1)
+def test_every_public_name_is_there():
+    assert all(callable(getattr(public_audit, name)) for name in public_audit.__all__)
+
+
+WORLDS = 4
+"""An eighth of the worlds that `discreet audit` generates."""
+ELSEWHERE = {"replay", "pipelines of releases", "pipelines of sessions", "pipelines of models", *RECOMPUTING}
+"""Parts that have tests of their own: below, in test_audit_coverage and in test_recomputed_audits."""
+PARTS = {*audit_run._PARTS} - ELSEWHERE - {f"sessions {share}" for share in range(WORLDS + 1, 9)}
+
+
+@pytest.mark.parametrize("part", sorted(PARTS))
+def test_a_short_run_finds_nothing(part, monkeypatch):
+    """On reproducible noise."""
+    monkeypatch.setitem(audit_run.WORLDS, False, WORLDS)
+    _, lines, _ = audit_run._part(part, False)
+    assert lines
+    assert all(line.passed for line in lines), [line.to_dict() for line in lines if not line.passed]
+
+
+def test_a_run_reports_all_of_its_parts(monkeypatch):
+    few = {name: audit_run._PARTS[name] for name in ("pipelines of releases", "replay", "randomness", "tampering")}
+    monkeypatch.setattr(audit_run, "_PARTS", few)
+    told = []
+    report = run_audit(workers=1, progress=told.append)
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]
-    assert len(report.lines) > 220
+    assert told == list(few)
+    assert len(report.lines) > 100
     assert all(len(line) <= 80 for line in str(report).splitlines())
     assert "nothing exceeds its claim" in report.to_html()
 
@@ -51,13 +74,6 @@ def test_whole_fits_and_sessions_are_not_refuted_by_draws(name):
 def test_replayed_neighbours_stay_within_the_declaration(name):
     audit = REPLAYS[name].audit(60)
     assert audit.passed, str(audit)
-
-
-def test_power_false_alarms_and_random_neighbours():
-    assert audit_power(audits=4).passed
-    assert audit_false_alarms(audits=60).passed
-    sweep = audit_sweep(pairs=36, draws=10_000)
-    assert sweep.passed, str(sweep)
 
 
 def test_small_excess_is_found_with_the_probability_stated():

@@ -20,6 +20,8 @@ from discreet.questions.comparison.compare import method_named
 from discreet.session import Session
 
 AUDITED = audited_names()
+pytestmark = pytest.mark.xdist_group("pipelines")
+"""On one worker, so that each pipeline is audited once."""
 PIPELINES = {pipeline.name: pipeline for pipeline in pipelines()}
 ONLY_INSIDE = {
     "grouped": "recorded by grouped questions of sessions",
@@ -31,10 +33,9 @@ ONLY_INSIDE = {
 @cache
 def audit(name):
     """A short audit of one pipeline: the first pairs of its world, and more of them where the worst comes later."""
-    found = audit_pipeline(PIPELINES[name], scripts=1, pairs=2)
-    if PIPELINES[name].tight and found.loss.tightness < 0.99:
-        return audit_pipeline(PIPELINES[name], scripts=1, pairs=8)
-    return found
+    one = PIPELINES[name]
+    found = audit_pipeline(one, scripts=1, pairs=4 if one.quick and not one.tight else 2)
+    return audit_pipeline(one, scripts=1, pairs=8) if one.tight and found.loss.tightness < 0.99 else found
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -85,15 +85,22 @@ def storm():
     for _ in range(wanted):
         time.sleep(0.002)
         os.kill(os.getpid(), signal.SIGINT)
-signal.signal(signal.SIGINT, signal.default_int_handler)
+def interrupted(number, frame):
+    global armed
+    if armed:  # one at a time: a second one could hit the lines that handle the first
+        armed = False
+        raise KeyboardInterrupt
+armed = False
+signal.signal(signal.SIGINT, interrupted)
 thread = threading.Thread(target=storm)
 thread.start()
-while True:
+while thread.is_alive():
     try:
+        armed = True
         while thread.is_alive():
             spend(ledger, 0.001)
             drawn += 1
-        break
+        armed = False
     except KeyboardInterrupt:
         interrupts += 1
 signal.signal(signal.SIGINT, signal.SIG_IGN)

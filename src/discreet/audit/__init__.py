@@ -7,15 +7,15 @@ from typing import Any
 
 _PUBLIC = {
     "audit_draws": "statistical",
-    "audit_exactly": "exact",
-    "audit_choices": "exact",
-    "audit_laws": "exact",
+    "audit_exactly": "exact_losses",
+    "audit_choices": "exact_losses",
+    "audit_laws": "exact_losses",
     "audit_exhaustively": "exhaustive",
     "audit_hostile": "hostile",
     "audit_pair": "statistical",
     "audit_repetition": "repetition",
     "audit_replay": "replay",
-    "audit_spending": "spending",
+    "audit_spending": "spending_attacks",
     "audit_timing": "timing",
     "run_audit": "run",
 }

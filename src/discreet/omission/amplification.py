@@ -8,8 +8,8 @@ Proofs: ``docs/proofs/amplification.md``. General suppression algorithms are eva
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -287,8 +287,7 @@ def before_outlier_suppression(
             f"no budget exists: suppression with m = {low:g} and M = {high:g} costs ε = {floor:.6g} by itself, "
             f"more than the target of {epsilon:g}. Bring m and M closer, or do not suppress."
         )
-    inner = _inverse(lambda value: outlier_epsilon_up(value, low, high) <= epsilon, low, high, epsilon)
-    return _rebuilt(guarantee, inner, _delta_before(delta, 1 - decimal(low)))
+    return _rebuilt(guarantee, _outlier_inner(epsilon, low, high), _delta_before(delta, 1 - decimal(low)))
 
 
 def before_outlier_epsilon(epsilon: ArrayLike, m: ArrayLike, M: ArrayLike) -> Curve:
@@ -309,8 +308,13 @@ def before_outlier_epsilon(epsilon: ArrayLike, m: ArrayLike, M: ArrayLike) -> Cu
     return float(values) if values.ndim == 0 else values
 
 
-def _inverse(fits: Callable[[float], bool], low: float, high: float, target: float) -> float:
-    """Largest ε that fits; ε^S grows with ε, so bisection in floats gives the guess."""
+@lru_cache(maxsize=256)  # a session asks for the same one at every question
+def _outlier_inner(target: float, low: float, high: float) -> float:
+    """Largest ε whose ε^S is within the target; ε^S grows with ε, so bisection in floats gives the guess."""
+
+    def fits(value: float) -> bool:
+        return outlier_epsilon_up(value, low, high) <= target
+
     if fits(HUGE_EPSILON):
         return HUGE_EPSILON
     guess = float(before_outlier_epsilon(target, low, high))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from flint import arb
@@ -10,6 +11,7 @@ from flint import arb
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import ball, decimal, precisely, up
 from discreet.mechanisms.curve_profile import CurveProfile
+from discreet.mechanisms.loss_distribution import PrivacyLoss, curve_loss
 
 __all__ = ["RangeProfile"]
 
@@ -60,8 +62,17 @@ class RangeProfile(CurveProfile):
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(self.span**2 / 8))
 
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        return [(_range_loss(self.span), 1)]
+
     def _reach(self) -> float:
         return min(float(self.span), 700.0)
 
     def to_dict(self) -> dict[str, Any]:
         return {"profile": "range", "span": str(self.span)}
+
+
+@lru_cache(maxsize=64)  # the steps of one release share η, and the door asks for each of them more than once
+def _range_loss(span: Fraction) -> PrivacyLoss:
+    profile = RangeProfile(span)
+    return curve_loss(profile._delta, profile._reach())
