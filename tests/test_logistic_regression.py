@@ -304,6 +304,11 @@ def test_a_session_with_noise_prints_a_table():
     assert asked.ledger.remaining() == d.PureDP(1.0)
     assert Release.from_json(found.to_json()).summary() == found.summary()
     assert all(name in found.summary() for name in ("paid = yes", "age", "sex[m]", "P>|z|", "[0.025"))
+    assert max(map(len, found.summary().splitlines())) <= 80
+    together, each = found.verdict()["said"]
+    assert together.startswith("There is evidence that age and sex go with paid (p < 0.001; pseudo R² 0.")
+    assert each.startswith("Coefficients, with population intervals: age 0.0")
+    assert "const" not in each
     intervals, narrower, pvalues = found.conf_int(), found.noise_int(), found.pvalues
     for name, interval in intervals.items():
         assert interval.low < found.params[name] < interval.high
@@ -322,6 +327,9 @@ def test_nothing_is_said_where_nothing_can_be():
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
         found.coefficients["age"].confidence_interval()
     assert None in [one.population for one in found.readings()]
+    together, each = found.verdict()["said"]
+    assert together.startswith("There is no evidence that age and sex go with paid (p = 1.000")
+    assert each.endswith("age: nothing can be said; sex[m]: nothing can be said.")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -383,6 +391,7 @@ def test_a_plan_states_the_errors_that_are_found():
     found = session(rows=rows).logistic_regression("paid", ["age", "sex"], d.PureDP(1.0))
     slope = found.noise_int()["age"]
     assert planned.expected_error == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
+    assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)
     for name, note in zip(("age", "sex[m]"), planned.notes, strict=True):
         assert float(note.split("standard error ")[1].split()[0]) == pytest.approx(found.bse[name], rel=0.1)
 

@@ -32,8 +32,8 @@ _LEGEND = """\
 error 95 %: in 95 of 100 releases the noise changes the result by at most this,
 for data as described; at worst: for any data, where that is more.
 effect: the smallest difference a test at the 5 % level detects with 80 %
-power. Comparisons and table tests include sampling error; other releases count
-noise only. No data was read."""
+power. Comparisons, tests and regressions include sampling error; other
+releases count noise only. No data was read."""
 
 
 @dataclass(frozen=True)

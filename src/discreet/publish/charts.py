@@ -19,7 +19,7 @@ _WIDTH = 300  # of the panel; with its labels a phone shows it as it is
 
 def chart(release: Mapping[str, Any]) -> Any:
     """The Altair chart of what a release measures first; None where there is nothing to compare."""
-    readings = next(iter(by_measure(release["readings"]).values()), [])
+    readings = _drawn(next(iter(by_measure(release["readings"]).values()), []))
     if not 1 < len(readings) <= _MOST_LABELS or isinstance(readings[0]["estimate"], str):
         return None
     words = measure_words(release, readings[0]["measure"])
@@ -33,7 +33,7 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     numbers = [reading for reading in readings if not isinstance(reading["estimate"], str)]
     if not numbers:
         raise InvalidParameter("plot", title, "has no number to draw", "Print the labels that were chosen.")
-    drawn = [interval_chart(title, of_one_kind) for of_one_kind in by_measure(numbers).values()]
+    drawn = [interval_chart(title, _drawn(of_one_kind)) for of_one_kind in by_measure(numbers).values()]
     if len(drawn) == 1:
         return drawn[0].properties(title=title)
     return drawing_library().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
@@ -79,6 +79,12 @@ def drawing_library() -> Any:
     except ImportError as missing:
         raise MissingExtra(missing.name or "altair", "report") from None
     return altair
+
+
+def _drawn(readings: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Coefficients without the constant, whose size would hide them; other readings as they are."""
+    slopes = [one for one in readings if (one["measure"], one["label"]) != ("coefficient", "const")]
+    return slopes if slopes else readings
 
 
 def _row(reading: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,12 @@ def _intervals(facts: Mapping[str, Any]) -> Part:
         )
     if any(not (reading["noise"] or reading["population"]) for reading in readings):
         said.append("Some results, such as labels that were chosen, have no interval.")
-    said.append("Each interval holds by itself; none of them is adjusted for looking at several.")
+    together = any(release["test"] and release["test"].get("together") for release in facts["releases"])
+    said.append(
+        "The intervals of a comparison of several arms hold at once (Bonferroni). Every other interval holds by itself."
+        if together
+        else "Each interval holds by itself; none of them is adjusted for looking at several."
+    )
     return Part("How intervals and tests were made", points=said)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from discreet.publish.findings import findings
 from discreet.publish.grids import Grid, grids, label_columns, label_words, place_of
 from discreet.publish.readings import by_measure, reliability
-from discreet.publish.wording import measure_words, mechanism_words, moment, reading_words
+from discreet.publish.wording import measure_words, mechanism_words, moment, pvalue_words, reading_words
 
 __all__ = ["as_markdown", "plain", "table_lines"]
 
@@ -62,12 +62,14 @@ def _crossed(grid: Grid, variables: Mapping[str, str]) -> Iterable[Sequence[str]
 
 def _listed(readings: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
     """Header and lines of a list: one number per line."""
-    names = label_columns(readings)
-    yield [*(variables.get(name, name) for name in names), "estimate", "noise interval", "population interval", "flag"]
+    names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
+    heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else []), "flag"]
+    yield [*(variables.get(name, name) for name in names), *heads]
     for reading in readings:
         place = place_of(reading)
         labels = [label_words(place.get(name), name) for name in names]
-        yield [*labels, *reading_words(reading), reliability(reading)]
+        pvalue = [] if not tested else ["–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])]
+        yield [*labels, *reading_words(reading), *pvalue, reliability(reading)]
 
 
 def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:

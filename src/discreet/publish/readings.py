@@ -13,7 +13,7 @@ __all__ = ["CAUTION", "UNRELIABLE", "Reading", "by_measure", "reliability"]
 
 CAUTION, UNRELIABLE = 0.165, 0.333
 """Standard error over estimate from which a number is flagged, as statistical offices have it (Statistics Canada)."""
-_SIGNED = ("covariance", "difference of means", "centre")
+_SIGNED = ("covariance", "correlation", "coefficient", "difference of means", "centre")
 """Measures of which zero is a value like any other: a relative error says nothing of them."""
 _NORMAL = 1.96  # a 95 % interval reaches so many standard errors
 

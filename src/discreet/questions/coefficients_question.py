@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeVar
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Ledger
 from discreet.core.schema import Contribution, Schema
+from discreet.plans.plan import DETECTED, Plan
 from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
-from discreet.questions.question import MeasuredQuestion, column_names
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 
-__all__ = ["CoefficientsQuestion"]
+__all__ = ["CoefficientsQuestion", "ExpectedError"]
 
 R = TypeVar("R", bound=CoefficientsRelease[Any])
+
+
+class ExpectedError(NamedTuple):
+    """Standard errors that a plan expects of a coefficient, from noise and from sampling."""
+
+    name: str
+    noise: float
+    sampling: float
+
+    @property
+    def both(self) -> float:
+        """Noise and sampling together."""
+        return math.hypot(self.noise, self.sampling)
+
+    def words(self) -> str:
+        """For readers of the plan."""
+        return (
+            f"{self.name}: standard error {self.both:.3g} ({self.noise:.3g} noise, {self.sampling:.3g} sampling); "
+            f"a 5 % test detects {DETECTED * self.both:.3g} with 80 % power"
+        )
 
 
 @dataclass(frozen=True)
@@ -40,3 +64,14 @@ class CoefficientsQuestion(MeasuredQuestion[R]):
         if not on or self.column in on:
             raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
         return on
+
+    @abstractmethod
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
+        """What a plan says of every coefficient but the constant, for unrelated columns that are spread evenly."""
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        first = next(iter(self._expected_errors(self.measurement)))
+        return replace(super().plan(ledger), smallest_effect=DETECTED * first.both)
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *(one.words() for one in self._expected_errors(found)))

@@ -17,9 +17,12 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.publish.readings import Reading
+from discreet.publish.wording import pvalue_equation, reading_words
 from discreet.questions.linear_fit import Coefficients, Design, F, interval_words
 
 __all__ = ["CoefficientsRelease"]
+
+_FEW = 6
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,34 @@ class CoefficientsRelease(Answer, Coefficients[F]):
         hidden = ("value", "95 % interval")
         fit = [*self.fit_facts(), ("rows", number(round(self.nobs)))]
         return [*lines, *fit, *(fact for fact in super().facts() if fact[0] not in hidden)]
+
+    def verdict(self) -> Mapping[str, Any]:
+        """Whether any column goes with the outcome, by the joint test of all of them."""
+        pvalue = self.wald_test().pvalue
+        return {"test": "no relation", "pvalue": pvalue, "said": [self._together(pvalue), self._each()]}
+
+    def _together(self, pvalue: float) -> str:
+        *others, last = self.on
+        columns = f"{', '.join(others)} and {last}" if others else last
+        related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
+        evidence = "evidence" if pvalue <= 0.05 else "no evidence"
+        fit = "; ".join(f"{name} {value}" for name, value in self.fit_facts()[:1])
+        shown = f"{pvalue_equation(pvalue)}; {fit}; {round(self.nobs):,} rows"
+        return f"There is {evidence} that {related} ({shown})."
+
+    def _each(self) -> str:
+        """Every coefficient but the constant in words, or which of many differ from 0."""
+        slopes = self.coefficient_readings()[1:]
+        if len(slopes) > _FEW:
+            found = [one.label for one in slopes if one.pvalue is not None and one.pvalue <= 0.05]
+            names = f": {', '.join(found)}" if found else ""
+            return f"{len(found)} of {len(slopes)} coefficients differ from 0 at the 5 % level{names}."
+        told = []
+        for one in slopes:
+            estimate, _, interval = reading_words(one.to_dict())
+            shown = f"{estimate} ({interval}; {pvalue_equation(one.pvalue or 0.0)})"
+            told.append(f"{one.label} {shown}" if one.population is not None else f"{one.label}: nothing can be said")
+        return f"Coefficients, with population intervals: {'; '.join(told)}."
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every coefficient, with both intervals."""

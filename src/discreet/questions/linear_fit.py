@@ -331,7 +331,7 @@ class LinearFit(Coefficients[LeastSquares]):
         """The regression as a table."""
         spread = number(math.sqrt(self.scale))
         facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, standard deviation of what is left {spread}"
-        words = "Standard errors, tests and intervals count noise and sampling, for errors of any law."
+        words = "Standard errors, tests and intervals count noise and sampling, for any errors."
         head = f"Least squares of {self.design.outcome.name} on {self._on}"
         return "\n".join([head, facts, *self._table(alpha, "t"), words])
 

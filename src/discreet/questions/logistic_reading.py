@@ -82,7 +82,7 @@ class LogisticReading(Coefficients[LogisticFit]):
         """The regression as a table."""
         outcome = self.design.outcome
         facts = f"rows {number(round(self.nobs))}, pseudo R² {self.prsquared:.3f}"
-        words = "Coefficients are log-odds. Standard errors, tests and intervals count noise and sampling."
+        words = "Log-odds; standard errors, tests and intervals count noise and sampling."
         head = f"Logistic regression of {outcome.column} = {outcome.label} on {self._on}"
         return "\n".join([head, facts, *self._table(alpha, "z"), words])
 

@@ -7,7 +7,7 @@ Public: ``session.logistic_regression("income", ["age", "sex"], guarantee)``. Pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
-from discreet.core.display import Facts, number
+from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds
 from discreet.inference.linear_moments import Linear
@@ -23,8 +23,7 @@ from discreet.inference.logistic_fit import LogisticFit
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import NoisyTotals
 from discreet.mechanisms.additive import additive_noise
-from discreet.plans.plan import DETECTED
-from discreet.questions.coefficients_question import CoefficientsQuestion
+from discreet.questions.coefficients_question import CoefficientsQuestion, ExpectedError
 from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forecast import Forecast
 from discreet.questions.linear_fit import Design
@@ -234,14 +233,8 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
         words = self._expected(found).words(like="of unrelated columns, spread evenly")
         return Forecast(weights=tuple(weights.tolist()), scenario=words)
 
-    def _notes(self, found: Measurement) -> tuple[str, ...]:
-        """Noise and sampling of every coefficient, for outcomes that are equally frequent and unrelated columns."""
-        scenario, notes = self._scenario(found), [*super()._notes(found)]
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
+        scenario = self._scenario(found)
         for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
             both, noise = (fit.standard_error(along) for fit in (scenario.sampled, scenario.observed))
-            sampled = math.sqrt(max(both**2 - noise**2, 0.0))
-            notes.append(
-                f"{term.name}: standard error {number(both)} ({number(noise)} noise, {number(sampled)} sampling); "
-                f"a 5 % test detects {number(DETECTED * both)} with 80 % power"
-            )
-        return tuple(notes)
+            yield ExpectedError(term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0)))

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.core.display import number
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
@@ -23,8 +22,7 @@ from discreet.core.schema import Bounds
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.plans.plan import DETECTED
-from discreet.questions.coefficients_question import CoefficientsQuestion
+from discreet.questions.coefficients_question import CoefficientsQuestion, ExpectedError
 from discreet.questions.forecast import Forecast
 from discreet.questions.linear_fit import Term
 from discreet.questions.moment_products import MomentProducts, weighed
@@ -255,24 +253,14 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         """How far noise in each total moves a coefficient, in the scenario of a plan."""
         return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
 
-    def _notes(self, found: Measurement) -> tuple[str, ...]:
-        """Noise and sampling of every coefficient, where numbers are spread evenly over their bounds.
-
-        Columns are taken to be unrelated, and labels to be equally frequent.
-        """
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
         moments = cast(Moments, found.statistic)
         rows = self._expected(moments).rows_per_group()
         noise = math.sqrt(float(np.max(np.asarray(found.mechanism.law(0.0).variance))))
-        notes, left = [*super()._notes(found)], moments.explained.width * moments.spread(moments.explained)
+        left = moments.explained.width * moments.spread(moments.explained)
         for term in moments.terms(moments.on)[1:]:
-            moved = noise * math.hypot(*self._moves(moments, term))
             sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
-            both = math.hypot(moved, sampled)
-            notes.append(
-                f"{term.name}: standard error {number(both)} ({number(moved)} noise, {number(sampled)} sampling); "
-                f"a 5 % test detects {number(DETECTED * both)} with 80 % power"
-            )
-        return tuple(notes)
+            yield ExpectedError(term.name, noise * math.hypot(*self._moves(moments, term)), sampled)
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ class ArmComparisons(Readable):
 
     def verdict(self) -> Mapping[str, Any]:
         smallest = min(pair.pvalue for pair in self.pairs)
-        return {"test": "equal means of all arms", "pvalue": smallest, "said": self.sentences()}
+        together = len(self.pairs) > 1
+        return {"test": "equal means of all arms", "pvalue": smallest, "said": self.sentences(), "together": together}
 
     def facts(self) -> list[tuple[str, str]]:
         found = [
