@@ -1,8 +1,8 @@
 """Adding up: totals of the engine beside plain Python, where bounds are wide, units have shares and tables are joined.
 
 `check_source` compares ordinary totals of any engine. Here are those that take other paths: products that 64 bits
-cannot hold, sums of more than four factors, clipped sums of units by partition, what limits leave out, how many values
-can be used, and rows of two tables.
+cannot hold, sums of more than four factors, clipped sums of units by partition, rows with weights, what limits leave
+out, how many values can be used, and rows of two tables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from discreet.core.rows import (
     totals_by_partition,
     unit_counts,
     usable_totals,
+    weighted_totals,
 )
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import open_source
@@ -50,7 +52,8 @@ def audit_adding_up() -> Recomputed:
     >>> audit_adding_up().passed
     True
     """
-    return recomputed("Totals of the engine", [_cells, _products, _merged, _units, _left_out, _labels, _usable, _joins])
+    checks = [_cells, _products, _merged, _units, _weighed, _left_out, _labels, _usable, _joins]
+    return recomputed("Totals of the engine", checks)
 
 
 def _snapshot(rows: Sequence[dict[str, Any]], schema: Schema) -> Snapshot:
@@ -200,6 +203,30 @@ def _units() -> Iterator[Compared]:
                 "histograms of units",
                 [dict(zip(a.tolist(), b.tolist(), strict=True)) for a, b in shown] == list(map(dict, counted)),
             )
+
+
+def _weighed() -> Iterator[Compared]:
+    """All rows of units, with weights that add up to their limits: whole parts of a row, then k/m of their sums."""
+    rows = _unit_rows()
+    for limits, degree in itertools.product((Contribution(rows=2), Contribution(total=3)), (0, 1, 4)):
+        schema = _unit_schema(limits)
+        taking, bounds = _encoded(rows, schema), schema.bounds("x")
+        across, most = bounds.highest - bounds.lowest, limits.rows or limits.total or 0
+        whole = across**degree * (2**30 // across**degree)
+        held = Counter(row[: 2 if limits.rows else 1] for row in taking)
+        sums = Counter[tuple[str, int, int]]()
+        for who, cell, _, step in taking:
+            u = Fraction(step - bounds.lowest, across)
+            for j in range(degree + 1):
+                sums[who, cell, j] += int(whole * math.comb(degree, j) * u**j * (1 - u) ** (degree - j))
+        wanted = np.full((3, degree + 1), Fraction(0))
+        for (who, cell, j), part in sums.items():
+            n = held[(who, cell) if limits.rows else (who,)]
+            wanted[cell, j] += Fraction(part if n <= most else part * most // n, whole)
+        read = "x" if degree else None
+        selected = Selected(by=("arm",), columns=(read,) if read else (), whole=("x",), weighted=True)
+        found = weighted_totals(_snapshot(rows, schema), selected, degree)
+        yield f"weighted rows of degree {degree}", bool((found == wanted).all())
 
 
 def _left_out() -> Iterator[Compared]:

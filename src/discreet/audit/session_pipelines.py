@@ -86,7 +86,10 @@ _LOOSE = ("quantile", "median", "mode", "compare_means", "compare_arms")
 
 
 _QUICK_ROWS = ("count by arm", "sum", "proportion", "quantile", "histogram", "mode", "goodness_of_fit", "compare_means")
-_QUICK = ("sum by arm", "mean by arm, with spread", "quantile by arm", "sum of units", "compare_means, noise_aware")
+_QUICK = (
+    "sum by arm", "mean by arm, with spread", "mean by arm, weighted", "quantile by arm", "sum of units",
+    "compare_means, noise_aware",
+)  # fmt: skip
 """Questions about rows and about units that are asked in short audits too."""
 
 
@@ -244,12 +247,15 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
 
 
 def _of_units() -> dict[str, Ask]:
-    """Sums per unit in place of rows, and other limits."""
+    """Sums per unit in place of rows, all rows with weights, and other limits."""
     sums, three = Bounds(0, 3, grid=1), Contribution(total=3)
     return {
         "sum of units": lambda s, g: s.sum("x", g, unit_sum=sums, request="r"),
         "sum of units by arm": lambda s, g: s.sum("x", g, by="arm", unit_sum=sums, request="r"),
         "mean of units": lambda s, g: s.mean("x", g, unit_sum=sums, spread=True, request="r"),
+        "mean, weighted": lambda s, g: s.mean("x", g, weighted=True, contribution=three, request="r"),
+        "mean by arm, weighted": lambda s, g: s.mean("x", g, by="arm", spread=True, weighted=True, request="r"),
+        "proportion, weighted": lambda s, g: s.proportion("arm", "A", g, weighted=True, request="r"),
         "quantile of units": lambda s, g: s.quantile("x", 0.5, g, unit_sum=sums, request="r"),
         "count by arm, three rows in all": lambda s, g: s.count(g, by="arm", contribution=three, request="r"),
     }
@@ -295,6 +301,8 @@ def _replaced() -> Iterator[Pipeline]:
     world = unit_world(UNITS, most=2, neighbours=one)
     for name in ("count", "sum by arm", "mean", "table", "quantile"):
         yield _asked(f"{name}, a person replaced", _questions()[name], schema, world, tight=False, quick=False)
+    weighted = _of_units()["mean by arm, weighted"]
+    yield _asked("mean, weighted, a person replaced", weighted, schema, world, GaussianDP(1.0), tight=False)
 
 
 def _currencies(people: World) -> Iterator[Pipeline]:

@@ -65,6 +65,7 @@ _HELP: Mapping[str, str] = {
     "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
     "the standard deviation that serves the plan only.",
     "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
+    "weighted": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
     "expected_mean": "The average that you expect. It serves the plan only.",
     "expected_share": "The proportion that you expect. It serves the plan only.",

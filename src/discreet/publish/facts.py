@@ -90,7 +90,7 @@ def report_facts(
         "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
-        "assumptions": _assumptions(schema),
+        "assumptions": _assumptions(schema, _weighted(entries)),
         "releases": released,
         "variables": dict(variables),
         "plan": plan,
@@ -109,7 +109,12 @@ def _privacy(schema: Schema, ledger: Account, unit: str) -> dict[str, Any]:
     }
 
 
-def _assumptions(schema: Schema) -> list[str]:
+def _weighted(entries: Sequence[Entry]) -> bool:
+    """Whether a release counts all rows of a unit, with weights."""
+    return any(getattr(entry.question, "weighted", False) for entry in entries)
+
+
+def _assumptions(schema: Schema, weighted: bool) -> list[str]:
     unit = schema.unit
     said = [
         "Everything in the schema (bounds, categories, units) is public and was not taken from the data.",
@@ -121,9 +126,10 @@ def _assumptions(schema: Schema) -> list[str]:
         limits = (
             "" if unit.contribution is None else f" Limits per {unit.name}: {_limits(unit.contribution.to_dict())}."
         )
+        weights = ", or weights all of them where a release says so" if weighted else ""
         said.append(
             f"Rows with the same {unit.column!r} belong to one protected unit; discreet drops rows beyond "
-            f"its limits by a random choice.{limits}"
+            f"its limits by a random choice{weights}.{limits}"
         )
     if schema.size is not None:
         said.append(f"The number of units, {schema.size:,}, is public.")
@@ -145,7 +151,8 @@ def _kept(schema: Schema, entries: Sequence[Entry]) -> str | None:
     unit = schema.unit
     if unit.column is None:
         return None
-    said = f"Numbers are about the rows that discreet kept of each {unit.name}."
+    kept = "kept, or all rows where they are weighted," if _weighted(entries) else "kept"
+    said = f"Numbers are about the rows that discreet {kept} of each {unit.name}."
     if any(entry.question.leads for entry in entries):
         return f"{said} What was left out comes first."
     return f'{said} This plan does not say how many rows were left out; ask = "left_out" would.'

@@ -159,11 +159,14 @@ class LeftOutRelease(Answer):
         Parameters
         ----------
         mean
-            The mean, or the share, of the rows that were kept: of the same columns, groups and limits.
+            The mean, or the share, of the rows that were kept: of the same columns, groups and limits. Where all rows
+            count with weights, nothing was chosen, and its noise interval is the answer.
         level
             Of the interval.
         """
         checked = requirements.level(level)
+        if mean.public.get("weighted"):
+            return mean.confidence_interval(checked)
         miss = 1 - checked
         data, over = mean.confidence_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
         rows = max(mean.count - mean.count_error(1 - miss / 8), 1.0)
@@ -206,7 +209,12 @@ class LeftOutRelease(Answer):
             for reading in self.readings()
             if reading.noise is not None
         ]
-        return [*shown, *self.protection_facts()]
+        offer = [("instead", "weighted=True makes means and proportions count all rows")] if self._any_over() else []
+        return [*shown, *offer, *self.protection_facts()]
+
+    def _any_over(self) -> bool:
+        """Whether the noise alone does not explain that rows are beyond the limits."""
+        return self._of.limited and float(self.rows_interval().low) > 0
 
 
 @dataclass(frozen=True)

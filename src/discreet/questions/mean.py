@@ -22,6 +22,7 @@ from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, MeanInPartsRelease, Parts, parts_measurement
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import LEAST_SHARE, VarianceRelease, largest_variance
+from discreet.questions.weighted import check_weighted, weighting_notes
 from discreet.releases import Release
 
 __all__ = ["Mean", "MeanQuestion", "MeanReading", "MeanRelease"]
@@ -126,6 +127,8 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
     expected_rows, expected_mean
         What a plan is told to expect: by default 1,000 rows per group, spread evenly over the bounds. The number of
         rows turns noise in totals into noise in the mean, which is the largest for a mean at an end of the bounds.
+    weighted
+        Whether all rows of a unit count, with weights that add up to its limit, instead of some that it keeps.
 
     Examples
     --------
@@ -147,6 +150,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
         "unit_sum": UNIT_SUM,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
+        "weighted": FLAG,
     }
     schema: Schema
     column: str
@@ -158,9 +162,12 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
     unit_sum: Bounds | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
+    weighted: bool = False
 
     def _measured(self) -> Measurement:
         requirements.instance("spread", self.spread, bool, "spread=True or False")
+        if self.weighted is not False:
+            check_weighted(self)
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
@@ -185,10 +192,14 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
             by=by,
             contribution=self.contribution,
             unit_sum=self.unit_sum,
+            weighted=self.weighted,
             expected=expected,
             moves=moves,
             read="the mean",
         )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *weighting_notes(self, found))
 
     def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
         column = self.column

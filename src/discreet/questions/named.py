@@ -111,34 +111,35 @@ class NamedQuestions(NamedTables):
     def mean(
         self, column: str, guarantee: Guarantee | None = None, *, spread: Literal[True],
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
+        expected_mean: float | None = None, weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanAndVarianceInPartsRelease: ...  # fmt: skip
     @overload
     def mean(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names, spread: Literal[True],
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
+        expected_mean: float | None = None, weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[MeanAndVarianceInPartsRelease]: ...  # fmt: skip
     @overload
     def mean(
         self, column: str, guarantee: Guarantee | None = None, *, spread: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
+        expected_mean: float | None = None, weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanReading: ...  # fmt: skip
     @overload
     def mean(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names, spread: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
+        expected_mean: float | None = None, weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[MeanReading]: ...  # fmt: skip
     def mean(
         self, column: str, guarantee: Guarantee | None = None, *, by: Names = (), spread: bool = False,
         contribution: Contribution | None = None, unit_sum: Bounds | None = None, expected_rows: int | None = None,
-        expected_mean: float | None = None, request: str | None = None, **spend: Unpack[Spend],
+        expected_mean: float | None = None, weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> MeanReading | GroupedRelease[MeanReading]:  # fmt: skip
         """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
 
-        ``spread`` releases the variance too, so that the interval for the population is narrower.
+        ``spread`` releases the variance too, so that the interval for the population is narrower. ``weighted``
+        counts all rows of a unit, with weights that add up to its limit, instead of some rows that it keeps.
         """
         question = MeanQuestion(
             self.schema,
@@ -148,6 +149,7 @@ class NamedQuestions(NamedTables):
             spread=spread,
             contribution=contribution,
             unit_sum=unit_sum,
+            weighted=weighted,
             expected_rows=expected_rows,
             expected_mean=expected_mean,
         )
@@ -157,20 +159,20 @@ class NamedQuestions(NamedTables):
     def proportion(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *,
         contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
-        request: str | None = None, **spend: Unpack[Spend],
+        weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> ProportionReading: ...  # fmt: skip
     @overload
     def proportion(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names,
         contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
-        request: str | None = None, **spend: Unpack[Spend],
+        weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> GroupedRelease[ProportionReading]: ...  # fmt: skip
     def proportion(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names = (),
         contribution: Contribution | None = None, expected_rows: int | None = None, expected_share: float | None = None,
-        request: str | None = None, **spend: Unpack[Spend],
+        weighted: bool = False, request: str | None = None, **spend: Unpack[Spend],
     ) -> ProportionReading | GroupedRelease[ProportionReading]:  # fmt: skip
-        """Proportion of rows with a label, in all or by group."""
+        """Proportion of rows with a label, in all or by group; ``weighted`` is that of `mean`."""
         question = ProportionQuestion(
             self.schema,
             column,
@@ -178,6 +180,7 @@ class NamedQuestions(NamedTables):
             spending(ProportionQuestion, guarantee, spend),
             by=by,
             contribution=contribution,
+            weighted=weighted,
             expected_rows=expected_rows,
             expected_share=expected_share,
         )

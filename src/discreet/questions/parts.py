@@ -18,6 +18,7 @@ from discreet.core.exact import Exact
 from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
+from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
@@ -350,6 +351,7 @@ def parts_measurement(
     by: tuple[str, ...],
     contribution: Contribution | None,
     unit_sum: Bounds | None,
+    weighted: bool = False,
     expected: Expected,
     moves: Callable[[Parts], tuple[Sequence[float], Sequence[float] | None]],
     read: str,
@@ -360,7 +362,7 @@ def parts_measurement(
     ----------
     question, parts, column, bounds
         What is asked, the statistic of one group, its column, and the bounds of what is added up.
-    by, contribution, unit_sum
+    by, contribution, unit_sum, weighted
         As the question has them.
     expected, moves, read
         What a plan is told to expect; how far noise in each total moves n times what is read, then and for the least
@@ -381,6 +383,10 @@ def parts_measurement(
                 found += list(used.of_sums(int(count), *powers))
             return fractions(found)
 
+        def of_all_rows(rows: Snapshot) -> Any:
+            selected = Selected(by=by, columns=(column,), contribution=contribution, weighted=True)
+            return (weighted_totals(rows, selected, used.degree) * np.array(used.multiplied)).ravel()
+
         def forecast() -> Forecast:
             rows = expected if size is None else Expected(rows=size, mean=expected.mean)
             typical, worst = moves(used)
@@ -399,8 +405,9 @@ def parts_measurement(
             contribution=contribution,
             unit_sum=unit_sum,
             products=products,
-            public={} if size is None else {"n": size},
+            public={"weighted": True} if weighted else {} if size is None else {"n": size},
             value=value,
+            from_rows=of_all_rows if weighted else None,
             read=read,
             forecast=forecast,
         )

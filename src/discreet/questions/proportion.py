@@ -17,6 +17,7 @@ from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats, plain
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
+from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
@@ -26,10 +27,11 @@ from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags
 from discreet.questions.forecast import Forecast
-from discreet.questions.forms import COLUMN, COLUMNS, LABEL, SHARE, WHOLE, Form
+from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LABEL, SHARE, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanInParts, MeanInPartsRelease
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.weighted import check_weighted, weighting_notes
 from discreet.releases import Release
 
 __all__ = ["Proportion", "ProportionInParts", "ProportionQuestion", "ProportionReading", "ProportionRelease"]
@@ -157,6 +159,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
         "by": COLUMNS,
         "expected_rows": WHOLE,
         "expected_share": SHARE,
+        "weighted": FLAG,
     }
     schema: Schema
     column: str
@@ -167,9 +170,12 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
     contribution: Contribution | None = None
     expected_rows: int | None = None
     expected_share: float | None = None
+    weighted: bool = False
 
     def _measured(self) -> Measurement:
         by = column_names(self.by)
+        if self.weighted is not False:
+            check_weighted(self)
         label: Any = self.label
         labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
         if not isinstance(label, str | int) or label not in labels:
@@ -190,18 +196,25 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
         def value(counts: Any, sums: Any) -> Any:
             parts: list[Fraction] = []
             for group in np.asarray(counts).reshape(groups, len(labels)):
-                yes, total = int(group[place]), int(group.sum())
-                parts += [Fraction(total - yes), Fraction(yes)]
+                yes, total = Fraction(group[place]), Fraction(group.sum())
+                parts += [total - yes, yes]
             return fractions(parts)
+
+        all_limits = None if self.schema.unit.column is None else Contribution(total=rows)
+
+        def of_all_rows(snapshot: Snapshot) -> Any:
+            selected = Selected(by=(*by, self.column), contribution=all_limits, weighted=True)
+            return value(weighted_totals(snapshot, selected, 0), {})
 
         return Measurement(
             statistic=self.grouped(ProportionInParts(), by),
             sensitivity=sensitivity,
             mechanism=additive_noise(self.guarantee, sensitivity),
             by=(*by, self.column),
-            contribution=None if self.schema.unit.column is None else Contribution(total=rows),
-            public={},
+            contribution=all_limits,
+            public={"weighted": True} if self.weighted else {},
             value=value,
+            from_rows=of_all_rows if self.weighted else None,
             read="the share",
             forecast=lambda: Forecast(
                 weights=expected.per_group(groups, (share, 1 - share)),
@@ -211,6 +224,9 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
                 ),
             ),
         )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *weighting_notes(self, found))
 
     def _of_public_size(self, place: int, size: int) -> Measurement:
         sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))

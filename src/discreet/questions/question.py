@@ -151,7 +151,8 @@ class Question(ABC, Generic[A]):
         own = getattr(self, "contribution", None) or unit.contribution
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
-        rows = f"rows kept, at most {most} of each {unit.name}"
+        kept = "all rows, weighted to count for" if getattr(self, "weighted", False) else "rows kept,"
+        rows = f"{kept} at most {most} of each {unit.name}"
         if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
             groups = limits.get("groups")
             reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"
@@ -293,6 +294,7 @@ class MeasuredQuestion(Question[A]):
             "unit_sum": None if found.unit_sum is None else found.unit_sum.to_dict(),
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
+            **({"weighted": True} if getattr(self, "weighted", False) else {}),
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:

@@ -200,20 +200,26 @@ class Shorthands(NamedQuestions):
     @overload
     def share(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *,
-        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+        contribution: Contribution | None = None, weighted: bool = False, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> ProportionReading: ...  # fmt: skip
     @overload
     def share(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names,
-        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+        contribution: Contribution | None = None, weighted: bool = False, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> GroupedRelease[ProportionReading]: ...  # fmt: skip
     def share(
         self, column: str, label: Label, guarantee: Guarantee | None = None, *, by: Names = (),
-        contribution: Contribution | None = None, request: str | None = None, **spend: Unpack[Spend],
+        contribution: Contribution | None = None, weighted: bool = False, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> ProportionReading | GroupedRelease[ProportionReading]:  # fmt: skip
         """Proportion of rows with a label, in all or by group: `proportion` under another name."""
         paid = spending(ProportionQuestion, guarantee, spend)
-        return self.ask(ProportionQuestion(self.schema, column, label, paid, by=by, contribution=contribution), request)
+        question = ProportionQuestion(
+            self.schema, column, label, paid, by=by, contribution=contribution, weighted=weighted
+        )
+        return self.ask(question, request)
 
     @overload
     def std(

@@ -19,7 +19,10 @@ from discreet.core.stability import check_unit_sum
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["CELL", "START_DIGITS", "Selected", "digits", "evenly", "keep_groups", "kept_rows", "taking_part"]
+__all__ = [
+    "CELL", "START_DIGITS", "Selected", "digits", "evenly", "keep_groups", "kept_rows", "refuse_excess", "scope_of",
+    "taking_part",
+]  # fmt: skip
 
 CELL = "c"
 """Column of cell numbers in what is kept."""
@@ -54,6 +57,8 @@ class Selected:
     first
         Keep a unit's first groups, in the order of the cells, instead of groups at even distances: where cells are
         periods and rows are only added, a unit then never moves to a later one.
+    weighted
+        Keep all rows in a unit's groups, of which the limit says how much they weigh together.
     """
 
     by: tuple[str, ...] = ()
@@ -62,6 +67,7 @@ class Selected:
     unit_sum: Bounds | None = None
     whole: tuple[str, ...] = ()
     first: bool = False
+    weighted: bool = False
 
 
 def digits(snapshot: Snapshot, count: int, *parts: Any) -> Any:
@@ -110,8 +116,9 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     if snapshot.by_row:
         return rows
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
-    most = None if selected.unit_sum is not None else limits.most_rows_in_a_group()
-    scope = (UNIT,) if limits.rows is None else (UNIT, CELL)
+    whole = selected.weighted or selected.unit_sum is not None
+    most = None if whole else limits.most_rows_in_a_group()
+    scope = scope_of(limits)
     gaps = snapshot.gaps.intersection((*selected.columns, *selected.whole))
     choice = (selected.by, gaps, groups, most, scope, selected.first)
     with snapshot.lock:
@@ -120,6 +127,11 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
                 del snapshot.kept[next(iter(snapshot.kept))]
             snapshot.kept[choice] = _choose(snapshot, rows, cells, groups, most, scope, selected.first)
         return snapshot.kept[choice]
+
+
+def scope_of(limits: Contribution) -> tuple[str, ...]:
+    """The columns whose values tell apart what a limit on rows is about: units, or their groups."""
+    return (UNIT,) if limits.rows is None else (UNIT, CELL)
 
 
 def taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
@@ -156,14 +168,14 @@ def _choose(
     held = rows.group_by(list(scope)).aggregate(held=rows.count())
     if groups is not None:
         held = stored(snapshot.dataset, held)
-        _check(snapshot, held, (UNIT,), groups)
+        refuse_excess(snapshot, held.group_by(UNIT).aggregate(n=held.count()), groups)
     if most is None:
         return rows
     parts = ["r", *(held[name] for name in reversed(scope))]
     over = held.filter(held.held > most).mutate(start=digits(snapshot, START_DIGITS, *parts) % held.held)
     over = stored(snapshot.dataset, over)
     chosen = stored(snapshot.dataset, _first_rows(snapshot, rows.join(over, list(scope)), scope, most))
-    _check(snapshot, chosen, scope, most)
+    refuse_excess(snapshot, chosen.group_by(list(scope)).aggregate(n=chosen.count()), most)
     steps = [name for column, name in snapshot.names.items() if isinstance(snapshot.schema.columns[column], Bounds)]
     within = rows.anti_join(over, list(scope))
     return stored(snapshot.dataset, within.select(UNIT, CELL, *steps).union(chosen.select(UNIT, CELL, *steps)))
@@ -211,9 +223,8 @@ def _first_rows(snapshot: Snapshot, rows: ir.Table, scope: tuple[str, ...], most
     return placed.filter(evenly(placed.position, placed.held, placed.start, most))
 
 
-def _check(snapshot: Snapshot, kept: ir.Table, scope: tuple[str, ...], limit: int) -> None:
-    """Noise is calibrated to the limits, so an engine that kept more of a unit must not be believed."""
-    held = kept.group_by(list(scope)).aggregate(n=kept.count())
+def refuse_excess(snapshot: Snapshot, held: ir.Table, limit: int) -> None:
+    """Noise is calibrated to the limits, so an engine that counts more ``n`` of a unit must not be believed."""
     most = snapshot.dataset.fetch(held.aggregate(most=held.n.max())).column("most")[0].as_py()
     if (most or 0) > limit:
         raise SourceError(

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = [
-    "BUCKETS", "SHARES", "Totals", "coarsening", "distinct_labels", "histograms", "matrix", "squares", "totals",
-    "totals_by_partition",
-    "unit_counts",
+    "BUCKETS", "SHARES", "Totals", "by_cell", "clipped", "coarsening", "distinct_labels", "exact_sum", "histograms",
+    "matrix", "squares", "totals", "totals_by_partition", "unit_counts",
 ]  # fmt: skip
 
 _SMALL = 2**22
@@ -89,13 +88,13 @@ def totals(
         factors, reaches = [steps[name][0] for name in product], [steps[name][1] for name in product]
         for shift, (parts, within) in enumerate(_limbs(factors, reaches)):
             terms.append((tuple(product), shift))
-            sums[f"t{len(sums)}"] = _sum(parts, within)
+            sums[f"t{len(sums)}"] = exact_sum(parts, within)
     fetched = snapshot.dataset.fetch(rows.group_by(CELL).aggregate(n=rows.count(), **sums)).to_pydict()
     cells = snapshot.schema.cells(selected.by)
     found = {tuple(product): np.zeros(cells, dtype=object) for product in products}
     for position, (product, shift) in enumerate(terms):
-        found[product] += _spread(fetched, f"t{position}", cells) * _LIMB ** shift.bit_count()
-    return Totals(_spread(fetched, "n", cells), found)
+        found[product] += by_cell(fetched, f"t{position}", cells) * _LIMB ** shift.bit_count()
+    return Totals(by_cell(fetched, "n", cells), found)
 
 
 def _above_lowest(bounds: Bounds, step: Any, factors: int) -> tuple[Any, int]:
@@ -121,8 +120,8 @@ def _unit_values(snapshot: Snapshot, selected: Selected) -> ir.Table:
     low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
     bounds = snapshot.schema.bounds(selected.columns[0])
     step = snapshot.column(rows, selected.columns[0])
-    sums = rows.group_by([UNIT, CELL]).aggregate(s=_sum([step], [max(abs(bounds.lowest), abs(bounds.highest))]))
-    return sums.select(sums[UNIT], sums[CELL], v0=_clipped(sums.s, low, high))
+    sums = rows.group_by([UNIT, CELL]).aggregate(s=exact_sum([step], [max(abs(bounds.lowest), abs(bounds.highest))]))
+    return sums.select(sums[UNIT], sums[CELL], v0=clipped(sums.s, low, high))
 
 
 def _step(selected: Selected, name: str) -> str:
@@ -149,7 +148,7 @@ def _limbs(factors: Sequence[Any], reaches: Sequence[int]) -> list[tuple[list[An
     return [([pair[place >> k & 1] for k, pair in enumerate(halves)], [_LIMB] * len(factors)) for place in places]
 
 
-def _clipped(sums: Any, low: int, high: int) -> Any:
+def clipped(sums: Any, low: int, high: int) -> Any:
     """The sum, moved to the nearer limit where it lies outside, and only then cast."""
     import ibis
 
@@ -160,7 +159,7 @@ def _clipped(sums: Any, low: int, high: int) -> Any:
     )
 
 
-def _sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
+def exact_sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
     """Sum of products of factors within their ``reaches`` that cannot overflow."""
     reach = math.prod(reaches)
     if reach <= _SMALL:
@@ -171,7 +170,7 @@ def _sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
     return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
 
 
-def _spread(fetched: Mapping[str, list[Any]], name: str, cells: int) -> NDArray[Any]:
+def by_cell(fetched: Mapping[str, list[Any]], name: str, cells: int) -> NDArray[Any]:
     """A column of a fetched table, by cell; cells without rows have nothing."""
     found = np.zeros(cells, dtype=object)
     for cell, value in zip(fetched[CELL], fetched[name], strict=True):
@@ -226,7 +225,7 @@ def squares(
     }
     rows = rows.select(**made)
     shares = {name: ((rows.f0 * rows[name]) ** 2).clip(0.0, 1.0) * SHARES for name in list(made)[1:]}
-    sums = {name: _sum([(share + 0.5).floor().cast("int64")], [SHARES]) for name, share in shares.items()}
+    sums = {name: exact_sum([(share + 0.5).floor().cast("int64")], [SHARES]) for name, share in shares.items()}
     found = snapshot.dataset.fetch(rows.aggregate(**sums)).to_pylist()[0]
     return [int(found[name] or 0) for name in sums]
 
@@ -243,7 +242,7 @@ def totals_by_partition(
     units = _unit_values(snapshot, selected)
     part = 0 if partitions is None else digits(snapshot, _PARTITION_DIGITS, "p", units[UNIT]) * partitions // BUCKETS
     values = units.mutate(v=units.v0 - low, part=part)
-    sums = {"t": _sum([values.v], [high - low]), "q": _sum([values.v, values.v], [high - low] * 2)}
+    sums = {"t": exact_sum([values.v], [high - low]), "q": exact_sum([values.v, values.v], [high - low] * 2)}
     added = values.group_by([CELL, "part"]).aggregate(n=values.count(), **sums)
     fetched = snapshot.dataset.fetch(added).to_pydict()
     found = np.zeros((3, snapshot.schema.cells(selected.by), partitions or 1), dtype=object)
@@ -263,7 +262,7 @@ def distinct_labels(snapshot: Snapshot, column: str, by: Sequence[str], *, group
     """How many different labels of a column, or of the units' ids, units keep in each cell. Private."""
     labels = _held_labels(snapshot, column, by, groups).select(CELL, "label").distinct()
     fetched = snapshot.dataset.fetch(labels.group_by(CELL).aggregate(n=labels.count())).to_pydict()
-    return _spread(fetched, "n", snapshot.schema.cells(by))
+    return by_cell(fetched, "n", snapshot.schema.cells(by))
 
 
 def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int) -> ir.Table:
