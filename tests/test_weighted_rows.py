@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Neighbours, PureDP, Session
+from discreet import GaussianDP, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.rows import Selected, take, weigh, weighted_totals
 from discreet.core.rows.read import open_source
@@ -172,7 +172,7 @@ def test_an_engine_that_divides_otherwise_is_refused(monkeypatch, wrong):
 
 def questions(schema):
     one = PureDP(1.0)
-    yield MeanQuestion(schema, "fine", one, weighted=True)
+    yield MeanQuestion(schema, "fine", GaussianDP(1.0), spread=True, weighted=True)  # inner parts weigh more
     yield MeanQuestion(schema, "few", one, by="g", spread=True, weighted=True)
     yield ProportionQuestion(schema, "g", "b", one, weighted=True)
 
