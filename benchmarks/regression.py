@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 import time
-from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet import Bounds, BoxNoise, PureDP, Schema, Session
-from discreet.inference.least_squares import LeastSquares, MeasuredSquares
-from discreet.questions.moment_products import MomentProducts
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.regression_moments import first_fit
-from discreet.questions.regression_squares import SHARE
+from discreet import Bounds, GaussianDP, PureDP, Schema, Session
+from discreet.core.guarantee import Guarantee
+from regression_releases import Simulation
 
 Array = NDArray[np.float64]
 BOUNDS = {
     "age": (17.0, 90.0), "education-num": (1.0, 16.0), "fnlwgt": (0.0, 600_000.0), "any gain": (0.0, 1.0),
     "any loss": (0.0, 1.0), "hours-per-week": (1.0, 99.0),
-    "AGEP": (15.0, 99.0), "EDU": (1.0, 13.0), "SEX": (1.0, 2.0), "OWN_RENT": (1.0, 2.0), "DREM": (1.0, 2.0),
-    "DPHY": (1.0, 2.0), "DEYE": (1.0, 2.0), "DEAR": (1.0, 2.0), "PINCP": (0.0, 200_000.0),
+    "AGEP": (18.0, 90.0), "EDU": (1.0, 12.0), "SEX": (1.0, 2.0), "OWN_RENT": (1.0, 2.0), "DREM": (1.0, 2.0),
+    "DPHY": (1.0, 2.0), "DEYE": (1.0, 2.0), "DEAR": (1.0, 2.0), "PINCP": (0.0, 150_000.0),
 }  # fmt: skip
 ADULT = (
     ("age",),
@@ -44,6 +39,7 @@ ACS = (
     ("AGEP", "EDU", "SEX", "OWN_RENT"),
     ("AGEP", "EDU", "SEX", "OWN_RENT", "DREM", "DPHY", "DEYE", "DEAR"),
 )
+GUARANTEES: dict[Guarantee, str] = {PureDP(1.0): "ε = 1", GaussianDP(1.0): "μ = 1"}
 RESULTS = Path(__file__).parent / "results" / "regression.json"
 
 
@@ -62,63 +58,21 @@ def columns(path: str) -> dict[str, Array]:
     }
 
 
-def parts(values: Array, degree: int) -> Array:
-    """Bernstein polynomials, one column each."""
-    return np.stack(
-        [math.comb(degree, k) * values**k * (1 - values) ** (degree - k) for k in range(degree + 1)], axis=1
-    )
-
-
-def totals(sample: list[Array], degrees: tuple[int, ...]) -> Array:
-    """Totals of all products of parts."""
-    found = parts(sample[0], degrees[0])
-    for values, degree in zip(sample[1:], degrees[1:], strict=True):
-        found = (found[:, :, None] * parts(values, degree)[:, None, :]).reshape(len(values), -1)
-    return np.asarray(found.sum(axis=0))
-
-
-def second_step(
-    fit: LeastSquares, design: Array, outcome: Array, epsilon: float, rng: np.random.Generator
-) -> LeastSquares:
-    """The fit with squares measured around it."""
-    pulls, reaches, cut = MeasuredSquares.pulls(fit)
-    left = (outcome - design @ fit.coefficients) / cut
-    squares = np.minimum((design @ pulls.T / reaches * left[:, None]) ** 2, 1.0).sum(axis=0)
-    law = BoxNoise(1 / epsilon, squares.size).law(squares)
-    return replace(fit, squares=MeasuredSquares(fit, np.asarray(law.sample(rng=rng)), float(np.max(law.variance))))
-
-
-def products(sample: list[Array], of: MomentProducts) -> Array:
-    """Totals of products of coordinates."""
-    z = 2 * np.column_stack(sample) - 1
-    squares: dict[tuple[int, ...], Array] = {
-        one: 2 * z[:, one[0]] ** 2 - 1 for one in of.coordinates.products if len(one) == 2 and one[0] == one[1]
-    }
-    every = [squares.get(one, np.prod(z[:, list(one)], axis=1)) for one in of.coordinates.products]
-    return np.array([one.sum() for one in every])
-
-
 def study(
-    data: dict[str, Array], on: tuple[str, ...], outcome: str, n: int, epsilon: float, repeats: int
+    data: dict[str, Array], on: tuple[str, ...], outcome: str, n: int, guarantee: Guarantee, repeats: int
 ) -> dict[str, list[float]]:
     """For every slope: error of the noise, in the units of the data and over the sampling error; coverage; width."""
     rng = np.random.default_rng(len(on) * 1000 + n)
-    names = (*on, outcome)
-    steps = {name: 1.0 if len(np.unique(data[name])) == 2 else 2.0**-20 for name in names}
-    schema = Schema(columns={name: Bounds(0.0, 1.0, grid=steps[name]) for name in names})
-    question = RegressionQuestion(schema, outcome, list(on), PureDP(epsilon))
-    of, mechanism = cast(Any, question.measurement.statistic), question.measurement.mechanism
-    design = np.column_stack([np.ones(len(data[outcome])), *(data[name] for name in on)])
-    whole = np.linalg.lstsq(design, data[outcome], rcond=None)[0]
+    rows = np.column_stack([data[name] for name in (*on, outcome)])
+    made = Simulation(tuple(len(np.unique(values)) == 2 for values in rows.T), guarantee)
+    design = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
+    whole = np.linalg.lstsq(design, rows[:, -1], rcond=None)[0]
     noise, sampled, inside, widths = [], [], [], []
     for _ in range(repeats):
-        chosen = rng.integers(0, len(design), n)
-        sample = [data[name][chosen] for name in of.columns]
-        found = products(sample, of) if isinstance(of, MomentProducts) else totals(sample, of.degrees)
-        fit = first_fit(of, mechanism, mechanism.law(found).sample(rng=rng), None, 1)
-        if question.several_steps:
-            fit = second_step(fit, design[chosen], data[outcome][chosen], SHARE * epsilon, rng)
-        own = np.linalg.lstsq(design[chosen], data[outcome][chosen], rcond=None)[0]
+        chosen = rng.integers(0, len(rows), n)
+        sample = rows[chosen]
+        fit = made.fit(made.totals(sample), sample, rng)
+        own = np.linalg.lstsq(design[chosen], sample[:, -1], rcond=None)[0]
         noise.append((fit.coefficients - own)[1:])
         sampled.append((own - whole)[1:])
         ends = np.array([fit.interval(along, 0.95) for along in np.eye(len(whole))[1:]])
@@ -159,17 +113,19 @@ def at_scale(rows: int = 2_000_000, numbers: int = 8) -> dict[str, float]:
     return {"session": own, "plain sums": time.perf_counter() - start}
 
 
-def main(adult: str, acs: str | None = None) -> None:
-    """Print every figure, and keep them."""
-    stored: dict[str, object] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    figures: dict[str, object] = {"2,000,000 rows, eight numbers, seconds": at_scale()}
+def main(adult: str, acs: str, only: str = "") -> None:
+    """Print every figure, and keep them; ``only`` names a part of them."""
+    figures: dict[str, object] = {}
+    if not only:
+        figures["2,000,000 rows, eight numbers, seconds"] = at_scale()
     for path, models, outcome, words in ((adult, ADULT, "hours-per-week", "hours"), (acs, ACS, "PINCP", "income")):
-        data = {} if path is None else columns(path)
-        for on in models if data else ():
-            for n in (1_000, 5_000, 50_000):
-                name = f"{words} on {', '.join(on)}, {n:,} people, ε = 1"
-                figures[name] = study(data, on, outcome, n, 1.0, 400 if n < 50_000 else 150)
+        data = columns(path)
+        for on, n, guarantee in product(models, (1_000, 5_000, 50_000), GUARANTEES):
+            name = f"{words} on {', '.join(on)}, {n:,} people, {GUARANTEES[guarantee]}"
+            if only in name:
+                figures[name] = study(data, on, outcome, n, guarantee, 400 if n < 50_000 else 150)
                 print(name, figures[name], flush=True)
+    stored: dict[str, object] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     text = json.dumps(stored | figures, indent=1, ensure_ascii=False)
     RESULTS.write_text(text + "\n", encoding="utf-8")
 

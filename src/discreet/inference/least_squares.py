@@ -73,12 +73,7 @@ class LeastSquares:
 
     @cached_property
     def _matrix(self) -> Array:
-        size = len(self.terms)
-        found = np.zeros((size, size))
-        for j, one in enumerate(self.terms):
-            for k, other in enumerate(self.terms[: j + 1]):
-                found[j, k] = found[k, j] = float(self.moments.total(self.moments.weights(one, other)))
-        return found
+        return self.moments.gram(self.terms)
 
     @cached_property
     def _inverse(self) -> Array:
@@ -107,7 +102,7 @@ class LeastSquares:
     def _left(self) -> float:
         """Σe²."""
         if self.squares is not None:
-            more = self.squares.fit._described - self._described if self.squares.fit is not self else 0.0
+            more = self.squares.fit._described - self._described
             return self.squares.left + more
         residual = self._residual(self.coefficients)
         return float(self.moments.total(self.moments.weights(residual, residual)))
@@ -267,7 +262,8 @@ class MeasuredSquares:
     fit
         The fit on all terms. `pulls` of it says what was measured.
     totals, noise
-        Noisy totals of (w·z)²e² over the largest values that the bounds allow, and the variance of their noise.
+        Noisy totals of (2(w·z)² − 1)(2e² − 1), both squares over the largest values that the bounds allow, and the
+        variance of their noise.
     """
 
     fit: LeastSquares
@@ -285,17 +281,40 @@ class MeasuredSquares:
         return found, np.maximum(reaches, 1e-300), min(max(_reach(fit._residual(fit.coefficients)), 1e-300), 1.0)
 
     @cached_property
+    def _pulls(self) -> tuple[Array, Array, float]:
+        return self.pulls(self.fit)
+
+    @cached_property
+    def _in_pulls(self) -> Array:
+        """Takes a v to its multiples of the w."""
+        return np.asarray(np.linalg.pinv(self._pulls[0].T))
+
+    @cached_property
+    def _shares(self) -> tuple[Array, Array]:
+        """Σ(w·z)²e² over its largest value, and the variance of its noise.
+
+        With h = 2(w·z)² − 1 and g = 2e² − 1 it is ½Σ(w·z)² + ¼(Σg + Σgh); the first w·z is 1, so that its h is too.
+        """
+        found, reaches, _ = self._pulls
+        pulled = [Linear.combined(row, self.fit.terms) for row in found / reaches[:, None]]
+        weights = np.array([self.fit.moments.weights(one, one) for one in pulled])
+        squares, noise = self.fit.moments.total(weights), self.fit.moments.noise_of(weights)[0]
+        most = np.clip(squares, 0.0, self.fit.rows)
+        shares = most / 2 + (self.totals[0] + self.totals) / 4
+        measured = np.where(np.arange(len(found)) == 0, 1 / 4, 1 / 8) * self.noise
+        return np.clip(shares, 0.0, most), noise / 4 + measured
+
+    @cached_property
     def _roots(self) -> Array:
         """√Σ(w·z)²e², with a part of the standard deviation of the noise."""
-        _, reaches, cut = self.pulls(self.fit)
-        cautious = np.maximum(self.totals, 0.0) + _CAUTION * math.sqrt(self.noise)
-        return np.asarray(reaches * cut * np.sqrt(cautious))
+        _, reaches, cut = self._pulls
+        shares, noise = self._shares
+        return np.asarray(reaches * cut * np.sqrt(shares + _CAUTION * np.sqrt(noise)))
 
     @property
     def left(self) -> float:
         """Σe² of the fit."""
-        _, _, cut = self.pulls(self.fit)
-        return float(self.totals[0]) * cut**2
+        return float(self._shares[0][0]) * self._pulls[2] ** 2
 
     def root(self, pulled: Array, fit: LeastSquares) -> float:
         """√Σ(v·z)²e², or a bound of it, for a v of a fit on these terms or on some of them.
@@ -306,8 +325,7 @@ class MeasuredSquares:
         whole, own = np.zeros(len(self.fit.terms)), np.zeros(len(self.fit.terms))
         places = list(fit.places or range(len(fit.terms)))
         whole[places], own[places] = pulled, fit.coefficients
-        shares, *_ = np.linalg.lstsq(self.pulls(self.fit)[0].T, whole, rcond=None)
-        found = float(np.abs(shares) @ self._roots)
+        found = float(np.abs(self._in_pulls @ whole) @ self._roots)
         if fit is self.fit or len(places) == whole.size:
             return found
         gap = _reach(Linear.combined(self.fit.coefficients - own, self.fit.terms))

@@ -73,6 +73,14 @@ class LinearMoments(NoisyTotals):
         """Weights of the totals that add up the product of some linear functions over all rows."""
         return self._weights(factors, above=False)
 
+    def gram(self, functions: Sequence[Linear]) -> Array:
+        """Σ f·g over all rows, for all pairs of some linear functions."""
+        found = np.zeros((len(functions), len(functions)))
+        for j, one in enumerate(functions):
+            for k, other in enumerate(functions[: j + 1]):
+                found[j, k] = found[k, j] = float(self.total(self.weights(one, other)))
+        return found
+
     def weights_above(self, *factors: Linear) -> Array:
         """The same for a product of two squares, where the fourth power of a number of degree 3 is not measured.
 

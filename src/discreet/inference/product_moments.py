@@ -1,15 +1,15 @@
 """Moments of linear functions of a row, from noisy totals of products of two coordinates.
 
 A coordinate lies between −1 and 1: a number between its bounds, or whether a row has a label (1) or not (−1). The
-totals are those of 1, of the coordinates, of their products, and of 2z² − 1 for a number z: all between −1 and 1 too,
-so box noise covers them together. Any product of two linear functions is a weighted sum of them.
+totals are those of 1, of the coordinates, of their products, and of 2z² − 1 for a number z: all between −1 and 1 too.
+Any product of two linear functions is a weighted sum of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,46 @@ class Coordinates:
         return ((), *((i,) for i in every), *squares, *pairs)
 
     @cached_property
+    def in_boxes(self) -> Array:
+        """Takes the products to three boxes: (1 − y)(1, z) and y(1, z) for the others z, and what is without outcome.
+
+        The outcome y is between 0 and 1 here, so a row adds to the first two boxes 1 in all, by their largest moves.
+        """
+        places = {one: at for at, one in enumerate(self.products)}
+        others = [(), *((i,) for i in range(self.size) if i != self.outcome)]
+        found = np.zeros((len(places), len(places)))
+        for at, one in enumerate(others):
+            with_outcome = places[tuple(sorted((*one, self.outcome)))]
+            found[[at, at + self.size], places[one]] = 0.5
+            found[[at, at + self.size], with_outcome] = -0.5, 0.5
+        rest = [one for one in self.products if len(one) == 2 and self.outcome not in one]
+        for at, one in enumerate(rest, start=2 * self.size):
+            found[at, places[one]] = 1.0
+        return found
+
+    @cached_property
     def of_cells(self) -> Array:
         """For every combination of labels, the last column varying fastest: 1 and the coordinates of the labels."""
         codes = np.indices(self.labels).reshape(len(self.labels), -1).T if self.labels else np.zeros((1, 0), dtype=int)
         marks = [2.0 * (codes[:, [c]] == np.arange(1, count)) - 1 for c, count in enumerate(self.labels)]
         return np.hstack([np.ones((len(codes), 1)), *marks])
+
+    @cached_property
+    def from_cells(self) -> Array:
+        """Takes a number per combination of labels to weights of 1 and of the coordinates of the labels."""
+        return np.asarray(np.linalg.pinv(self.of_cells))
+
+    @cached_property
+    def expansion(self) -> Array:
+        """Takes the products of all pairs of (1, coordinates) to what is measured."""
+        size, places = self.size + 1, {one: at for at, one in enumerate(self.products)}
+        found = np.zeros((len(places), size, size))
+        for i in range(size):
+            found[places[(i - 1,) if i else ()], i, 0] = found[places[(i - 1,) if i else ()], 0, i] = 1.0
+            for j in range(1, size) if i else ():
+                for product, share in (self.known(i - 1, j - 1) or {}).items():
+                    found[places[product], i, j] += share
+        return found
 
     def known(self, i: int, j: int) -> dict[Product, float] | None:
         """The product of two coordinates in terms of what is measured; None where it is not."""
@@ -86,14 +121,12 @@ class ProductMoments:
     ----------
     coordinates
         What the totals are of.
-    totals
-        One for each of `Coordinates.products`, times its weight; without the first where ``size`` is public.
-    multiplied
-        By how much each total was multiplied before noise was added.
-    noise
-        Variance of the noise on each of them.
-    together
-        For box noise how many numbers share a radius; None for normal noise.
+    totals, variances
+        What was released, and the variance of the noise on each of them.
+    products_of
+        Takes the totals to `Coordinates.products`.
+    boxes
+        Sizes of the boxes that share a radius, one after another, for box noise; none for normal noise.
     size
         The public number of rows, or None where it is measured.
     rows_per_unit
@@ -105,54 +138,41 @@ class ProductMoments:
     >>> one.products
     ((), (0,), (1,), (0, 0), (0, 1))
     >>> totals = np.array([100.0, 10.0, 20.0, -50.0, 5.0])
-    >>> moments = ProductMoments(coordinates=one, totals=totals, multiplied=np.ones(5), noise=1.0)
+    >>> moments = ProductMoments(coordinates=one, totals=totals, variances=np.ones(5), products_of=np.eye(5))
     >>> number = Linear(np.zeros(1), np.array([2.0, 0.0]))  # 2u = z + 1
     >>> float(moments.total(moments.weights(number, number)))  # Σ z² + 2Σ z + n
     145.0
     """
 
     coordinates: Coordinates
-    totals: Any
-    multiplied: Any
-    noise: float
-    together: int | None = None
+    totals: Array
+    variances: Array
+    products_of: Array
+    boxes: tuple[int, ...] = ()
     size: int | None = None
     rows_per_unit: float = 1
 
     @cached_property
-    def _totals(self) -> Array:
-        found = np.asarray(self.totals, dtype=float) / np.asarray(self.multiplied, dtype=float)
-        return found if self.size is None else np.concatenate([[float(self.size)], found])
+    def _products_of(self) -> Array:
+        """The same, without what is measured of a public number of rows."""
+        known = np.arange(len(self.products_of)) == 0 if self.size is not None else False
+        return np.where(np.reshape(known, (-1, 1)), 0.0, self.products_of)
 
     @cached_property
-    def _noise(self) -> Array:
-        found = self.noise / np.asarray(self.multiplied, dtype=float) ** 2
-        return np.asarray(found if self.size is None else np.concatenate([[0.0], found]))
+    def _totals(self) -> Array:
+        found = self._products_of @ self.totals
+        if self.size is not None:
+            found[0] = self.size
+        return np.asarray(found)
 
     @property
     def rows(self) -> float:
         """Number of rows, known or estimated; at least 1."""
         return max(float(self._totals[0]), 1.0)
 
-    @cached_property
-    def _expansion(self) -> NDArray[Any]:
-        """Takes the products of all pairs of (1, coordinates) to what is measured."""
-        size, places = self.coordinates.size + 1, {one: at for at, one in enumerate(self.coordinates.products)}
-        found = np.zeros((len(places), size, size))
-        for i in range(size):
-            found[places[(i - 1,) if i else ()], i, 0] = found[places[(i - 1,) if i else ()], 0, i] = 1.0
-            for j in range(1, size) if i else ():
-                for product, share in (self.coordinates.known(i - 1, j - 1) or {}).items():
-                    found[places[product], i, j] += share
-        return found
-
-    @cached_property
-    def _of_cells(self) -> Array:
-        return np.asarray(np.linalg.pinv(self.coordinates.of_cells))
-
     def _vector(self, function: Linear) -> Array:
         """A linear function as weights of 1 and of the coordinates: u = (z + 1)/2."""
-        labels = self._of_cells @ function.constants
+        labels = self.coordinates.from_cells @ function.constants
         return np.concatenate([[labels[0] + function.slopes.sum() / 2], function.slopes / 2, labels[1:]])
 
     def weights(self, *factors: Linear) -> Array:
@@ -162,18 +182,24 @@ class ProductMoments:
         outer, y = np.outer(first, second), self.coordinates.outcome
         if len(rest) > 1 or (outer[y + 1, y + 1] != 0 and self.coordinates.known(y, y) is None):
             raise InvalidParameter("factors", len(factors), "need moments that are not measured", "Measure them.")
-        return np.asarray(np.einsum("pij,ij->p", self._expansion, outer))
+        return np.asarray(np.tensordot(self.coordinates.expansion, outer, axes=2))
+
+    def gram(self, functions: Sequence[Linear]) -> Array:
+        """Σ f·g over all rows, for all pairs of linear functions without outcome."""
+        vectors = np.array([self._vector(one) for one in functions])
+        return np.asarray(vectors @ np.tensordot(self._totals, self.coordinates.expansion, axes=1) @ vectors.T)
 
     def total(self, weights: Array) -> Array:
         """Σ wₖTₖ."""
         return np.asarray((self._totals * weights).sum(axis=-1))
 
     def noise_of(self, weights: Array) -> tuple[Array, Array]:
-        """Variance and fourth cumulant of Σ wₖZₖ (docs/proofs/box_noise.md, section 2)."""
-        variances = weights**2 * self._noise
-        variance, squares = variances.sum(axis=-1), (variances**2).sum(axis=-1)
-        if self.together is None:
-            return variance, np.zeros_like(variance)
-        k = self.together
-        radial = (k + 3) * (k + 4) / ((k + 1) * (k + 2))
-        return variance, radial * (3 * variance**2 - 1.2 * squares) - 3 * variance**2
+        """Variance and fourth cumulant of the noise in Σ wₖTₖ (docs/proofs/box_noise.md, section 2)."""
+        variances = (weights @ self._products_of) ** 2 * self.variances
+        fourth, start = np.zeros(variances.shape[:-1]), 0
+        for k in self.boxes:
+            own, start = variances[..., start : start + k], start + k
+            variance, squares = own.sum(axis=-1), (own**2).sum(axis=-1)
+            radial = (k + 3) * (k + 4) / ((k + 1) * (k + 2))
+            fourth = fourth + radial * (3 * variance**2 - 1.2 * squares) - 3 * variance**2
+        return variances.sum(axis=-1), fourth

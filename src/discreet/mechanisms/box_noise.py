@@ -3,13 +3,14 @@
 A row that moves every one of k totals by at most Δ moves them by kΔ in ℓ₁, and Laplace noise must cover all of it. Box
 noise covers the largest of the moves alone: its density falls with the largest coordinate, and its privacy curve is
 that of Laplace noise on a single number that moves by Δ. The price is a longer radius: a coordinate has the variance
-(k + 1)(k + 2)/3 squared scales, where Laplace noise has 2k². Proof: ``docs/proofs/box_noise.md``.
+(k + 1)(k + 2)/3 squared scales, where Laplace noise has 2k². Several boxes that a row moves by one in all have noise of
+their own each, of the same scale. Proof: ``docs/proofs/box_noise.md``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -50,9 +51,9 @@ class BoxLaw(LocationLaw):
     Parameters
     ----------
     location
-        The truth: k numbers, which are drawn together, or one of them.
-    scale, dimension, grid
-        b, k, and the power of two to which draws are rounded.
+        The truth: k numbers for every box, which are drawn together, or one of them.
+    scale, dimension, grid, boxes
+        b, k, the power of two to which draws are rounded, and how many boxes follow one another.
 
     Examples
     --------
@@ -61,12 +62,14 @@ class BoxLaw(LocationLaw):
     (10.0, 56.0, 0.5)
     """
 
-    def __init__(self, location: Truth, scale: float, *, dimension: int, grid: float | None = None) -> None:
+    def __init__(
+        self, location: Truth, scale: float, *, dimension: int, grid: float | None = None, boxes: int = 1
+    ) -> None:
         super().__init__(location, scale, grid=grid)
         self.dimension = dimension
-        if self._shape and math.prod(self._shape) != dimension:
+        if self._shape and math.prod(self._shape) != dimension * boxes:
             raise InvalidParameter(
-                "truth", f"{math.prod(self._shape)} numbers", f"must be {dimension}, or one of them",
+                "truth", f"{math.prod(self._shape)} numbers", f"must be {dimension * boxes}, or one of them",
                 "Set dimension to how many there are.",
             )  # fmt: skip
 
@@ -178,12 +181,16 @@ class BoxNoise(Mechanism):
         k, how many numbers are protected together.
     grid
         Power of two to which outputs are rounded; by default 2⁻²⁰ of the scale. Rounding is post-processing.
+    boxes
+        How many boxes of k numbers follow one another, each with a radius of its own. With two or more, a sensitivity
+        counts every box as one coordinate, which moves by the largest of its moves: it must have a ``dimension`` of as
+        many, and its ℓ₁ is what the noise covers.
 
     Guarantee
     ---------
-    With t = Δ∞/b it is t-DP, (ε, 1 − e^{−(t−ε)/2})-DP for every ε from 0 to t, (t + e^{−t} − 1)-zCDP and μ-GDP with
-    μ = −2Φ⁻¹(e^{−t/2}/2), all tight: the privacy curve of Laplace noise on one number. Proof:
-    ``docs/proofs/box_noise.md``.
+    With t = Δ∞/b, or Δ₁/b for several boxes, it is t-DP, (ε, 1 − e^{−(t−ε)/2})-DP for every ε from 0 to t,
+    (t + e^{−t} − 1)-zCDP and μ-GDP with μ = −2Φ⁻¹(e^{−t/2}/2), all tight: the privacy curve of Laplace noise on one
+    number. Proof: ``docs/proofs/box_noise.md``.
 
     Examples
     --------
@@ -200,38 +207,62 @@ class BoxNoise(Mechanism):
     scale: float
     dimension: int
     grid: float | None = None
+    boxes: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
         object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
+        object.__setattr__(self, "boxes", requirements.positive_integer("boxes", self.boxes))
         if self.grid is not None:
             object.__setattr__(self, "grid", power_of_two("grid", self.grid))
 
     @classmethod
-    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, *, grid: float | None = None) -> Self:
-        """The least noise that meets ``guarantee`` for ``sensitivity``, whose ``dimension`` must be known."""
+    def calibrate(
+        cls,
+        guarantee: Guarantee,
+        sensitivity: Sensitivity,
+        *,
+        grid: float | None = None,
+        in_boxes_of: int | None = None,
+    ) -> Self:
+        """The least noise that meets ``guarantee`` for ``sensitivity``, whose ``dimension`` must be known.
+
+        With ``in_boxes_of`` that is the number of boxes, each of so many numbers.
+        """
         requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(linf=1.0, dimension=5)")
         if sensitivity.dimension is None:
             raise InvalidParameter(
                 "sensitivity", sensitivity, "must have a dimension: box noise protects a fixed number of numbers",
                 "Pass Sensitivity(linf=1.0, dimension=5), for example.",
             )  # fmt: skip
-        scale = laplace_scale(guarantee, Sensitivity(l1=sensitivity.require_linf()))
-        return cls(scale, sensitivity.dimension, grid)
+        together = (sensitivity.dimension, 1) if in_boxes_of is None else (in_boxes_of, sensitivity.dimension)
+        shaped = cls(1.0, together[0], grid, together[1])
+        return replace(shaped, scale=laplace_scale(guarantee, Sensitivity(l1=shaped._moved(sensitivity))))
+
+    def _moved(self, sensitivity: Sensitivity) -> float:
+        """How far all boxes move together, each by the largest of its moves."""
+        if self.boxes == 1:
+            return sensitivity.require_linf()
+        if sensitivity.dimension != self.boxes:
+            raise InvalidParameter(
+                "sensitivity", sensitivity, f"must count each of the {self.boxes} boxes as one coordinate",
+                f"Pass Sensitivity(l1=1.0, dimension={self.boxes}), for example.",
+            )  # fmt: skip
+        return sensitivity.require_l1()
 
     def law(self, truth: Truth) -> BoxLaw:
         """The exact distribution of the output given the truth: of all numbers together, or of one of them."""
-        return BoxLaw(truth, self.scale, dimension=self.dimension, grid=self.grid)
+        return BoxLaw(truth, self.scale, dimension=self.dimension, grid=self.grid, boxes=self.boxes)
 
     def profile(self, sensitivity: Sensitivity) -> LaplaceProfile:
         """The exact privacy curve."""
         requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(linf=1.0, dimension=5)")
-        return LaplaceProfile([Fraction(sensitivity.require_linf()) / Fraction(self.scale)])
+        return LaplaceProfile([Fraction(self._moved(sensitivity)) / Fraction(self.scale)])
 
     def check(self, exact: Exact) -> None:
         """Refuse more or fewer numbers than the noise was made for."""
         value = np.asarray(exact.value)
-        if value.ndim and value.size != self.dimension:
+        if (value.ndim or self.boxes > 1) and value.size != self.dimension * self.boxes:
             raise InvalidParameter(
                 "dimension",
                 self.dimension,
@@ -247,4 +278,4 @@ class BoxNoise(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
-        return {"scale": self.scale, "dimension": self.dimension, "grid": self.grid}
+        return {"scale": self.scale, "dimension": self.dimension, "grid": self.grid, "boxes": self.boxes}

@@ -1,7 +1,7 @@
 """Moment products: totals of products of two coordinates, which a regression on many columns is read from.
 
-Every coordinate lies between −1 and 1, and so does every product: a row moves each total by at most 1. So box noise
-covers them together under ε, and Gaussian noise by their number, where totals that matter more are weighed up.
+Every coordinate lies between −1 and 1, and so does every product: a row moves each total by at most 1. Under ε they are
+put into three boxes (`MomentBoxes`); Gaussian noise goes by their number, where totals that matter more are weighed up.
 Proof: ``docs/proofs/regression.md``.
 """
 
@@ -29,15 +29,13 @@ from discreet.core.statistic import Statistic
 from discreet.inference.product_moments import Coordinates
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
-from discreet.questions.regression_columns import RegressionColumns
+from discreet.questions.regression_columns import GUESSED_MEAN, GUESSED_SLOPE, RegressionColumns
 
-__all__ = ["MomentProducts", "weighed"]
+__all__ = ["MomentBoxes", "MomentProducts", "weighed"]
 
 Array = NDArray[np.float64]
-_MEAN, _VARIANCE, _SLOPE = 0.3, 0.16, 0.2
-"""What weights are made for: how far the mean of a number between −1 and 1 is from 0, its variance, and how steep the
-outcome is in it.
-Other data has the same guarantee, and somewhat more noise than weights of its own would give."""
+_VARIANCE = 0.16
+"""The variance of a number between −1 and 1 that weights are made for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +49,8 @@ class MomentProducts(RegressionColumns, Statistic):
 
     Parameters
     ----------
-    bounds, columns, labels, outcome, on
+    bounds, columns, labels, outcome, on, two_values
         As for `RegressionColumns`.
-    two_values
-        The numbers that have but two values, which are their bounds.
     counted
         Whether the number of rows is measured; False where it is public.
     weights
@@ -68,7 +64,6 @@ class MomentProducts(RegressionColumns, Statistic):
     (5, 1.0)
     """
 
-    two_values: Sequence[str] = ()
     counted: bool = True
     weights: Sequence[float] | None = None
     name: ClassVar[str] = "moment_products"
@@ -76,17 +71,11 @@ class MomentProducts(RegressionColumns, Statistic):
     def __post_init__(self) -> None:
         bounds = bounds_of_columns("bounds", self.bounds)
         object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "two_values", tuple(self.two_values))
         self.settle(len(bounds))
         given = [1.0] * self.size if self.weights is None else list(self.weights)
         if len(given) != self.size:
             raise InvalidParameter("weights", len(given), f"must be {self.size}, one per total", "Leave weights out.")
         object.__setattr__(self, "weights", tuple(requirements.positive("weights", one) for one in given))
-
-    @property
-    def two_valued(self) -> tuple[bool, ...]:
-        """For every number, whether it has but two values."""
-        return tuple(name in self.two_values for name in self.columns)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -103,7 +92,6 @@ class MomentProducts(RegressionColumns, Statistic):
     def parameters(self) -> dict[str, Any]:
         return {
             "bounds": [list(pair) for pair in self.bounds],
-            "two_values": list(self.two_values),
             "counted": self.counted,
             "weights": list(self.weights or ()),
         } | self.named()
@@ -119,6 +107,12 @@ class MomentProducts(RegressionColumns, Statistic):
             linf=not_below(sides * max(each)),
             dimension=self.size,
         )
+
+    @cached_property
+    def products_of(self) -> Array:
+        """Takes the totals to the products of coordinates; a public number of rows is none of them."""
+        found = np.diag(1 / np.array(self.weights or ()))
+        return found if self.counted else np.vstack([np.zeros(self.size), found])
 
     def of_sums(self, counts: Any, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]) -> Any:
         """The weighed totals, from sums of products of v = reach·u by combination of labels. Private."""
@@ -181,13 +175,67 @@ class MomentProducts(RegressionColumns, Statistic):
         found = np.zeros((every.size, len(every.products)))
         for j in (one for one in range(every.size) if one != every.outcome):
             # (z_j − mean)·(y − b₀ − Σ b·z)/variance, each product of the two with its size.
-            slopes = [(one, _SLOPE) for one in range(every.size) if one != every.outcome]
-            left: list[tuple[int | None, float]] = [(every.outcome, 1.0), (None, _MEAN), *slopes]
-            pulled: list[tuple[int | None, float]] = [(None, _MEAN), (j, 1.0)]
+            slopes = [(one, GUESSED_SLOPE) for one in range(every.size) if one != every.outcome]
+            left: list[tuple[int | None, float]] = [(every.outcome, 1.0), (None, GUESSED_MEAN), *slopes]
+            pulled: list[tuple[int | None, float]] = [(None, GUESSED_MEAN), (j, 1.0)]
             for (mine, own), (its, other) in itertools.product(pulled, left):
                 for product, share in _expanded(every, mine, its).items():
                     found[j, every.products.index(product)] += abs(share) * own * other / math.sqrt(spreads[j])
         return np.asarray(np.sqrt((found**2).sum(axis=0))[not self.counted :])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentBoxes(MomentProducts):
+    """The same totals in three boxes: (1 − y)(1, z), y(1, z), and the products without outcome.
+
+    Here y is the outcome between 0 and 1, and z are the other coordinates. Slopes rest on the first two boxes, where
+    noise matters most: they have few numbers, and a row moves both together by no more than it would move one.
+
+    Guarantee
+    ---------
+    Add/remove: the largest moves of a row in the first two boxes add up to at most 1, and it moves each number of the
+    third by at most 1. Replace-one: twice that.
+
+    Examples
+    --------
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> boxes = MomentBoxes(bounds=((0, 90), (0, 60)), **names)
+    >>> boxes.together, boxes.size
+    (2, 5)
+    """
+
+    name: ClassVar[str] = "moment_boxes"
+
+    @property
+    def together(self) -> int:
+        """Numbers in each of the first two boxes."""
+        return self.coordinates.size
+
+    @cached_property
+    def products_of(self) -> Array:
+        return np.asarray(np.linalg.inv(self.coordinates.in_boxes))
+
+    def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
+        """How far one row, or so many of one unit, move the totals.
+
+        (1 − y)|z| + y|z| ≤ 1 and ((1 − y)² + y²)z² ≤ 1: the first two boxes count as one.
+        """
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        sides, count = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1), self.size - self.together
+        return Sensitivity(
+            l1=sides * count, l2=root_up(Fraction(sides**2 * count)), linf=float(sides), dimension=self.size
+        )
+
+    def of_sums(self, counts: Any, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]) -> Any:
+        """The totals by box. Private."""
+        found = super().of_sums(counts, sums, reaches)
+        mixed = [[Fraction(share) * one for share, one in zip(row, found, strict=True) if share] for row in self._rows]
+        return fractions([sum(row, Fraction(0)) for row in mixed])
+
+    @cached_property
+    def _rows(self) -> list[list[float]]:
+        found: list[list[float]] = self.coordinates.in_boxes.tolist()
+        return found
 
 
 def _expanded(coordinates: Coordinates, i: int | None, k: int | None) -> Mapping[tuple[int, ...], float]:

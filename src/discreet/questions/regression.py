@@ -15,21 +15,32 @@ import numpy as np
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
+from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference.product_moments import ProductMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.coefficients_question import CoefficientsQuestion, ExpectedError
 from discreet.questions.forecast import Forecast
 from discreet.questions.linear_fit import Term
-from discreet.questions.moment_products import MomentProducts, weighed
+from discreet.questions.moment_products import MomentBoxes, MomentProducts, weighed
 from discreet.questions.question import Expected, Measurement, column_names
-from discreet.questions.regression_moments import Moments, RegressionMoments, first_fit, knows_squares, moved_per_row
+from discreet.questions.regression_moments import (
+    Moments,
+    RegressionMoments,
+    first_fit,
+    guessed_noise,
+    knows_squares,
+    moved_per_row,
+    read_moments,
+)
 from discreet.questions.regression_release import RegressionRelease
-from discreet.questions.regression_squares import SHARE, exact_squares, squares_step
+from discreet.questions.regression_squares import SHARE, exact_squares, is_pure, squares_step
 from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
 
 __all__ = ["RegressionInOneStep", "RegressionQuestion"]
@@ -92,7 +103,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
                 f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
                 f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
             )  # fmt: skip
-        return min(ways, key=_noise_of)
+        return min(ways, key=self._noise_of)
 
     def _ways(
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
@@ -101,10 +112,10 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         named: dict[str, Any] = {
             "bounds": tuple((one.low, one.high) for one in bounds.values()),
             "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
+            "two_values": tuple(name for name, one in bounds.items() if one.cells == 2),
         }  # fmt: skip
-        first = self._steps[0]
         cells = math.prod(map(len, labels.values()))
-        for degrees in dict.fromkeys((_degrees(bounds, self.column), _degrees(bounds, self.column, most=2))):
+        for degrees in _degrees(bounds, self.column):
             many = sum(degree > 2 for degree in degrees)
             if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
                 parts = RegressionMoments(degrees=degrees, **named)
@@ -112,16 +123,11 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
                     yield self._in_parts(parts)
         terms = sum(len(each) - 1 for each in labels.values()) + len(bounds)
         if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self.one_step:
-            two_values = tuple(name for name, one in bounds.items() if one.cells == 2)
-            products = MomentProducts(two_values=two_values, counted=size is None, **named)
-            yield self._in_products(products, BoxNoise)
-            if not isinstance(first, PureDP) and not (isinstance(first, ApproxDP) and first.delta == 0):
-                yield self._in_products(weighed(products), Gaussian)
-
-    @property
-    def _steps(self) -> tuple[Guarantee, ...]:
-        """What the moments may cost where squares are measured after them, and what these may."""
-        return self.guarantee.split([1 - SHARE, SHARE])
+            boxes = MomentBoxes(**named)
+            if boxes.size > 2 * boxes.together:
+                yield self._in_products(boxes)
+            if not is_pure(self.guarantee):
+                yield self._in_products(weighed(MomentProducts(counted=size is None, **named)))
 
     def _in_parts(self, parts: RegressionMoments) -> Measurement:
         found = tensor_measurement(
@@ -135,17 +141,15 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         )
         if knows_squares(parts):
             return replace(found, statistic=parts)
-        return replace(found, statistic=parts, mechanism=additive_noise(self._steps[0], found.sensitivity))
+        return replace(found, statistic=parts, mechanism=additive_noise(self._costs(parts)[0], found.sensitivity))
 
-    def _in_products(self, products: MomentProducts, kind: type[BoxNoise] | type[Gaussian]) -> Measurement:
+    def _in_products(self, products: MomentProducts) -> Measurement:
         """Sums of products of two grid steps, in one query."""
-        rows = self.limits(self.contribution).most_rows(products.cells)
-        sensitivity = products.sensitivity(neighbours=self.schema.neighbours, rows=rows)
         reaches = [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
         return Measurement(
             statistic=products,
-            sensitivity=sensitivity,
-            mechanism=kind.calibrate(self._steps[0], sensitivity),
+            sensitivity=products.sensitivity(neighbours=self.schema.neighbours, rows=self._rows(products)),
+            mechanism=self._draws(products)[0].mechanism,
             by=tuple(products.labels),
             columns=products.columns,
             contribution=self.contribution,
@@ -167,7 +171,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
 
-    # ---- two steps --------------------------------------------------------------------------------------------------
+    # ---- several steps ----------------------------------------------------------------------------------------------
 
     @property
     def several_steps(self) -> bool:
@@ -178,17 +182,44 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         given = {name: getattr(self, name) for name in ("contribution", "expected_rows")}
         return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
 
-    def claim(self, ledger: Ledger | None) -> Claim:
-        found = super().claim(ledger) if not self.several_steps else None
-        if found is not None:
-            return found
-        measured, (first, second) = self.measurement, self._steps
-        products = cast(Moments, measured.statistic)
-        rows = self.limits(self.contribution).most_rows(products.cells)
-        steps = [
-            Step(measured.mechanism, measured.sensitivity, first),
-            squares_step(second, len(products.terms(products.on)), rows),
+    def _rows(self, moments: Moments) -> int:
+        """How many rows of a unit count."""
+        return self.limits(self.contribution).most_rows(moments.cells)
+
+    def _costs(self, moments: Moments) -> tuple[Guarantee, ...]:
+        """What every draw of the moments may cost, and last what the squares may."""
+        if not isinstance(moments, MomentBoxes):
+            return self.guarantee.split([1 - SHARE, SHARE])
+        outcome = outcome_share(moments)
+        return self.guarantee.split([(1 - SHARE) * outcome, (1 - SHARE) * (1 - outcome), SHARE])
+
+    def _draws(self, products: MomentProducts) -> list[Step]:
+        """The draws of products: all at once, or what has the outcome first."""
+        rows, neighbours = self._rows(products), self.schema.neighbours
+        first, *more = self._costs(products)
+        if not isinstance(products, MomentBoxes):
+            sensitivity = products.sensitivity(neighbours=neighbours, rows=rows)
+            return [Step(Gaussian.calibrate(first, sensitivity), sensitivity, first)]
+        sides = float(rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1))
+        both = Sensitivity(l1=sides, dimension=2)
+        rest = Sensitivity(linf=sides, dimension=products.size - 2 * products.together)
+        return [
+            Step(BoxNoise.calibrate(first, both, in_boxes_of=products.together), both, first),
+            Step(BoxNoise.calibrate(more[0], rest), rest, more[0]),
         ]
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        if not self.several_steps:
+            return super().claim(ledger)
+        measured = self.measurement
+        moments = cast(Moments, measured.statistic)
+        costs, terms = self._costs(moments), len(moments.terms(moments.on))
+        draws = (
+            self._draws(moments)
+            if isinstance(moments, MomentProducts)
+            else [Step(measured.mechanism, measured.sensitivity, costs[0])]
+        )
+        steps = [*draws, squares_step(costs[-1], terms, self._rows(moments), self.schema.neighbours)]
         return Claim(
             guarantee=self.guarantee,
             protection=self.schema.protection(*measured.public_facts),
@@ -206,33 +237,39 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         claim, exact = replace(self.claim(ledger), question=content), self.exact(rows)
         return pass_through(
             claim,
-            lambda allowance, passed: self._two_steps(rows, exact, claim, allowance, passed),
+            lambda allowance, passed: self._in_steps(rows, exact, claim, allowance, passed),
             write=RegressionRelease.to_dict,
             read=self.read,
             ledger=ledger,
             request=request,
         )
 
-    def _two_steps(
+    def _in_steps(
         self, rows: Snapshot, exact: Exact, claim: Claim, allowance: Allowance, passed: Passed
     ) -> RegressionRelease:
-        """Moments, then squares around what they say: the second step reads nothing private of the first."""
-        (first, second), found = claim.steps, self.measurement
-        products = cast(Moments, found.statistic)
-        value = np.asarray(allowance.draw(first, exact.value), dtype=float)
-        fit = first_fit(products, first.mechanism, value, exact.public.get("n"), 1)
+        """Moments, then squares around what they say: the last step reads nothing private of the others."""
+        *draws, last = claim.steps
+        found, size = self.measurement, exact.public.get("n")
+        moments = cast(Moments, found.statistic)
+        values = np.split(np.asarray(exact.value), [2 * moments.together] if isinstance(moments, MomentBoxes) else [])
+        drawn = [
+            (step.mechanism, np.asarray(allowance.draw(step, value), dtype=float))
+            for step, value in zip(draws, values, strict=True)
+        ]
+        fit = first_fit(moments, drawn, size, 1)
         selected = Selected(by=found.by, columns=found.columns, contribution=found.contribution)
-        squares = exact_squares(rows, selected, fit, products.terms(products.on), products.explained)
-        measured = np.asarray(allowance.draw(second, squares), dtype=float)
-        stored = {"value": measured.tolist(), "mechanism": second.mechanism.to_dict()}
+        squares = exact_squares(rows, selected, fit, moments.terms(moments.on), moments.explained)
+        later = dict(zip(("products",), drawn[1:], strict=False))
+        later["squares"] = last.mechanism, np.asarray(allowance.draw(last, squares), dtype=float)
+        stored = {name: {"value": one.tolist(), "mechanism": noise.to_dict()} for name, (noise, one) in later.items()}
         return RegressionRelease(
-            value=value,
-            mechanism=first.mechanism,
+            value=drawn[0][1],
+            mechanism=drawn[0][0],
             sensitivity=found.sensitivity,
             guarantee=claim.guarantee,
             protection=claim.protection,
-            statistic=products,
-            public={**exact.public, "squares": stored},
+            statistic=moments,
+            public={**exact.public, **stored},
             **vars(passed),
         )
 
@@ -244,6 +281,17 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             weights=self._moves(moments, moments.terms(moments.on)[1]),
             scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
         )
+
+    def _noise_of(self, way: Measurement) -> float:
+        """Expected noise of the slopes together, relative to what sampling would give them."""
+        moments = cast(Moments, way.statistic)
+        size = moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1)
+        drawn = [(way.mechanism, np.zeros(size))]
+        if isinstance(moments, MomentBoxes):
+            empty = [np.zeros(2 * moments.together), np.zeros(size - 2 * moments.together)]
+            drawn = [(step.mechanism, one) for step, one in zip(self._draws(moments), empty, strict=True)]
+        noise = math.sqrt(guessed_noise(moments, read_moments(moments, drawn)))
+        return noise * (1.0 if knows_squares(moments) else _WORTH_IT)
 
     def _expected(self, moments: Moments) -> Expected:
         size = self.public_size(*moments.columns, *moments.labels)
@@ -270,19 +318,25 @@ class RegressionInOneStep(RegressionQuestion):
     one_step: ClassVar[bool] = True
 
 
-def _noise_of(way: Measurement) -> float:
-    """Expected noise of the coefficients together, relative to what sampling would give them."""
-    moments = cast(Moments, way.statistic)
-    variance = float(np.max(np.asarray(way.mechanism.law(0.0).variance)))
-    noise = [
-        variance * float(np.sum((moved_per_row(moments, term) * term.width * moments.spread(term)) ** 2))
-        for term in moments.terms(moments.on)[1:]
-    ]
-    return math.sqrt(sum(noise)) * (1.0 if knows_squares(moments) else _WORTH_IT)
+def outcome_share(boxes: MomentBoxes) -> float:
+    """The share of the moments' guarantee that goes to the boxes with the outcome, in 64ths.
+
+    Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
+    """
+    both = boxes.together, boxes.size - 2 * boxes.together
+    each = [(BoxNoise(1.0, both[0], boxes=2), np.zeros(2 * both[0])), (BoxNoise(1.0, both[1]), np.zeros(both[1]))]
+    read = cast(ProductMoments, read_moments(boxes, each))
+    first = np.arange(boxes.size) < 2 * both[0]
+    own, rest = (
+        guessed_noise(boxes, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
+        for one in (first, ~first)
+    )
+    return float(min(max(round(64 * own / (own + rest)), 1), 63) / 64)
 
 
-def _degrees(bounds: Mapping[str, Bounds], outcome: str, most: int = 4) -> tuple[int, ...]:
-    """Powers of the numbers: two values need but the first."""
+def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> Iterator[tuple[int, ...]]:
+    """Powers of the numbers: those that intervals need, then those of a fit alone. Two values need but the first."""
     others = sum(one.cells > 2 for name, one in bounds.items() if name != outcome)
-    power = min(most, 4 if others <= _EXACT_NUMBERS else 3)
-    return tuple(1 if one.cells == 2 else 2 if name == outcome else power for name, one in bounds.items())
+    power = 4 if others <= _EXACT_NUMBERS else 3
+    for own, other in ((2, power), (1, 2)) if others else ((2, power),):
+        yield tuple(1 if one.cells == 2 else own if name == outcome else other for name, one in bounds.items())

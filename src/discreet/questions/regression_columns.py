@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -17,10 +17,13 @@ from discreet.core.errors import InvalidParameter
 from discreet.inference.linear_moments import Linear
 from discreet.questions.linear_fit import CONSTANT, Term
 
-__all__ = ["NUMBER_SPREAD", "RegressionColumns"]
+__all__ = ["GUESSED_MEAN", "GUESSED_SLOPE", "NUMBER_SPREAD", "RegressionColumns"]
 
 NUMBER_SPREAD = 12**-0.5
 """What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+GUESSED_MEAN, GUESSED_SLOPE = 0.3, 0.2
+"""What noise is spread for: how far the mean of a number between −1 and 1 is from 0, and how steep the outcome is in
+it. Other data has the same guarantee, and somewhat more noise than a guess of its own would give."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class RegressionColumns(ABC):
         The column that is described: a number, or one of two labels, of which the second counts as 1.
     on
         The columns of the regression, in the order in which its coefficients are printed.
+    two_values
+        The numbers that have but two values, which are their bounds.
     """
 
     bounds: tuple[tuple[float, float], ...]
@@ -44,11 +49,12 @@ class RegressionColumns(ABC):
     labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
     outcome: str
     on: Sequence[str]
+    two_values: Sequence[str] = ()
 
     @property
-    @abstractmethod
     def two_valued(self) -> tuple[bool, ...]:
         """For every number, whether it has but two values."""
+        return tuple(name in self.two_values for name in self.columns)
 
     @property
     def title(self) -> str:
@@ -67,6 +73,7 @@ class RegressionColumns(ABC):
         object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "on", tuple(self.on))
+        object.__setattr__(self, "two_values", tuple(self.two_values))
         named = sorted((*self.columns, *self.labels))
         if len(self.columns) != numbers or sorted((self.outcome, *self.on)) != named:
             raise InvalidParameter(
@@ -77,7 +84,8 @@ class RegressionColumns(ABC):
     def named(self) -> dict[str, Any]:
         """The names as JSON-ready data."""
         labels = [[name, list(each)] for name, each in self.labels.items()]
-        return {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
+        named = {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
+        return {**named, "two_values": list(self.two_values)}
 
     @property
     def cells(self) -> int:

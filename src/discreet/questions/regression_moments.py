@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,11 +20,13 @@ from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.product_moments import ProductMoments
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.questions.linear_fit import Term
-from discreet.questions.moment_products import MomentProducts
-from discreet.questions.regression_columns import RegressionColumns
+from discreet.questions.moment_products import MomentBoxes, MomentProducts
+from discreet.questions.regression_columns import GUESSED_MEAN, GUESSED_SLOPE, RegressionColumns
 from discreet.questions.tensor_parts import TensorParts
 
-__all__ = ["Moments", "RegressionMoments", "first_fit", "knows_squares", "moved_per_row"]
+__all__ = [
+    "Moments", "RegressionMoments", "first_fit", "guessed_noise", "knows_squares", "moved_per_row", "read_moments",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -51,6 +54,8 @@ class RegressionMoments(RegressionColumns, TensorParts):
         The column that is described: a number, or one of two labels, of which the second counts as 1.
     on
         The columns of the regression, in the order in which its coefficients are printed.
+    two_values
+        Numbers that have but two values. All of degree 1 do, but perhaps the outcome.
 
     Examples
     --------
@@ -65,7 +70,8 @@ class RegressionMoments(RegressionColumns, TensorParts):
     @property
     def two_valued(self) -> tuple[bool, ...]:
         """For every number, whether it has but two values."""
-        return tuple(degree == 1 for degree in self.degrees)
+        named = zip(self.columns, self.degrees, strict=True)
+        return tuple(name in self.two_values or (degree == 1 and name != self.outcome) for name, degree in named)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,24 +92,37 @@ Moments = RegressionMoments | MomentProducts
 def knows_squares(moments: Moments) -> bool:
     """Whether the totals hold Σ w²e², so that nothing has to be measured after the fit."""
     return isinstance(moments, RegressionMoments) and all(
-        degree != 2 for name, degree in zip(moments.columns, moments.degrees, strict=True) if name != moments.outcome
+        two or degree > 2 - (name == moments.outcome)
+        for name, degree, two in zip(moments.columns, moments.degrees, moments.two_valued, strict=True)
     )
 
 
-def first_fit(of: Moments, mechanism: Mechanism, value: Any, size: int | None, rows_per_unit: int) -> LeastSquares:
+def read_moments(
+    of: Moments, drawn: Sequence[tuple[Mechanism, Any]], size: int | None = None, rows_per_unit: int = 1
+) -> LinearMoments | ProductMoments:
+    """Noisy totals, from every draw that they were released in."""
+    totals = np.concatenate([np.ravel(np.asarray(value, dtype=float)) for _, value in drawn])
+    shared: dict[str, Any] = {"totals": totals, "size": size, "rows_per_unit": rows_per_unit}
+    laws = [mechanism.law(0.0) for mechanism, _ in drawn]
+    if not isinstance(of, MomentProducts):
+        noise, kurtosis = float(np.max(np.asarray(laws[0].variance))), excess_kurtosis(laws[0])
+        return LinearMoments(noise=noise, kurtosis=kurtosis, cells=of.cells, degrees=of.degrees, **shared)
+    boxes = [(one.dimension,) * one.boxes for one, _ in drawn if isinstance(one, BoxNoise)]
+    variances = [np.full(np.size(value), float(law.variance)) for law, (_, value) in zip(laws, drawn, strict=True)]
+    return ProductMoments(
+        coordinates=of.coordinates,
+        variances=np.concatenate(variances),
+        products_of=of.products_of,
+        boxes=tuple(size for each in boxes for size in each),
+        **shared,
+    )
+
+
+def first_fit(
+    of: Moments, drawn: Sequence[tuple[Mechanism, Any]], size: int | None, rows_per_unit: int
+) -> LeastSquares:
     """The fit on all columns from noisy totals."""
-    law, totals = mechanism.law(0.0), np.ravel(np.asarray(value, dtype=float))
-    shared: dict[str, Any] = {
-        "totals": totals, "noise": float(np.max(np.asarray(law.variance))), "size": size, "rows_per_unit": rows_per_unit
-    }  # fmt: skip
-    moments: LinearMoments | ProductMoments
-    if isinstance(of, MomentProducts):
-        together = mechanism.dimension if isinstance(mechanism, BoxNoise) else None
-        moments = ProductMoments(
-            coordinates=of.coordinates, multiplied=np.array(of.weights), together=together, **shared
-        )
-    else:
-        moments = LinearMoments(kurtosis=excess_kurtosis(law), cells=of.cells, degrees=of.degrees, **shared)
+    moments = read_moments(of, drawn, size, rows_per_unit)
     return LeastSquares(moments, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained))
 
 
@@ -112,18 +131,44 @@ def moved_per_row(moments: Moments, term: Term) -> Array:
 
     Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
     """
-    size = moments.size if isinstance(moments, MomentProducts) else moments.size * moments.cells
-    middle = [0.5 if one.label is None else 1 / len(moments.labels[one.column]) for one in (term, moments.explained)]
-    around = [
-        Linear(function.constants - shift, function.slopes)
-        for function, shift in zip(map(moments.linear, (term, moments.explained)), middle, strict=True)
-    ]
+    pull, left = (_around(moments, one, _middle(moments, one)) for one in (term, moments.explained))
     if isinstance(moments, MomentProducts):
         read = ProductMoments(
-            coordinates=moments.coordinates, totals=np.zeros(size), multiplied=np.array(moments.weights), noise=1.0
+            coordinates=moments.coordinates,
+            totals=np.zeros(moments.size),
+            variances=np.ones(moments.size),
+            products_of=moments.products_of,
         )
-        moved = read.weights(*around)[not moments.counted :] / np.array(moments.weights)
+        moved = read.weights(pull, left) @ moments.products_of
+        moved = moved[: 2 * moments.together] if isinstance(moments, MomentBoxes) else moved
     else:
+        size = moments.size * moments.cells
         empty = LinearMoments(totals=np.zeros(size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
-        moved = empty.weights(*around)
+        moved = empty.weights(pull, left)
     return np.asarray(moved * moments.explained.width / (term.width * moments.spread(term) ** 2))
+
+
+def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> float:
+    """Variance of the noise of all slopes together, relative to sampling, for data as it is guessed to be.
+
+    The guess decides how noise is spread, and no guarantee: numbers lie off the middle of their bounds, and all terms
+    have a slope.
+    """
+    terms, found = moments.terms(moments.on)[1:], 0.0
+    means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
+    centred = {one: _around(moments, one, mean) for one, mean in means.items()}
+    fitted = Linear.combined(np.full(len(terms), GUESSED_SLOPE), [centred[one] for one in terms])
+    left = centred[moments.explained] - fitted
+    for term in terms:
+        variance, _ = read.noise_of(read.weights(centred[term], left))
+        found += float(variance) / moments.spread(term) ** 2
+    return found
+
+
+def _middle(moments: Moments, term: Term) -> float:
+    return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
+
+
+def _around(moments: Moments, term: Term, mean: float) -> Linear:
+    found = moments.linear(term)
+    return Linear(found.constants - mean, found.slopes)

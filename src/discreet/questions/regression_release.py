@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from discreet.core.contract import mechanism_from_dict
 from discreet.core.display import Facts
 from discreet.core.errors import NoPopulationInterval
 from discreet.inference.least_squares import LeastSquares
@@ -42,12 +43,15 @@ class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
 
     def _fit(self, rows_per_unit: int) -> LeastSquares:
         """The fit on all columns."""
-        found = first_fit(self._of, self.mechanism, self.value, self.public.get("n"), rows_per_unit)
+        drawn, products = [(self.mechanism, self.value)], self.public.get("products")
+        if products is not None:
+            drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
         stored = self.public.get("squares")
         if stored is None and not knows_squares(self._of):
             raise NoPopulationInterval(
-                "release", self._of.title, "lacks the second step, which intervals need", "Ask a session for it."
+                "release", self._of.title, "lacks the last step, which intervals need", "Ask a session for it."
             )
+        found = first_fit(self._of, drawn, self.public.get("n"), rows_per_unit)
         return found if stored is None else replace(found, squares=measured_squares(found, stored))
 
     def model(self, *on: str) -> SubModel:

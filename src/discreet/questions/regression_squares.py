@@ -1,8 +1,9 @@
 """Squares after a fit: what the intervals of a regression on many columns need, measured in a second step.
 
-The coefficients are public once the first step is. So each row's (w·z)²e², over the largest value that the bounds
-allow, is a number between 0 and 1 that its own columns decide, and a row moves each total by at most 1. Both steps pass
-the door as one release. Proof: ``docs/proofs/regression.md``.
+The coefficients are public once the first step is. So each row's (w·z)² and e², over the largest values that the bounds
+allow, are numbers between 0 and 1 that its own columns decide. What is added up is (2(w·z)² − 1)(2e² − 1), which a row
+moves by at most 1: with Σ(w·z)², which the first step holds, it gives Σ(w·z)²e². All steps pass the door as one
+release. Proof: ``docs/proofs/regression.md``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.door import Step
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.rows.totals import SHARES, squares
 from discreet.core.schema import Schema
@@ -27,17 +29,23 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.bounded import fractions
 from discreet.questions.linear_fit import Term
 
-__all__ = ["SHARE", "exact_squares", "measured_squares", "squares_step"]
+__all__ = ["SHARE", "exact_squares", "is_pure", "measured_squares", "squares_step"]
 
-SHARE = 0.15
-"""Of the guarantee, for the second step: intervals are narrowest near it where noise and sampling error are alike."""
+SHARE = 0.05
+"""Of the guarantee, for the squares: more would narrow no interval by more than some percent."""
 
 
-def squares_step(guarantee: Guarantee, terms: int, rows: int) -> Step:
-    """The second step: one total per term, each of which a unit of so many rows moves by at most as many."""
-    sensitivity = Sensitivity(linf=float(rows), dimension=terms)
+def is_pure(guarantee: Guarantee) -> bool:
+    """Whether normal noise cannot meet it."""
+    return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
+
+
+def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighbours) -> Step:
+    """The last step: one total per term, of which a row moves each by at most 1, or by 2 where it is replaced."""
+    sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    sensitivity = Sensitivity(linf=float(rows * sides), dimension=terms)
     choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity)]
-    if not isinstance(guarantee, PureDP) and not (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+    if not is_pure(guarantee):
         choices.append(Gaussian.calibrate(guarantee, sensitivity))
     best = min(choices, key=lambda one: float(np.max(np.asarray(one.law(0.0).variance))))
     return Step(best, sensitivity, guarantee)
@@ -46,7 +54,7 @@ def squares_step(guarantee: Guarantee, terms: int, rows: int) -> Step:
 def exact_squares(
     rows: Snapshot, selected: Selected, fit: LeastSquares, terms: Sequence[Term], outcome: Term
 ) -> NDArray[Any]:
-    """Totals of (w·z)²e² over their largest values, still private."""
+    """Totals of (2(w·z)² − 1)(2e² − 1), each square over its largest value, still private."""
     pulls, reaches, cut = MeasuredSquares.pulls(fit)
     schema, every = rows.schema, [*zip((-fit.coefficients).tolist(), terms, strict=True), (1.0, outcome)]
     residual = _linear(schema, selected, [(value / cut, term) for value, term in every])
@@ -58,7 +66,7 @@ def exact_squares(
 
 
 def measured_squares(fit: LeastSquares, stored: dict[str, Any]) -> MeasuredSquares:
-    """What the second step measured, as a release keeps it."""
+    """What the last step measured, as a release keeps it."""
     variance = float(np.max(np.asarray(mechanism_from_dict(stored["mechanism"]).law(0.0).variance)))
     return MeasuredSquares(fit, np.array(stored["value"], dtype=float), variance)
 

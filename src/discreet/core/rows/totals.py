@@ -207,10 +207,10 @@ def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
 def squares(
     snapshot: Snapshot, selected: Selected, linear: Sequence[Mapping[str, Sequence[float]]], first: Mapping[str, Any]
 ) -> list[int]:
-    """Over the rows that are kept, sums of (f·g)² for ``first`` f and each g, clipped to 1 and counted in `SHARES`.
+    """Over the rows that are kept, sums of (2f² − 1)(2g² − 1) for ``first`` f and each g, counted in `SHARES`.
 
     A linear function has a constant under "", for every number a slope per grid step, and for every column of labels a
-    number per label. A share is made of one row in floating point, and is between 0 and 1 whatever rounding does.
+    number per label. Squares are clipped to 1: what one row adds is between −1 and 1 whatever rounding does.
     """
     rows = kept_rows(snapshot, selected)
     place: Any = rows[CELL].cast("int64")
@@ -223,8 +223,8 @@ def squares(
         f"f{at}": sum((part * w for name in parts for part, w in zip(parts[name], each[name], strict=True)), *each[""])
         for at, each in enumerate((first, *linear))
     }
-    rows = rows.select(**made)
-    shares = {name: ((rows.f0 * rows[name]) ** 2).clip(0.0, 1.0) * SHARES for name in list(made)[1:]}
+    rows = rows.select(**{name: (one**2).clip(0.0, 1.0) * 2 - 1 for name, one in made.items()})
+    shares = {name: rows.f0 * rows[name] * SHARES for name in list(made)[1:]}
     sums = {name: exact_sum([(share + 0.5).floor().cast("int64")], [SHARES]) for name, share in shares.items()}
     found = snapshot.dataset.fetch(rows.aggregate(**sums)).to_pylist()[0]
     return [int(found[name] or 0) for name in sums]

@@ -1,0 +1,113 @@
+"""Coverage of the intervals of regressions: outcomes of five kinds, 1 to 8 numbers, 300 to 50,000 people, ε from 0.3 to 5.
+
+``python benchmarks/regression_coverage.py repeats [part of a name …]``. Repeats are added to those that are stored, with
+seeds that continue theirs. Every slope counts, and for several numbers the slope of a model on the first alone. An
+interval without an end is a refusal; it holds the truth, and is counted apart too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import GaussianDP, PureDP
+from discreet.core.guarantee import Guarantee
+from discreet.inference.least_squares import LeastSquares
+from regression_releases import Simulation
+
+Array = NDArray[np.float64]
+RESULTS = Path(__file__).parent / "results" / "regression_coverage.json"
+SLOPES = np.array([0.25, -0.15, 0.1, 0.0, 0.05, 0.0, 0.0, -0.05])
+ERRORS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
+    "equal variances": lambda rng, x: rng.normal(0.0, 0.12, len(x)),
+    "unequal variances": lambda rng, x: rng.normal(0.0, 0.02 + 0.6 * np.abs(x[:, 0] - 0.5)),
+    "skewed": lambda rng, x: rng.exponential(0.12, len(x)) - 0.12,
+    "heavy tails, clipped": lambda rng, x: 0.06 * rng.standard_t(2.5, len(x)),
+}
+OUTCOMES = (*ERRORS, "yes or no")
+PEOPLE, NUMBERS = (300, 1_000, 5_000, 50_000), (1, 2, 4, 8)
+GUARANTEES: dict[str, Guarantee] = {
+    "ε = 0.3": PureDP(0.3), "ε = 1": PureDP(1.0), "ε = 5": PureDP(5.0), "μ = 1": GaussianDP(1.0)
+}  # fmt: skip
+"""ρ = 1/2 has the noise of μ = 1."""
+ENDS_LOOKED_AT = 100
+
+
+def drawn(outcome: str, numbers: int, n: int, rng: np.random.Generator) -> Array:
+    """Rows between 0 and 1, the outcome last; numbers are correlated."""
+    x = np.clip(0.45 + 0.2 * (0.8 * rng.normal(size=(n, numbers)) + 0.6 * rng.normal(size=(n, 1))), 0.0, 1.0)
+    means = 0.4 + (x - 0.45) @ SLOPES[:numbers]
+    if outcome == "yes or no":
+        return np.column_stack([x, rng.random(n) < means])
+    return np.column_stack([x, np.clip(means + ERRORS[outcome](rng, x), 0.0, 1.0)])
+
+
+def slopes(rows: Array, numbers: int) -> Array:
+    """Least squares on the first numbers."""
+    design = np.column_stack([np.ones(len(rows)), rows[:, :numbers]])
+    return np.asarray(np.linalg.solve(design.T @ design, design.T @ rows[:, -1])[1:])
+
+
+def held(fit: LeastSquares, truths: Array) -> list[bool]:
+    """Whether the interval of every slope holds the truth."""
+    size = len(fit.terms)
+    return [fit.pvalue(np.eye(size)[j + 1], float(truth)) >= 0.05 for j, truth in enumerate(truths)]
+
+
+def endless(fit: LeastSquares) -> list[bool]:
+    """Whether the interval of every slope has no end."""
+    size = len(fit.terms)
+    return [math.isinf(high - low) for low, high in (fit.interval(row, 0.95) for row in np.eye(size)[1:])]
+
+
+def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, Any]) -> None:
+    """Add repeats to the cells of one population and number of people: all guarantees see the same rows."""
+    two = (*(False,) * numbers, outcome == "yes or no")
+    made = {name: Simulation(two, guarantee) for name, guarantee in GUARANTEES.items()}
+    sample = drawn(outcome, numbers, 1_500_000, np.random.default_rng(crc32(f"{outcome} {numbers}".encode())))
+    truths, alone = slopes(sample, numbers), slopes(sample, 1)
+    cells = {name: f"{outcome}, {numbers} numbers, {n:,} people, {name}" for name in made}
+    empty: dict[str, Any] = {"repeats": 0, "held": [0] * numbers, "looked at": 0, "endless": [0] * numbers, "alone": 0}
+    found = {name: stored.setdefault(cell, json.loads(json.dumps(empty))) for name, cell in cells.items()}
+    for at in range(found["ε = 1"]["repeats"], found["ε = 1"]["repeats"] + repeats):
+        rng = np.random.default_rng([crc32(f"{outcome} {numbers} {n}".encode()), at])
+        rows = drawn(outcome, numbers, n, rng)
+        totals = {kind: made[kind].totals(rows) for kind in ("ε = 1", "μ = 1")}
+        for name, one in made.items():
+            own = found[name]
+            fit = one.fit(totals["ε = 1" if name.startswith("ε") else name], rows, rng)
+            own["held"] = [a + b for a, b in zip(own["held"], held(fit, truths), strict=True)]
+            own["repeats"] += 1
+            if own["looked at"] < ENDS_LOOKED_AT:
+                own["endless"] = [a + b for a, b in zip(own["endless"], endless(fit), strict=True)]
+                own["looked at"] += 1
+            if numbers > 1:
+                own["alone"] += held(replace(fit, terms=fit.terms[:2], places=(0, 1)), alone)[0]
+
+
+def main(repeats: str, *only: str) -> None:
+    """Run the cells whose names have all of the given parts, and store after each."""
+    for outcome, numbers, n in product(OUTCOMES, NUMBERS, PEOPLE):
+        name = f"{outcome}, {numbers} numbers, {n:,} people"
+        if all(part in name for part in only):
+            stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+            study(outcome, numbers, n, int(repeats), stored)
+            RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            least = {
+                one: min(stored[f"{name}, {one}"]["held"]) / stored[f"{name}, {one}"]["repeats"] for one in GUARANTEES
+            }
+            print(name, least, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
