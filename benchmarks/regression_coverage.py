@@ -1,8 +1,9 @@
-"""Coverage of the intervals of regressions: outcomes of five kinds, 1 to 8 numbers, 300 to 50,000 people, ε from 0.3 to 5.
+"""Coverage of the intervals of regressions, on outcomes of five kinds.
 
-``python benchmarks/regression_coverage.py repeats [part of a name …]``. Repeats are added to those that are stored, with
-seeds that continue theirs. Every slope counts, and for several numbers the slope of a model on the first alone. An
-interval without an end is a refusal; it holds the truth, and is counted apart too.
+``python benchmarks/regression_coverage.py seconds repeats [part of a name …]`` adds repeats to those that are
+stored, to the cells with the fewest first, until the time is over. Every slope counts, and for several numbers the
+slope of a model on the first alone. An interval without an end is a refusal; it holds the truth, and is counted apart
+too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -95,18 +97,21 @@ def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, An
                 own["alone"] += held(replace(fit, terms=fit.terms[:2], places=(0, 1)), alone)[0]
 
 
-def main(repeats: str, *only: str) -> None:
+def main(seconds: str, repeats: str, *only: str) -> None:
     """Run the cells whose names have all of the given parts, and store after each."""
-    for outcome, numbers, n in product(OUTCOMES, NUMBERS, PEOPLE):
-        name = f"{outcome}, {numbers} numbers, {n:,} people"
-        if all(part in name for part in only):
-            stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-            study(outcome, numbers, n, int(repeats), stored)
-            RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            least = {
-                one: min(stored[f"{name}, {one}"]["held"]) / stored[f"{name}, {one}"]["repeats"] for one in GUARANTEES
-            }
-            print(name, least, flush=True)
+    end = time.monotonic() + float(seconds)
+    every = {
+        f"{outcome}, {k} numbers, {n:,} people": (outcome, k, n) for outcome, k, n in product(OUTCOMES, NUMBERS, PEOPLE)
+    }
+    chosen = [name for name in every if all(part in name for part in only)]
+    while chosen and time.monotonic() < end:
+        stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        done = {name: stored.get(f"{name}, ε = 1", {}).get("repeats", 0) for name in chosen}
+        name = min(done, key=lambda one: done[one])
+        study(*every[name], int(repeats), stored)
+        RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        found = {kind: stored[f"{name}, {kind}"] for kind in GUARANTEES}
+        print(name, {kind: round(min(one["held"]) / one["repeats"], 3) for kind, one in found.items()}, flush=True)
 
 
 if __name__ == "__main__":

@@ -164,6 +164,40 @@ def test_fractions_and_large_truths_stay_exact():
     assert law.sample().tolist() == [0.0, float(2**60 + 1)]
 
 
+def test_several_boxes_cost_what_they_move_together():
+    """Pure losses add up over boxes: by brute force on two boxes of two numbers, at random outputs."""
+    rng, noise = np.random.default_rng(8), BoxNoise(0.5, 2, boxes=2)
+    both = Sensitivity(l1=1.0, dimension=2)
+    claimed = noise.guarantee(both).epsilon
+    outputs = np.concatenate([rng.normal(scale=3, size=(4000, 2, 2)), 9 * rng.choice([-1, 1], size=(64, 2, 2))])
+    worst = 0.0
+    for share in (0.0, 0.3, 0.5, 1.0):
+        for signs in itertools.product((-1, 0.5, 1), repeat=4):
+            moved = np.array(signs).reshape(2, 2) * np.array([[share], [1 - share]])
+            far = [np.abs(outputs - at).max(axis=2).sum(axis=1) / 0.5 for at in (0.0, moved)]
+            worst = max(worst, float(np.abs(far[0] - far[1]).max()))
+    assert claimed * 0.999 <= worst <= claimed * (1 + 1e-12)
+    for guarantee in EVERY_KIND:
+        [made] = check_calibration(BoxNoise, [guarantee], both, in_boxes_of=7)
+        assert (made.dimension, made.boxes) == (7, 2)
+        assert made.scale == Laplace.calibrate(guarantee, Sensitivity(l1=1.0)).scale
+    with pytest.raises(InvalidParameter, match="each of the 2 boxes"):
+        noise.profile(Sensitivity(linf=1.0, dimension=4))
+    with pytest.raises(InvalidParameter, match="each of the 2 boxes"):
+        noise.profile(Sensitivity(l1=1.0))
+
+
+@pytest.mark.parametrize("rng", [None, 5])
+def test_every_box_has_a_radius_of_its_own(rng):
+    import scipy
+
+    drawn = np.asarray(BoxNoise(1.0, 3, boxes=2).law(np.zeros(6)).sample(20_000, rng=rng)).reshape(-1, 2, 3)
+    radii = np.abs(drawn).max(axis=2)
+    for one in radii.T:
+        assert scipy.stats.kstest(one, scipy.stats.gamma(3).cdf).pvalue > 1e-6
+    assert abs(np.corrcoef(radii.T)[0, 1]) < 6 / math.sqrt(20_000)
+
+
 def test_release_and_read_back():
     ledger = Ledger(":memory:", budget=PureDP(1.0))
     each = Sensitivity(linf=1.0, dimension=3)

@@ -1,7 +1,10 @@
 """Regression on many columns: products of coordinates, squares after the fit, intervals from both, by brute force."""
 
+import importlib
+import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +14,15 @@ import discreet as d
 from discreet import Neighbours, Release
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
-from discreet.inference.least_squares import LeastSquares, MeasuredSquares
+from discreet.inference.least_squares import MeasuredSquares
 from discreet.inference.linear_moments import Linear
 from discreet.inference.product_moments import Coordinates, ProductMoments
-from discreet.questions.moment_products import MomentProducts, weighed
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.regression_moments import first_fit, knows_squares
+from discreet.questions.moment_products import MomentBoxes, MomentProducts, weighed
+from discreet.questions.regression import RegressionQuestion, outcome_share
+from discreet.questions.regression_moments import first_fit, guessed_noise, knows_squares, read_moments
 from discreet.questions.regression_squares import exact_squares
 
+ROOT = Path(__file__).parents[1]
 NUMBERS = ("a", "b", "c", "e")
 COLUMNS = {name: d.Bounds(-1, 3, grid=0.01) for name in NUMBERS}
 SCHEMA = d.Schema(
@@ -86,22 +90,27 @@ def test_products_of_linear_functions_are_weighted_sums_of_totals():
     values = [product(z, one) for one in every.products]
     assert np.abs(values).max() <= 1
     totals = np.array([one.sum() for one in values])
-    multiplied = rng.uniform(0.5, 2, totals.size)
-    read = {"coordinates": every, "noise": 2.0}
-    measured = ProductMoments(totals=totals * multiplied, multiplied=multiplied, **read)
-    public = ProductMoments(totals=totals[1:], multiplied=np.ones(totals.size - 1), size=n, **read)
+    multiplied, eye = rng.uniform(0.5, 2, totals.size), np.eye(totals.size)
+    read = {"coordinates": every, "variances": np.full(totals.size, 2.0)}
+    measured = ProductMoments(totals=totals * multiplied, products_of=eye / multiplied, **read)
+    boxed = ProductMoments(totals=every.in_boxes @ totals, products_of=np.linalg.inv(every.in_boxes), **read)
+    public = ProductMoments(
+        totals=totals + np.where(np.arange(totals.size) == 0, 9.0, 0.0), products_of=eye, size=n, **read
+    )
     cell = codes[:, 0] * 2 + codes[:, 1]
     parts = [rng.normal(size=3), rng.normal(size=2)]
     for slopes in ([1.0, 2.0, 0.0], [0.3, 0.0, 0.0]):
         f = Linear(np.add.outer(*parts).ravel(), np.array(slopes))
         g = Linear(np.full(6, 0.4), np.array([0.2, -0.7, 1.5]))
         (own, other) = (one.constants[cell] + u @ one.slopes for one in (f, g))
-        for moments in (measured, public):
+        for moments in (measured, boxed, public):
             assert float(moments.total(moments.weights(f, g))) == pytest.approx((own * other).sum())
             assert float(moments.total(moments.weights(f))) == pytest.approx(own.sum())
             assert moments.rows == pytest.approx(n)
         weights = measured.weights(f, g)
         assert float(measured.noise_of(weights)[0]) == pytest.approx(2 * ((weights / multiplied) ** 2).sum())
+        assert float(public.noise_of(weights)[0]) == pytest.approx(2 * (weights[1:] ** 2).sum())
+        assert np.allclose(measured.gram([f, f]), float(measured.total(measured.weights(f, f))))
     with pytest.raises(DiscreetError):
         measured.weights(g, g)  # the outcome's square is not measured
 
@@ -126,6 +135,41 @@ def test_one_row_moves_the_totals_by_no_more_than_stated(neighbours, counted):
     assert weighed(plain).sensitivity(neighbours=Neighbours.ADD_REMOVE).l2 == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_one_row_moves_two_boxes_together_by_no_more_than_one(neighbours):
+    names = {"columns": ("x", "v", "y"), "outcome": "y", "on": ("x", "v"), "two_values": ("v",)}
+    boxes = MomentBoxes(bounds=((0, 2), (0, 1), (-1, 1)), **names)
+    universe = [[x, v, y] for x in (0.0, 0.7, 2.0, 5.0) for v in (0.0, 1.0) for y in (-1.0, 0.3, 1.0)]
+    each = [np.array(boxes.exact([row], neighbours=neighbours).value, dtype=float) for row in universe]
+    changes = each if neighbours is Neighbours.ADD_REMOVE else [a - b for a in each for b in each]
+    sides, k = 1 if neighbours is Neighbours.ADD_REMOVE else 2, boxes.together
+    both = [np.abs(one[:k]).max() + np.abs(one[k : 2 * k]).max() for one in changes]
+    assert max(both) == pytest.approx(sides)
+    assert max(np.abs(one[2 * k :]).max() for one in changes) == pytest.approx(sides)
+    stated = boxes.sensitivity(neighbours=neighbours)
+    assert max(np.abs(one).sum() for one in changes) <= stated.l1 * (1 + 1e-12)
+    assert max(math.sqrt(one @ one) for one in changes) <= stated.l2 * (1 + 1e-12)
+    assert max(np.abs(one).max() for one in changes) <= stated.linf * (1 + 1e-12)
+    assert len(each[0]) == boxes.size == stated.dimension
+    assert np.allclose(boxes.products_of @ boxes.coordinates.in_boxes, np.eye(boxes.size))
+
+
+def test_the_share_of_the_outcome_is_the_best_one():
+    """By trying all of them, at the guess that noise is spread for."""
+    for count in (2, 4, 8):
+        names = [f"x{place}" for place in range(count)]
+        boxes = MomentBoxes(bounds=((0, 1),) * (count + 1), columns=(*names, "y"), outcome="y", on=names)
+        k, rest = boxes.together, boxes.size - 2 * boxes.together
+        noise = {}
+        for share in np.arange(1, 64) / 64:
+            drawn = [
+                (d.BoxNoise(1 / share, k, boxes=2), np.zeros(2 * k)),
+                (d.BoxNoise(1 / (1 - share), rest), np.zeros(rest)),
+            ]
+            noise[share] = guessed_noise(boxes, read_moments(boxes, drawn))
+        assert outcome_share(boxes) == min(noise, key=noise.get)
+
+
 def test_weights_lower_the_noise_of_slopes():
     """Against equal weights: at the guess that they are made for, and at another one."""
     names = {"columns": (*NUMBERS, "y"), "outcome": "y", "on": NUMBERS}
@@ -137,7 +181,7 @@ def test_weights_lower_the_noise_of_slopes():
         stated = products.sensitivity(neighbours=Neighbours.ADD_REMOVE)
         noise = d.Gaussian.calibrate(d.GaussianDP(1.0), stated)
         value = np.array(products.exact(u[:300], neighbours=Neighbours.ADD_REMOVE).value, dtype=float)
-        fit = first_fit(products, noise, value, None, 0)
+        fit = first_fit(products, [(noise, value)], None, 0)
         pull = [Linear.combined(row, fit.terms) for row in fit._inverse[1:]]
         left = fit._residual(fit.coefficients)
         errors.append([float(fit.moments.noise_of(fit.moments.weights(one, left))[0]) for one in pull])
@@ -153,21 +197,28 @@ def test_squares_are_sums_over_the_rows_that_are_kept(unit):
     asked = session(d.PureDP(1000.0), rows, d.Schema(columns=SCHEMA.columns, unit=unit))
     question = RegressionQuestion(asked.schema, "y", ON, d.PureDP(1000.0))
     products = question.measurement.statistic
-    assert isinstance(products, MomentProducts)
-    value = np.array(asked.exact(question).value, dtype=float)
-    fit = first_fit(products, question.measurement.mechanism, value, None, 1)
+    assert isinstance(products, MomentBoxes)
+    values = np.split(np.array(asked.exact(question).value, dtype=float), [2 * products.together])
+    steps = question.claim(None).steps
+    drawn = [(step.mechanism, value) for step, value in zip(steps[:-1], values, strict=True)]
+    fit = first_fit(products, drawn, None, 1)
     found = question.measurement
     selected = Selected(by=found.by, columns=found.columns)
     measured = exact_squares(asked._snapshot(), selected, fit, products.terms(products.on), products.explained)
-    assert all(0 <= one <= 300 for one in measured)
+    assert all(-300 <= one <= 300 for one in measured)
     if unit.column is None:
         z = design(rows)
         z[:, 1:6] = (z[:, 1:6] - [-1, -1, -1, -1, 0]) / [4, 4, 4, 4, 1]
         pulls, reaches, cut = MeasuredSquares.pulls(fit)
         left = (rows["y"] / 10 - z @ fit.coefficients) / cut
         assert np.abs(z @ pulls.T / reaches).max() <= 1 + 1e-12
-        wanted = np.minimum((z @ pulls.T / reaches * left[:, None]) ** 2, 1).sum(axis=0)
+        shares = np.minimum((z @ pulls.T / reaches) ** 2, 1) * 2 - 1
+        wanted = (np.minimum(left**2, 1) * 2 - 1) @ shares
         assert np.allclose(np.array(measured, dtype=float), wanted, atol=1e-5)
+        # With the squares that the moments know, these are Σ(w·z)²e².
+        read = MeasuredSquares(fit, np.array(measured, dtype=float), 1e-18)
+        known = ((z @ pulls.T / reaches) ** 2 * np.minimum(left**2, 1)[:, None]).sum(axis=0)
+        assert np.allclose(read._shares[0], known, atol=1e-5)
 
 
 def test_without_noise_it_is_least_squares_with_robust_errors():
@@ -220,12 +271,12 @@ def test_both_steps_cost_what_was_asked(guarantee):
     question = RegressionQuestion(SCHEMA, "y", ON, guarantee, expected_rows=1500)
     claim = question.claim(None)
     claim.verify()
-    assert len(claim.steps) == 2
+    assert len(claim.steps) == (3 if isinstance(guarantee, d.PureDP) else 2)
     assert len(question.plan().notes) == 8
 
 
 def test_the_noise_is_the_smallest_that_there_is():
-    """Tensor parts for few numbers, then box noise, and weighed normal noise where it is allowed."""
+    """Tensor parts for up to two numbers, then boxes, and weighed normal noise where it is allowed."""
     chosen = {}
     for count in (1, 2, 3, 5, 8):
         names = [f"x{place}" for place in range(count)]
@@ -233,10 +284,10 @@ def test_the_noise_is_the_smallest_that_there_is():
         for guarantee in (d.PureDP(1.0), d.GaussianDP(1.0)):
             found = RegressionQuestion(schema, "y", names, guarantee).measurement
             chosen[count, type(guarantee).__name__] = found.statistic.name, found.mechanism.name
-    parts, products = "regression_moments", "moment_products"
-    assert [chosen[count, "PureDP"][0] for count in (1, 2, 3, 5, 8)] == [parts, parts, parts, products, products]
-    assert chosen[8, "PureDP"] == (products, "box_noise")
-    assert chosen[8, "GaussianDP"] == (products, "gaussian")
+    parts, boxes = "regression_moments", "moment_boxes"
+    assert [chosen[count, "PureDP"][0] for count in (1, 2, 3, 5, 8)] == [parts, parts, boxes, boxes, boxes]
+    assert chosen[8, "PureDP"] == (boxes, "box_noise")
+    assert chosen[8, "GaussianDP"] == ("moment_products", "gaussian")
 
 
 def test_behind_a_sample_one_step_measures_everything():
@@ -274,35 +325,33 @@ def test_public_sizes_and_units():
 # ---- coverage -----------------------------------------------------------------------------------------------------
 
 
-def simulated(kind, p, n, epsilon, rng):
-    """The fit of a simulated release of both steps, from rows of a population."""
-    u = np.clip(0.5 + 0.2 * (0.8 * rng.normal(size=(n, p)) + 0.6 * rng.normal(size=(n, 1))), 0, 1)
-    y = 0.5 + 0.2 * (u[:, 0] - 0.5) + {"equal": 0.12, "unequal": 0.4 * np.abs(u[:, 0] - 0.5)}[kind] * rng.normal(size=n)
-    u = np.column_stack([u, y])
-    every = Coordinates((False,) * (p + 1), (), p)
-    z = 2 * u - 1
-    totals = np.array([product(z, one).sum() for one in every.products])
-    first, second = (d.BoxNoise(1 / (share * epsilon), k) for share, k in ((0.85, totals.size), (0.15, p + 1)))
-    noisy = np.asarray(first.law(totals).sample(rng=rng))
-    own = {"noise": float(first.law(0.0).variance), "together": totals.size}
-    moments = ProductMoments(coordinates=every, totals=noisy, multiplied=np.ones(totals.size), **own)
-    terms = [Linear(np.zeros(1), one) for one in np.eye(p + 1)]
-    fit = LeastSquares(moments, (Linear(np.ones(1), np.zeros(p + 1)), *terms[:p]), terms[p])
-    pulls, reaches, cut = MeasuredSquares.pulls(fit)
-    w = np.column_stack([np.ones(n), u[:, :p]])
-    squares = np.minimum((w @ pulls.T / reaches * ((u[:, p] - w @ fit.coefficients) / cut)[:, None]) ** 2, 1).sum(
-        axis=0
-    )
-    drawn = np.asarray(second.law(squares).sample(rng=rng))
-    return replace(fit, squares=MeasuredSquares(fit, drawn, float(second.law(0.0).variance)))
+@pytest.fixture
+def coverage(monkeypatch):
+    """The study of coverage, whose whole grid is stored."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("regression_coverage")
 
 
-@pytest.mark.parametrize(("kind", "p", "n"), [("equal", 5, 3000), ("unequal", 3, 3000)])
-def test_intervals_cover(kind, p, n):
-    rng, held = np.random.default_rng(17), []
-    for _ in range(120):
-        fit = simulated(kind, p, n, 2.0, rng)
-        for j, truth in enumerate([0.2, *[0.0] * (p - 1)], start=1):
-            low, high = fit.interval(np.eye(p + 1)[j], 0.95)
-            held.append(low <= truth <= high)
-    assert np.mean(held) > 0.935 - 3 * math.sqrt(0.05 * 0.95 / len(held))
+def least(stored):
+    """The smallest share of intervals that hold a truth, with three standard deviations for chance."""
+    shares = [hits / one["repeats"] for one in stored.values() for hits in one["held"]]
+    return min(shares) + 3 * math.sqrt(0.05 * 0.95 / min(one["repeats"] for one in stored.values()))
+
+
+@pytest.mark.parametrize(("kind", "numbers", "n"), [("skewed", 4, 1000), ("unequal variances", 2, 1000)])
+def test_intervals_cover(coverage, kind, numbers, n):
+    stored = {}
+    coverage.study(kind, numbers, n, 60, stored)
+    assert len(stored) == len(coverage.GUARANTEES)
+    assert least(stored) > 0.935
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "kind", ["equal variances", "unequal variances", "skewed", "heavy tails, clipped", "yes or no"]
+)
+@pytest.mark.parametrize(("numbers", "n"), list(itertools.product((1, 2, 4, 8), (300, 1000, 5000, 50_000))))
+def test_intervals_cover_on_a_grid(coverage, kind, numbers, n):
+    stored = {}
+    coverage.study(kind, numbers, n, 200, stored)
+    assert least(stored) > 0.935

@@ -82,6 +82,7 @@ def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str
         yield Gaussian, _NORMAL, sensitivity, {}
     for sensitivity in (Sensitivity(linf=0.3, dimension=7), Sensitivity(coordinates=(1.0, 0.5))):
         yield BoxNoise, _EVERY, sensitivity, {}
+    yield BoxNoise, _EVERY, Sensitivity(l1=0.3, dimension=2), {"in_boxes_of": 5}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO):
         yield Geometric, (_PURE, PureDP(2.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO, Sensitivity(l1=3.0, l2=2.5, dimension=9)):
@@ -220,6 +221,7 @@ def _refusals() -> Iterator[Compared]:
         partial(OptimalSelection.calibrate, PureDP(1.0), _ONE),
         partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
         partial(BoxNoise, 1.0, 0),
+        partial(BoxNoise(1.0, 5, boxes=2).profile, Sensitivity(linf=1.0, dimension=10)),
         partial(Geometric, 0.0),
         partial(DiscreteGaussian, 0.0),
         partial(DiscreteGaussian, 2000.0),

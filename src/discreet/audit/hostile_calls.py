@@ -43,7 +43,7 @@ def _mechanisms() -> dict[str, Call]:
         "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
         "Geometric": (d.Geometric, {"scale": 1.0}),
         "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
-        "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0}),
+        "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0, "boxes": 2}),
         "DiscreteGaussian": (d.DiscreteGaussian, {"scale": 1.0}),
         "WholeShare": (d.WholeShare, {"noise": d.Geometric(1.0), "rows": 10}),
         "GeneralizedGaussian": (d.GeneralizedGaussian, {"scale": 1.0, "order": 4}),

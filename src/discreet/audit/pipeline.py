@@ -362,11 +362,12 @@ def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
         if isinstance(here, Choice) and isinstance(there, Choice):
             yield _choice_cells(here, there)
         elif isinstance(here, Numbers) and isinstance(here.law, BoxLaw) and isinstance(there, Numbers):
-            pairs = list(zip(number_laws(here.law), number_laws(there.law), strict=True))
-            # The largest move alone counts, as for Laplace noise on one number (docs/proofs/box_noise.md).
-            far, scale = max(abs(a[2] - b[2]) for a, b in pairs), pairs[0][0][1]
-            if far:
-                yield number_cells((LaplaceLaw, scale, Fraction(0)), (LaplaceLaw, scale, far))
+            pairs, k = list(zip(number_laws(here.law), number_laws(there.law), strict=True)), here.law.dimension
+            for box in (pairs[start : start + k] for start in range(0, len(pairs), k)):
+                # The largest move alone counts, as for Laplace noise on one number (docs/proofs/box_noise.md).
+                far, scale = max(abs(a[2] - b[2]) for a, b in box), box[0][0][1]
+                if far:
+                    yield number_cells((LaplaceLaw, scale, Fraction(0)), (LaplaceLaw, scale, far))
         elif isinstance(here, Numbers) and isinstance(there, Numbers):
             for a, b in zip(number_laws(here.law), number_laws(there.law), strict=True):
                 if a[:2] == b[:2] and a[0] is GaussianLaw:

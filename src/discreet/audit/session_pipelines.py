@@ -107,7 +107,7 @@ def _asked(
 
 _ALSO = {
     "covariance_matrix": ("CovariancesInParts",),
-    "regression": ("RegressionMoments", "MomentProducts"),
+    "regression": ("RegressionMoments", "MomentBoxes", "MomentProducts"),
     "logistic_regression": ("LogisticMoments",),
 }
 """Statistics that only these questions measure."""
@@ -198,7 +198,7 @@ def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
 
 
 def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
-    """Moments, then squares around them: in parts, under box noise and under weighed normal noise."""
+    """Moments, then squares around them: in parts, in boxes and under weighed normal noise."""
     texts = {"a": "2 - x", "b": "x * x", "c": "y + 1"}
     more = {name: Bounds(0, 2, grid=1, value=Formula(text)) for name, text in texts.items()}
     columns: dict[str, Any] = {**COLUMNS, **more}
@@ -206,7 +206,7 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
     world = row_world(RECORDS, most=3, neighbours=Neighbours.REPLACE_ONE)
     asked: dict[str, Ask] = {
         "parts": lambda s, g: s.regression("y", ["x", "a"], g, request="r"),
-        "products": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
+        "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
     }
     for name, ask in asked.items():
         yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=False)
