@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,6 @@ def drawn(outcome: str, numbers: int, n: int, rng: np.random.Generator) -> Array
     return np.column_stack([x, np.clip(means + ERRORS[outcome](rng, x), 0.0, 1.0)])
 
 
-def slopes(rows: Array, numbers: int) -> Array:
-    """Least squares on the first numbers."""
-    design = np.column_stack([np.ones(len(rows)), rows[:, :numbers]])
-    return np.asarray(np.linalg.solve(design.T @ design, design.T @ rows[:, -1])[1:])
-
-
 def held(fit: LeastSquares, truths: Array) -> list[bool]:
     """Whether the interval of every slope holds the truth."""
     size = len(fit.terms)
@@ -72,12 +67,24 @@ def endless(fit: LeastSquares) -> list[bool]:
     return [math.isinf(high - low) for low, high in (fit.interval(row, 0.95) for row in np.eye(size)[1:])]
 
 
+@cache
+def truth(outcome: str, numbers: int, rows: int = 500_000, chunks: int = 12) -> tuple[Array, Array]:
+    """Slopes in the population, on all numbers and on the first alone, from some million rows."""
+    rng = np.random.default_rng(crc32(f"{outcome} {numbers}".encode()))
+    products = np.zeros((numbers + 2, numbers + 2))
+    for _ in range(chunks):
+        every = np.column_stack([np.ones(rows), drawn(outcome, numbers, rows, rng)])
+        products += every.T @ every
+    few = products[np.ix_([0, 1, -1], [0, 1, -1])]
+    both = [np.linalg.solve(one[:-1, :-1], one[:-1, -1])[1:] for one in (products, few)]
+    return both[0], both[1]
+
+
 def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, Any]) -> None:
     """Add repeats to the cells of one population and number of people: all guarantees see the same rows."""
     two = (*(False,) * numbers, outcome == "yes or no")
     made = {name: Simulation(two, guarantee) for name, guarantee in GUARANTEES.items()}
-    sample = drawn(outcome, numbers, 1_500_000, np.random.default_rng(crc32(f"{outcome} {numbers}".encode())))
-    truths, alone = slopes(sample, numbers), slopes(sample, 1)
+    truths, alone = truth(outcome, numbers)
     cells = {name: f"{outcome}, {numbers} numbers, {n:,} people, {name}" for name in made}
     empty: dict[str, Any] = {"repeats": 0, "held": [0] * numbers, "looked at": 0, "endless": [0] * numbers, "alone": 0}
     found = {name: stored.setdefault(cell, json.loads(json.dumps(empty))) for name, cell in cells.items()}

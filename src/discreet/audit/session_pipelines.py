@@ -209,7 +209,7 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
         "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
     }
     for name, ask in asked.items():
-        yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=False)
+        yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=name == "boxes")
         own = Schema(columns=columns, unit=PEOPLE.unit)
         yield _asked(f"regression, {name}, one person", ask, own, people, tight=False, quick=False)
         for spent in (ONE, GaussianDP(1.0)):

@@ -260,7 +260,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         selected = Selected(by=found.by, columns=found.columns, contribution=found.contribution)
         squares = exact_squares(rows, selected, fit, moments.terms(moments.on), moments.explained)
         later = dict(zip(("products",), drawn[1:], strict=False))
-        later["squares"] = last.mechanism, np.asarray(allowance.draw(last, squares), dtype=float)
+        later["centred_squares"] = last.mechanism, np.asarray(allowance.draw(last, squares), dtype=float)
         stored = {name: {"value": one.tolist(), "mechanism": noise.to_dict()} for name, (noise, one) in later.items()}
         return RegressionRelease(
             value=drawn[0][1],

@@ -46,7 +46,7 @@ class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
         drawn, products = [(self.mechanism, self.value)], self.public.get("products")
         if products is not None:
             drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
-        stored = self.public.get("squares")
+        stored = self.public.get("centred_squares")
         if stored is None and not knows_squares(self._of):
             raise NoPopulationInterval(
                 "release", self._of.title, "lacks the last step, which intervals need", "Ask a session for it."
