@@ -272,8 +272,28 @@ def test_both_steps_cost_what_was_asked(guarantee):
     question = RegressionQuestion(SCHEMA, "y", ON, guarantee, expected_rows=1500)
     claim = question.claim(None)
     claim.verify()
-    assert len(claim.steps) == (3 if isinstance(guarantee, d.PureDP) else 2)
+    assert len(claim.steps) == (3 if isinstance(guarantee, d.PureDP | d.ApproxDP) else 2)
     assert len(question.plan().notes) == 8
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("rows", [1, 3])
+def test_every_step_states_how_far_a_unit_moves_it(neighbours, rows):
+    unit = d.PrivacyUnit("who", contribution=d.Contribution(total=rows))
+    size = 500 if neighbours is Neighbours.REPLACE_ONE else None
+    schema = d.Schema(columns=SCHEMA.columns, unit=unit, neighbours=neighbours, size=size)
+    asked = RegressionQuestion(schema, "y", ON, d.PureDP(1.0))
+    sides = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    outcome, others, squares = asked.claim(None).steps
+    boxes = asked.measurement.statistic
+    assert (outcome.sensitivity.l1, outcome.sensitivity.dimension) == (sides, 2)
+    assert (outcome.mechanism.dimension, outcome.mechanism.boxes) == (boxes.together, 2)
+    assert (others.sensitivity.linf, others.sensitivity.dimension) == (sides, boxes.size - 2 * boxes.together)
+    assert (squares.sensitivity.linf, squares.sensitivity.dimension) == (sides, len(boxes.terms(boxes.on)))
+    costs = [step.cost.epsilon for step in (outcome, others, squares)]
+    assert sum(costs) <= 1.0
+    steps = (outcome, others, squares)
+    assert all(step.mechanism.scale >= sides / cost for step, cost in zip(steps, costs, strict=True))
 
 
 def test_the_noise_is_the_smallest_that_there_is():
