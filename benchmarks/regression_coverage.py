@@ -73,11 +73,11 @@ def truth(outcome: str, numbers: int, rows: int = 500_000, chunks: int = 12) -> 
     rng = np.random.default_rng(crc32(f"{outcome} {numbers}".encode()))
     products = np.zeros((numbers + 2, numbers + 2))
     for _ in range(chunks):
-        every = np.column_stack([np.ones(rows), drawn(outcome, numbers, rows, rng)])
-        products += every.T @ every
+        sample = np.column_stack([np.ones(rows), drawn(outcome, numbers, rows, rng)])
+        products += sample.T @ sample
     few = products[np.ix_([0, 1, -1], [0, 1, -1])]
-    both = [np.linalg.solve(one[:-1, :-1], one[:-1, -1])[1:] for one in (products, few)]
-    return both[0], both[1]
+    every, first = (np.asarray(np.linalg.solve(one[:-1, :-1], one[:-1, -1]), float)[1:] for one in (products, few))
+    return every, first
 
 
 def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, Any]) -> None:
