@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 BOUNDS = {
     "age": (17.0, 90.0), "education-num": (1.0, 16.0), "fnlwgt": (0.0, 600_000.0), "any gain": (0.0, 1.0),
     "any loss": (0.0, 1.0), "hours-per-week": (1.0, 99.0),
-    "AGEP": (18.0, 90.0), "EDU": (1.0, 12.0), "SEX": (1.0, 2.0), "OWN_RENT": (1.0, 2.0), "DREM": (1.0, 2.0),
-    "DPHY": (1.0, 2.0), "DEYE": (1.0, 2.0), "DEAR": (1.0, 2.0), "PINCP": (0.0, 150_000.0),
+    "AGEP": (18.0, 90.0), "EDU": (1.0, 12.0), "SEX": (1.0, 2.0), "OWN_RENT": (1.0, 2.0), "MSP": (1.0, 6.0),
+    "DREM": (1.0, 2.0), "DPHY": (1.0, 2.0), "DEYE": (1.0, 2.0), "DEAR": (1.0, 2.0), "PINCP": (0.0, 150_000.0),
 }  # fmt: skip
 ADULT = (
     ("age",),
@@ -37,6 +37,7 @@ ADULT = (
 ACS = (
     ("AGEP", "EDU"),
     ("AGEP", "EDU", "SEX", "OWN_RENT"),
+    ("AGEP", "EDU", "SEX", "OWN_RENT", "MSP", "DREM", "DPHY", "DEAR"),
     ("AGEP", "EDU", "SEX", "OWN_RENT", "DREM", "DPHY", "DEYE", "DEAR"),
 )
 GUARANTEES: dict[Guarantee, str] = {PureDP(1.0): "ε = 1", GaussianDP(1.0): "μ = 1"}
@@ -123,7 +124,7 @@ def main(adult: str, acs: str, only: str = "") -> None:
         for on, n, guarantee in product(models, (1_000, 5_000, 50_000), GUARANTEES):
             name = f"{words} on {', '.join(on)}, {n:,} people, {GUARANTEES[guarantee]}"
             if only in name:
-                figures[name] = study(data, on, outcome, n, guarantee, 400 if n < 50_000 else 150)
+                figures[name] = study(data, on, outcome, n, guarantee, 400)
                 print(name, figures[name], flush=True)
     stored: dict[str, object] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     text = json.dumps(stored | figures, indent=1, ensure_ascii=False)
