@@ -198,7 +198,7 @@ class BoxNoise(Mechanism):
     >>> each = Sensitivity(linf=1.0, dimension=20)
     >>> noise = BoxNoise.calibrate(PureDP(1.0), each)
     >>> noise, noise.guarantee(each)
-    (BoxNoise(scale=1.0, dimension=20, grid=None), PureDP(epsilon=1.0))
+    (BoxNoise(scale=1.0, dimension=20, grid=None, boxes=1), PureDP(epsilon=1.0))
     >>> noise.law(0.0).variance, Laplace.calibrate(PureDP(1.0), each).law(0.0).variance
     (154.0, 800.0)
     """
