@@ -11,29 +11,35 @@ import pytest
 
 from discreet import (
     ApproxDP,
+    Bounds,
     Categories,
     Contribution,
+    Formula,
     Gaussian,
     GaussianDP,
     Laplace,
     Neighbours,
     PrivacyUnit,
     PrivateBounds,
+    PrivateContribution,
     PureDP,
     Schema,
     Session,
     Unlisted,
     cli,
+    schema_from_dict,
 )
-from discreet.core.errors import InvalidParameter, SourceError
+from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile
+from discreet.plans.review import review
 from discreet.questions.distinct import DistinctLabels
-from discreet.questions.profiles.cell_edges import even_edges, octave_quarters, tidy_bounds
+from discreet.questions.profiles.cell_edges import UNIT_SIZES, even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.found_bounds import CellCounts
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.unit_count import counted_units
+from discreet.questions.profiles.unit_limits import UnitSizes
 
 NOTHING = Schema(columns={})
 PEOPLE = Schema(columns={}, unit=PrivacyUnit("person"))
@@ -198,7 +204,6 @@ def test_a_source_without_values_is_answered_not_refused():
     ("settings", "words"),
     [
         ({"columns": ["person"]}, "must name columns other than the id"),
-        ({"columns": ()}, "must name columns"),
         ({"columns": ["age"], "proportion": 0.2}, "between 0.5 and 0.999"),
         ({"columns": ["age"], "order": "ydm"}, "must be one of"),
         ({"columns": ["age", "age"]}, "must not repeat"),
@@ -207,6 +212,21 @@ def test_a_source_without_values_is_answered_not_refused():
 def test_what_cannot_be_answered_is_refused_before_anything_is_read(settings, words):
     with pytest.raises(InvalidParameter, match=words):
         ProfileQuestion(PEOPLE, PureDP(1.0), **settings)
+
+
+def test_a_profile_of_nothing_is_refused():
+    with pytest.raises(InvalidParameter, match="must name columns"):
+        ProfileQuestion(NOTHING, PureDP(1.0))
+
+
+def test_a_profile_of_no_column_counts_units_and_their_rows():
+    session = Session(visits(), PEOPLE, ledger=":memory:", budget=PureDP(1.0))
+    found = session.ask(ProfileQuestion(PEOPLE, PureDP(1.0)))
+    assert found.stages[0].mechanism.scale == 1.0
+    assert found.units.interval.contains(3000)
+    assert "loses least" in str(found)
+    assert len(found.readings()) == 3
+    assert type(found).from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_a_missing_column_spends_nothing(table):
@@ -358,6 +378,94 @@ def test_private_bounds_refuse_what_they_cannot_keep():
         private(nulls=50)
     with pytest.raises(InvalidParameter, match="epsilon"):
         PrivateBounds(0, 1, epsilon=0.0)
+
+
+def visits(n=3000, seed=5):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 3, 40], n, p=[0.5, 0.3, 0.19, 0.01])
+    ids = np.repeat(np.arange(n), sizes)
+    return pa.table({"person": ids, "age": rng.integers(0, 90, ids.size)})
+
+
+def limited(**settings):
+    unit = PrivacyUnit("person", contribution=PrivateContribution(total=5, epsilon=0.5))
+    return Schema(columns={"age": Bounds(0, 100, grid=1)}, unit=unit, **settings)
+
+
+def test_a_private_limit_is_paid_for_once_and_fits_each_question():
+    session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(4.0))
+    assert session.plan.count(PureDP(1.0)).scale == pytest.approx(5.0)  # the expected limit
+    counted = session.count(PureDP(1.0))
+    assert session.ledger.remaining() == PureDP(2.5)
+    exact = session.count(PureDP(2.0))
+    assert session.ledger.remaining() == PureDP(0.5)
+    limits = [one.sensitivity.l1 for one in (counted, exact)]
+    assert 3 <= limits[0] <= limits[1] <= 48
+    assert f"at most {limits[0]:.0f} rows of each person, released privately" in counted.public["limit"]
+    assert "do not account for rows beyond" in " ".join(str(counted).split())
+    assert abs(counted.value - 6120) < 1500
+
+
+def test_a_limit_of_its_own_or_none_at_all_needs_no_release():
+    session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(2.0))
+    session.count(PureDP(0.5), contribution=Contribution(total=3))
+    session.distinct("person", PureDP(0.5))
+    assert session.ledger.remaining() == PureDP(1.0)
+    found = session.count(PureDP(0.5), contribution=PrivateContribution(total=2, epsilon=0.25))
+    assert "released privately" in found.public["limit"]
+    assert session.ledger.remaining() == PureDP(0.25)
+
+
+@pytest.mark.parametrize(
+    "schema", [limited(neighbours=Neighbours.REPLACE_ONE, size=3000), limited(where=Formula("age > 50"))]
+)
+def test_private_limits_go_with_replaced_units_and_filters(schema):
+    session = Session(visits(), schema, ledger=":memory:", budget=PureDP(2.0))
+    assert "limit" in session.mean("age", PureDP(1.0)).public
+    assert session.ledger.remaining() == PureDP(0.5)
+
+
+def test_nothing_is_spent_first_where_the_question_cannot_be_paid_for_or_answered():
+    session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(1.0))
+    with pytest.raises(InsufficientBudget):
+        session.count(PureDP(0.7))
+    with pytest.raises(InvalidParameter, match="not declared"):
+        session.mean("agee", PureDP(0.1))
+    assert session.ledger.remaining() == PureDP(1.0)
+
+
+@pytest.mark.parametrize("settings", [{"rows": 3}, {"total": 0}, {"total": 4, "epsilon": 0.0}, {}])
+def test_private_limits_refuse_what_they_cannot_keep(settings):
+    with pytest.raises(InvalidParameter):
+        PrivateContribution(**settings)
+
+
+def test_a_limit_leaves_as_many_units_whole_as_its_interval_says():
+    rng = np.random.default_rng(3)
+    truth = np.array([1500, 900, 570, *[0] * 12, 30, *[0] * 5])
+    missed = 0
+    for _ in range(300):
+        found = UnitSizes(truth + rng.laplace(0, 8, truth.size), Laplace(8.0), PureDP(0.3))
+        place = UNIT_SIZES.index(found.best_limit + 1)
+        missed += not found.whole(0.95).interval.contains(truth[: place + 1].sum() / truth.sum())
+    assert missed <= 0.05 * 300 + 3 * math.sqrt(0.05 * 0.95 * 300)
+
+
+def test_a_plan_file_releases_a_limit_first(tmp_path):
+    import pyarrow.csv
+
+    pyarrow.csv.write_csv(visits(), tmp_path / "visits.csv")
+    (tmp_path / "plan.toml").write_text(
+        '[source]\npath = "visits.csv"\n[budget]\nepsilon = 1.0\n[schema.unit]\ncolumn = "person"\ntotal = 4\n'
+        'private = { epsilon = 0.25 }\n[[release]]\nname = "rows"\nask = "count"\nepsilon = 0.5\n'
+    )
+    job = Job(tmp_path / "plan.toml")
+    assert [name for name, _ in job.plan().releases] == ["limit-person", "rows"]
+    assert job.plan().cost == PureDP(0.75)
+    assert schema_from_dict(job.file.schema.to_dict()) == job.file.schema
+    assert "a release for ε = 0.25 finds how many rows" in str(review(tmp_path / "plan.toml"))
+    assert job.run().drawn == 2
+    assert Job(tmp_path / "plan.toml").run().drawn == 0
 
 
 PLAN = """

@@ -87,6 +87,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.pooled import PooledCovariance as PooledCovariance
     from discreet.questions.pooled import PooledVariance as PooledVariance
     from discreet.questions.profiles.private_bounds import PrivateBounds as PrivateBounds
+    from discreet.questions.profiles.private_limit import PrivateContribution as PrivateContribution
     from discreet.questions.proportion import Proportion as Proportion
     from discreet.questions.proportion_vector import ProportionVector as ProportionVector
     from discreet.questions.quantile import Quantiles as Quantiles
@@ -179,6 +180,7 @@ _PUBLIC = {
     "Bands": "core.schema",
     "Bounds": "core.schema",
     "PrivateBounds": "questions.profiles.private_bounds",
+    "PrivateContribution": "questions.profiles.private_limit",
     "Unlisted": "core.schema",
     "Categories": "core.schema",
     "Contribution": "core.schema",

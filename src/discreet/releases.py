@@ -180,7 +180,7 @@ class Release(Result):
         counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
             *([] if counted is None else [("counted", counted)]),
-            *([("bounds", self.public["bounds"])] if "bounds" in self.public else []),
+            *((name, self.public[name]) for name in ("bounds", "limit") if name in self.public),  # released first
             ("guarantee", promise),
             ("protects against", str(self.protection)),
             ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),

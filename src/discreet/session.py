@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from discreet.core import requirements
 from discreet.core.dialect import Dialect
 from discreet.core.door import recall
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
@@ -19,6 +19,7 @@ from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset, column_types, open_source
 from discreet.core.schema import Column, Schema
+from discreet.mechanisms.composition import compose
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
 from discreet.plans.plan import affordable
@@ -27,15 +28,8 @@ from discreet.plans.rehearsal import Rehearsing
 from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.profiles.private_bounds import (
-    PrivateBounds,
-    bounds_questions,
-    bounds_request,
-    declared_by,
-    settled,
-    with_note,
-)
 from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.released_first import Settled, first_request, released_first, settled
 from discreet.questions.shorthands import Shorthands
 
 __all__ = ["Session"]
@@ -107,7 +101,8 @@ class Session(Shorthands):
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
-        self._bounded: dict[Any, Session] = {}
+        self._settled = False
+        self._after: dict[Any, Session] = {}
         dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
         self._related = dict(related or {})
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
@@ -130,10 +125,12 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
-        private = any(isinstance(one, PrivateBounds) for one in self.schema.columns.values())
-        if private and (needed := bounds_questions(self.schema, question.columns_read())):
-            other = self._with_bounds(needed)
-            return with_note(other.ask(settled(question, other.schema), request), other.schema, needed)
+        first = {} if self._settled else released_first(question, self.schema)
+        if first:
+            self._check_both(question, request, first)
+            found = {name: self.ask(one, first_request(one)) for name, one in first.items()}
+            then = settled(question, self.schema, found)
+            return then.noted(self._with(then).ask(then.question, request))
         asked = question if self._step is None else behind(question, self._step)
         claim = asked.claim(self.ledger)
         name = claim.request if request is None else request
@@ -144,16 +141,27 @@ class Session(Shorthands):
         affordable(self.ledger, asked.charge_now(self.ledger) if claim.parts else claim.guarantee, name)
         return asked.answer(self._snapshot(), self.ledger, name)
 
-    def _with_bounds(self, needed: Mapping[str, ProfileQuestion]) -> Session:
-        """The same session with released bounds in place of private ones; they are paid for at their first need."""
-        found = {name: self.ask(one, bounds_request(one)) for name, one in needed.items()}
-        bounds = {name: declared_by(one, name, self.schema.bounds(name)) for name, one in found.items()}
-        key = tuple(bounds.items())
+    def _check_both(self, question: Question[Any], request: str | None, first: Mapping[str, ProfileQuestion]) -> None:
+        """Refuse a question that cannot be answered, or paid for after what must be released first."""
+        question.claim(self.ledger)
+        if request is not None and self.ledger.requested(request) is not None:
+            return
+        unpaid = [one.guarantee for one in first.values() if self.ledger.requested(first_request(one)) is None]
+        try:
+            together = compose(*unpaid, question.charge_now(self.ledger))
+        except NoConversion:
+            return  # the ledger counts them one by one
+        affordable(self.ledger, together)
+
+    def _with(self, then: Settled[Any]) -> Session:
+        """The same session with released bounds and limits in place of private ones."""
+        key = then.bounds, then.unit
         with self._lock:
-            if key not in self._bounded:
-                other = self.declaring(**bounds)
-                self._bounded[key] = other if self._step is None else other.omitting(self._step)
-            return self._bounded[key]
+            if key not in self._after:
+                other = self._declaring(then.question.schema)
+                other._settled = True
+                self._after[key] = other if self._step is None else other.omitting(self._step)
+            return self._after[key]
 
     @property
     def plan(self) -> Planner:
@@ -249,7 +257,7 @@ class Session(Shorthands):
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
         other = copy(self)
-        other._step, other._bounded = chosen, {}
+        other._step, other._after = chosen, {}
         return other
 
     def declaring(self, **columns: Column) -> Session:
@@ -269,9 +277,10 @@ class Session(Shorthands):
         >>> bool(abs(counts.value[1] - 600) < 60)
         True
         """
-        return Session(
-            self._source, self.schema.declaring(**columns), ledger=self.ledger, related=self._related, **self._options
-        )
+        return self._declaring(self.schema.declaring(**columns))
+
+    def _declaring(self, schema: Schema) -> Session:
+        return Session(self._source, schema, ledger=self.ledger, related=self._related, **self._options)
 
     def __repr__(self) -> str:
         step = "" if self._step is None else f".omitting({self._step!r})"

@@ -23,7 +23,7 @@ _READS_RELEASES = "reads releases, which are public; an import rule keeps it fro
 RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"), _DECLARED),
     **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins", "Unlisted"), _DECLARED),
-    "PrivateBounds": _DECLARED,
+    **dict.fromkeys(("PrivateBounds", "PrivateContribution"), _DECLARED),
     **dict.fromkeys(
         ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
     ),

@@ -98,6 +98,7 @@ def _structured() -> dict[str, Call]:
         "GaussianThreshold": (d.GaussianThreshold, {"scale": 2.0, "threshold": 9.0}),
         "Unlisted": (d.Unlisted, {}),
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
+        "PrivateContribution": (d.PrivateContribution, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
         "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
         "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),

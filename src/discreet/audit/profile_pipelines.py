@@ -14,6 +14,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Categories, PrivacyUnit, Schema, Unlisted
 from discreet.questions.profiles.private_bounds import PrivateBounds
+from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.session import Session
 
 __all__ = ["profile_pipelines"]
@@ -37,7 +38,14 @@ def profile_pipelines() -> Iterator[Pipeline]:
         yield _piped(f"{name}, one person", ask, _PEOPLE, people)
     private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
     yield _piped("mean with private bounds, one row", _mean, private, rows)
+    limit = PrivateContribution(total=2, epsilon=0.5)
+    limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=limit))
+    yield _piped("count with a private limit, one person", _count, limited, people)
     one = Neighbours.REPLACE_ONE
+    replaced = replace(limited, neighbours=one, size=2)
+    yield _piped(
+        "count with a private limit, a person replaced", _count, replaced, unit_world(UNITS, most=2, neighbours=one)
+    )
     known = replace(_ROWS, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)
     others = replace(_PEOPLE, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
     for schema, world in (known, others):
@@ -53,6 +61,11 @@ def _profile(session: Session, spent: Guarantee) -> Any:
 def _mean(session: Session, spent: Guarantee) -> Any:
     """Bounds for half of the budget, and a mean with them for the other half."""
     return session.mean("x", spent.split(2)[0], request="r").measured
+
+
+def _count(session: Session, spent: Guarantee) -> Any:
+    """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
+    return session.count(spent.split(2)[0], request="r").measured
 
 
 def _distinct(session: Session, spent: Guarantee) -> Any:

@@ -14,6 +14,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
 from discreet.questions.profiles.private_bounds import PrivateBounds
+from discreet.questions.profiles.private_limit import PrivateContribution
 
 __all__ = ["read_column", "schema_from_dict"]
 
@@ -72,8 +73,11 @@ def _formula(name: str, text: Any) -> Formula | None:
 
 
 def _unit(data: Any) -> PrivacyUnit:
-    fields = known_settings("schema.unit", data, {"column", "groups", "rows", "total", "nulls"})
+    fields = known_settings("schema.unit", data, {"column", "groups", "rows", "total", "nulls", "private"})
     limits = {name: fields.pop(name) for name in ("groups", "rows", "total") if name in fields}
+    if "private" in fields:
+        private = known_settings("schema.unit.private", fields.pop("private"), {"epsilon"})
+        return PrivacyUnit(contribution=PrivateContribution(**limits, **private), **fields)
     return PrivacyUnit(contribution=Contribution(**limits) if limits else None, **fields)
 
 

@@ -97,14 +97,14 @@ class Codebook(Tidy):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        profile, sizes = self.profile, self.profile.unit_sizes
+        profile, sizes, unit = self.profile, self.profile.unit_sizes, str(self.profile.protection.unit)
         told = [(name, text) for name, text in profile.facts() if name in ("guarantee", "protects against", "release")]
         return {
             "discreet": "codebook",
             "format": 1,
             "source": self.source,
-            "units_words": f"{profile.facts()[0][1]} {profile.protection.unit}s.",
-            "sizes_words": None if sizes is None else f"Rows per {profile.protection.unit}: {sizes.words()}.",
+            "units_words": f"{profile.facts()[0][1]} {unit}s.",
+            "sizes_words": None if sizes is None else f"Rows per {unit}: {sizes.words(unit)}.",
             "protection_words": told,
             "columns": [self._column(name) for name in profile.names],
             "profile": profile.to_dict(),

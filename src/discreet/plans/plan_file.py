@@ -31,8 +31,8 @@ from discreet.plans.source_options import DIALECT, open_options, plan_identity
 from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
-from discreet.questions.profiles.private_bounds import bounds_questions, bounds_request
 from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.released_first import BOUNDS, LIMIT, first_request, released_first
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import KINDS
 
@@ -111,8 +111,9 @@ class PlanFile:
         It follows from what is asked, of which data and for how much; neither from the words of the file nor from how
         the data is read (engine, memory, the spelling of a path).
         """
-        if planned.name.startswith("bounds-") and isinstance(planned.question, ProfileQuestion) and planned.look:
-            return bounds_request(planned.question)  # as every session that needs them names them
+        comes_first = planned.look and planned.name.startswith((BOUNDS, LIMIT))
+        if comes_first and isinstance(planned.question, ProfileQuestion):
+            return first_request(planned.question)  # as every session that needs it names it
         content = {
             "question": planned.question.content(),
             "guarantee": planned.question.guarantee.to_dict(),
@@ -320,7 +321,7 @@ class _Reader:
         """The questions of the file, and before them those of a first look."""
         share = self.data.get("quality")
         if share is None:
-            return self._after_bounds(schema, tuple(self._questions(budget, schema)))
+            return self._after_private(schema, tuple(self._questions(budget, schema)))
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise self.error("quality", f"quality = {share!r} must be a share of the budget, such as 0.05.")
         look, rest = divided(budget, [float(share), 1.0 - share])
@@ -334,18 +335,20 @@ class _Reader:
             PlannedQuestion(name=name, title=_LOOKS[name], question=question, settings={}, lines=lines, look=True)
             for name, question in looks.items()
         ]
-        return self._after_bounds(schema, (*first, *questions))
+        return self._after_private(schema, (*first, *questions))
 
-    def _after_bounds(self, schema: Schema, questions: tuple[PlannedQuestion, ...]) -> tuple[PlannedQuestion, ...]:
-        """The questions, after those that release the private bounds they need."""
-        read = [name for one in questions for name in one.question.columns_read()]
-        first = [
-            PlannedQuestion(
-                name=f"bounds-{name}", title=f"Bounds of {name}", question=question, settings={}, look=True,
-                lines={"": self.lines.get(f"schema.columns.{name}", 1)},
+    def _after_private(self, schema: Schema, questions: tuple[PlannedQuestion, ...]) -> tuple[PlannedQuestion, ...]:
+        """The questions, after those that release the private bounds and limits they need."""
+        needed = {name: one for asked in questions for name, one in released_first(asked.question, schema).items()}
+        titles = {BOUNDS: ("Bounds of {}", "schema.columns.{}"), LIMIT: ("Rows per {}", "schema.unit")}
+        first = []
+        for name, question in needed.items():
+            kind = BOUNDS if name.startswith(BOUNDS) else LIMIT
+            title, where = (words.format(name.removeprefix(kind)) for words in titles[kind])
+            lines = {"": self.lines.get(where, 1)}
+            first.append(
+                PlannedQuestion(name=name, title=title, question=question, settings={}, look=True, lines=lines)
             )
-            for name, question in bounds_questions(schema, read).items()
-        ]  # fmt: skip
         return (*first, *questions)
 
     def _questions(self, budget: Guarantee, schema: Schema) -> Iterator[PlannedQuestion]:

@@ -162,11 +162,18 @@ def _public(file: PlanFile) -> list[PublicFact]:
     for name, one in schema.related.items():
         facts.append(PublicFact(name, f"a table about the same units: at most {one.rows} rows of each count", None))
     if unit.contribution is not None:
-        limits = ", ".join(f"{key} {value}" for key, value in unit.contribution.to_dict().items())
-        facts.append(PublicFact("unit", f"at most {limits} of each {unit.name} count", file.sources.get("unit")))
+        facts.append(PublicFact("unit", _limit(unit.name, unit.contribution.to_dict()), file.sources.get("unit")))
     if schema.size is not None:
         facts.append(PublicFact("size", f"there are {schema.size:,} units", file.sources.get("schema")))
     return facts
+
+
+def _limit(unit: str, limits: dict[str, Any]) -> str:
+    private = limits.pop("private", None)
+    words = ", ".join(f"{key} {value}" for key, value in limits.items())
+    if private is None:
+        return f"at most {words} of each {unit} count"
+    return f"a release for ε = {private['epsilon']:g} finds how many rows of each {unit} count; expected: {words}"
 
 
 def _column(column: Any) -> str:

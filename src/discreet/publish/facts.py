@@ -175,7 +175,9 @@ def _column(column: Column) -> str:
     return said if column.value is None else f"{column.value.text}, {said}"
 
 
-def _limits(limits: Mapping[str, int]) -> str:
+def _limits(limits: Mapping[str, Any]) -> str:
+    if "private" in limits:
+        return "released privately for each question, which notes them"
     words = {"groups": ("group", ""), "rows": ("row", " per group"), "total": ("row", " in all")}
     return ", ".join(
         f"{value} {words[name][0]}{'' if value == 1 else 's'}{words[name][1]}" for name, value in limits.items()

@@ -150,6 +150,14 @@ class CellCounts:
         total = float(counts.sum())
         return total, total - reach, total + reach
 
+    def beyond(self, edge: int, level: float) -> tuple[float, float, float]:
+        """How many values reach an edge that was chosen among these, with an interval that holds for all of them."""
+        counts = self.counts[edge + 1 :]
+        size = np.array([float(counts.size)])
+        reach = float(self._reach(size, size, 1 - (1 - level) / len(self.edges))[0])
+        total = float(counts.sum())
+        return total, total - reach, total + reach
+
     def _reach(self, squares: Array, fourths: Array, level: float) -> Array:
         """How far sums of noise stay from zero, from the sums of squares and fourth powers of their weights.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from discreet.core import requirements
 from discreet.core.columns import Bounds
@@ -14,12 +12,8 @@ from discreet.core.guarantee import PureDP
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.questions.profiles.profile_question import ProfileQuestion, check_proportion
 from discreet.questions.profiles.profile_release import ProfileRelease
-from discreet.questions.question import Question
-from discreet.releases import Release
 
-__all__ = ["PrivateBounds", "bounds_questions", "bounds_request", "declared_by", "settled", "with_note"]
-
-A = TypeVar("A")
+__all__ = ["PrivateBounds", "bounds_questions", "declared_by"]
 
 
 @dataclass(frozen=True)
@@ -81,29 +75,9 @@ def bounds_questions(schema: Schema, names: Any) -> dict[str, ProfileQuestion]:
     }
 
 
-def bounds_request(question: ProfileQuestion) -> str:
-    """The name of released bounds in a ledger: the same for all questions and plans that need them."""
-    told = {"question": question.content(), "guarantee": question.guarantee.to_dict()}
-    return f"bounds:{hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]}"
-
-
 def declared_by(found: ProfileRelease, name: str, expected: Bounds) -> Bounds:
     """The released bounds of a column; the expected ones where no number stood out."""
     released = found.columns[name].declared()
     if not isinstance(released, Bounds) or found.columns[name].kind == "date":
         return Bounds(expected.low, expected.high, expected.grid, nulls=expected.nulls, missing=expected.missing)
     return replace(released, nulls=expected.nulls, missing=expected.missing)
-
-
-def with_note(answer: A, schema: Schema, names: Any) -> A:
-    """The answer, with a note on the bounds that were released for it, where it can carry one."""
-    if not isinstance(answer, Release):
-        return answer
-    told = ", ".join(f"{name} {schema.bounds(name).low:g} to {schema.bounds(name).high:g}" for name in names)
-    note = f"{told}, released privately; intervals do not account for values beyond"
-    return replace(answer, public={**answer.public, "bounds": note})
-
-
-def settled(question: Question[A], schema: Schema) -> Question[A]:
-    """The question of another schema, in which bounds have been released."""
-    return replace(question, schema=schema)  # type: ignore[type-var]  # questions are dataclasses

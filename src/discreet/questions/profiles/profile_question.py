@@ -76,7 +76,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     ----------
     columns
         Names of columns of the source; those of the schema by default. They need no declaration, and what the schema
-        says of them is not used.
+        says of them is not used. Without any, a profile tells the number of units and how many rows they have.
     proportion
         Proportion of the values that the bounds of a column are to hold.
     order
@@ -104,7 +104,8 @@ class ProfileQuestion(Question[ProfileRelease]):
     def __post_init__(self) -> None:
         requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
         names = self.names
-        if not names or self.schema.unit.column in names:
+        unit = self.schema.unit.column
+        if unit in names or (not names and unit is None):
             raise InvalidParameter(
                 "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
             )
@@ -124,14 +125,15 @@ class ProfileQuestion(Question[ProfileRelease]):
     @cached_property
     def _parts(self) -> tuple[str | None, tuple[Guarantee, ...]]:
         """How the draws add up, and what each may cost: under (ε, δ) the accounting with less noise."""
+        stages = _STAGES if self.names else (1.0,)
         if not isinstance(self.guarantee, ApproxDP):
-            return None, tuple(self.guarantee.split(_STAGES))
-        pure = None, tuple(PureDP(self.guarantee.epsilon).split(_STAGES))
+            return None, tuple(self.guarantee.split(stages))
+        pure = None, tuple(PureDP(self.guarantee.epsilon).split(stages))
         if self.guarantee.delta == 0:
             return pure
         allowed = Accounting.of(self.guarantee, "gdp")
         whole = allowed.at_most(allowed.allowance)
-        gaussian = "gdp", tuple(whole.split(_STAGES))
+        gaussian = "gdp", tuple(whole.split(stages))
         return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved_first)))
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
@@ -175,13 +177,13 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
         claim = self.claim(ledger)
-        fine = fine_counts(rows, self.names, self.order)
+        fine = fine_counts(rows, self.names, self.order) if self.names else {}
 
         def cells(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
             return {name: fine[name].cells(grid) for name, grid in grids.items()}
 
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            counting = Counting(cells, partial(sizes_between, rows, UNIT_SIZES), partial(_distinct, rows))
+            counting = Counting(cells, partial(sizes_between, _all_rows(rows), UNIT_SIZES), partial(_distinct, rows))
             return self.drawn(counting, allowance, passed)
 
         return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
@@ -190,7 +192,6 @@ class ProfileQuestion(Question[ProfileRelease]):
         """Up to three draws; each counts what the outputs of the former ones say."""
         claim = self.claim(None)
         truths = counting.cells(dict.fromkeys(self.names, FIRST))
-        units = sum(truths[self.names[0]])
         if self.schema.unit.column is not None:
             truths[SIZES] = counting.unit_sizes()
         found = ProfileRelease(
@@ -202,9 +203,11 @@ class ProfileQuestion(Question[ProfileRelease]):
             protection=claim.protection,
             **vars(passed),
         )
+        if not self.names:
+            return found
         grids = {name: one.grid for name, one in found.where.items() if one.grid is not None}
         # Every histogram of the second draw says how many units there are; where there is none, they are counted.
-        single = {} if grids or self.schema.size is not None else {TOTAL: [units]}
+        single = {} if grids or self.schema.size is not None else {TOTAL: [sum(truths[self.names[0]])]}
         found = self._next(found, allowance, 1, counting.cells(grids), single)
         distinct = counting.distinct([name for name, one in found.where.items() if one.kind == "text"])
         return self._next(found, allowance, 2, counting.cells(found.narrower), distinct)
@@ -238,7 +241,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.guarantee)
-        second = self._noise(self._parts[1][1], self._moved(len(self.names)))
+        second = self._noise(self._parts[1][1], self._moved(len(self.names))) if self.names else self.first
         error = float(np.max(second.expected_error(0.95)))
         needed = max(_ENOUGH * error, _FEWEST)
         digit = 10.0 ** (math.floor(math.log10(needed)) - 1)
@@ -252,7 +255,9 @@ class ProfileQuestion(Question[ProfileRelease]):
             standard_error=float(np.sqrt(_variance(second))),
             remaining=remaining,
             remaining_after=after,
-            notes=(
+            notes=()
+            if not self.names
+            else (
                 f"bounds of {len(self.names)} columns that hold {self.proportion:.0%} need about "
                 f"{digit * math.ceil(needed / digit):,.0f} {self.schema.unit.name}s or more",
             ),
@@ -275,6 +280,13 @@ def _drawn(allowance: Allowance, step: Step, truths: Mapping[str, Any]) -> Stage
     parts = np.split(noisy, np.cumsum(sizes)[:-1])
     counts = {name: tuple(part.tolist()) for name, part in zip(truths, parts, strict=True)}
     return Stage(mechanism=step.mechanism, sensitivity=step.sensitivity, counts=counts)
+
+
+def _all_rows(rows: Snapshot) -> Snapshot:
+    """The rows of the source before filters and joins: what a profile is of. Private."""
+    if rows.schema.where is None and not rows.schema.related:
+        return rows
+    return take(rows.dataset, replace(rows.schema, columns={}, where=None, related={}), salt=rows.salt)
 
 
 def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, list[int]]:

@@ -198,7 +198,13 @@ class ProfileRelease(Readable):
         sizes = self.unit_sizes
         if sizes is not None:
             limit = float(sizes.best_limit)
-            found.append(Reading("", limit, measure=f"rows per {self.protection.unit} that lose least"))
+            whole = sizes.whole(_LEVEL)
+            found.append(Reading("", limit, measure=f"limit of rows per {self.protection.unit} that loses least"))
+            found.append(
+                Reading(
+                    "", whole.value, whole.interval, measure=f"proportion of {self.protection.unit}s within that limit"
+                )
+            )
         return found
 
     def published(self) -> dict[str, Any]:
@@ -213,7 +219,7 @@ class ProfileRelease(Readable):
         shown = [(f"{self.protection.unit}s", f"{self.units.value:,.0f} ({ends.low:,.0f} to {ends.high:,.0f}, 95 %)")]
         sizes = self.unit_sizes
         if sizes is not None:
-            shown.append((f"rows per {self.protection.unit}", sizes.words()))
+            shown.append((f"rows per {self.protection.unit}", sizes.words(str(self.protection.unit))))
         shown += [(name, one.words()) for name, one in self.columns.items()]
         return [
             *shown,

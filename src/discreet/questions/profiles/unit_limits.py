@@ -12,9 +12,11 @@ import numpy as np
 
 from discreet.core.contract import Mechanism
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.profiles.cell_edges import UNIT_SIZES
+from discreet.questions.profiles.column_profile import Estimate
 from discreet.questions.profiles.found_bounds import CellCounts
 
 __all__ = ["UnitSizes"]
@@ -39,9 +41,13 @@ class UnitSizes:
     guarantee: Guarantee
 
     @cached_property
+    def _cells(self) -> CellCounts:
+        return CellCounts(tuple(map(float, UNIT_SIZES)), np.asarray(self.counts, dtype=float), self.mechanism)
+
+    @cached_property
     def _units(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Sizes and how many units have each; what noise explains counts as nothing."""
-        cells = CellCounts(tuple(map(float, UNIT_SIZES)), np.asarray(self.counts, dtype=float), self.mechanism)
+        cells = self._cells
         run = cells.standing_out() or (0, 0)
         sizes = [(low + high - 1) / 2 for low, high in pairwise((1, *UNIT_SIZES, 2 * UNIT_SIZES[-1]))]
         inside = np.arange(len(sizes))
@@ -67,14 +73,22 @@ class UnitSizes:
     @cached_property
     def best_limit(self) -> int:
         """The limit whose error is least."""
-        return min((1, *(edge - 1 for edge in UNIT_SIZES[1:])), key=self.error)
+        return min((edge - 1 for edge in UNIT_SIZES), key=self.error)
 
-    def words(self) -> str:
+    def whole(self, level: float) -> Estimate:
+        """Proportion of the units that the best limit leaves whole, with an interval that holds for every limit."""
+        beyond, least, most = self._cells.beyond(UNIT_SIZES.index(self.best_limit + 1), level)
+        units = max(float(self._cells.counts.sum()), 1.0)
+        kept = [min(max(1 - lost / units, 0.0), 1.0) for lost in (beyond, most, least)]
+        return Estimate(kept[0], Interval(kept[1], kept[2], level))
+
+    def words(self, unit: str) -> str:
         """The limit, and what it loses, in a sentence."""
-        best = self.best_limit
+        best, whole = self.best_limit, self.whole(0.95)
         sizes, units = self._units
         usual = float(sizes @ units / max(units.sum(), 1.0))
         return (
-            f"about {usual:.3g}; a limit of {best} loses least: it drops about {self.dropped(best):.1%} of the rows, "
-            f"and the error of a count at this guarantee is about {self.error(best):,.0f} rows"
+            f"about {usual:.3g}; a limit of {best} loses least: {whole.value:.0%} (≥ {whole.interval.low:.0%}) of the "
+            f"{unit}s have no more, it drops about {self.dropped(best):.1%} of the rows, and the error of a count at "
+            f"this guarantee is about {self.error(best):,.0f} rows"
         )

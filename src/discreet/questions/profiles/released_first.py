@@ -1,0 +1,90 @@
+"""Released first: the private bounds and limits that a question needs, and the question that follows from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from discreet.core.columns import Bounds
+from discreet.core.schema import Contribution, PrivacyUnit, Schema
+from discreet.questions.profiles.private_bounds import bounds_questions, declared_by
+from discreet.questions.profiles.private_limit import limit_question, private_limit, released_sizes
+from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.profile_release import ProfileRelease
+from discreet.questions.question import Question
+from discreet.releases import Release
+
+__all__ = ["BOUNDS", "LIMIT", "Settled", "first_request", "released_first", "settled"]
+
+A = TypeVar("A")
+BOUNDS, LIMIT = "bounds-", "limit-"
+"""How releases that come first are called, before the name of a column or of the unit."""
+
+
+def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
+    """What must be released before a question, by name: nothing where its bounds and limits are declared."""
+    found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, question.columns_read()).items()}
+    limits = private_limit(question, schema)
+    return found if limits is None else {**found, f"{LIMIT}{schema.unit.name}": limit_question(limits, schema)}
+
+
+def first_request(question: ProfileQuestion) -> str:
+    """The name of such a release in a ledger: the same for all questions and plans that need it."""
+    told = {"question": question.content(), "guarantee": question.guarantee.to_dict()}
+    return f"first:{hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Settled(Generic[A]):
+    """A question in which what was private is declared, and what to tell of it.
+
+    Attributes
+    ----------
+    question
+        The question, with a schema of its own.
+    bounds, unit
+        What tells its schema from others of the same session.
+    notes
+        What the intervals of the answer do not account for.
+    """
+
+    question: Question[A]
+    bounds: tuple[tuple[str, Bounds], ...]
+    unit: PrivacyUnit
+    notes: Mapping[str, str]
+
+    def noted(self, answer: A) -> A:
+        """The answer with the notes, where it can carry them."""
+        if not isinstance(answer, Release):
+            return answer
+        return replace(answer, public={**answer.public, **self.notes})
+
+
+def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRelease]) -> Settled[A]:
+    """The question that follows from what was released: a function of public facts and of those outputs."""
+    bounds, notes, changed = {}, {}, {}
+    for key, one in found.items():
+        name = key.removeprefix(BOUNDS)
+        if key.startswith(BOUNDS):
+            bounds[name] = declared_by(one, name, schema.bounds(name))
+    if bounds:
+        told = ", ".join(f"{name} {one.low:g} to {one.high:g}" for name, one in bounds.items())
+        notes["bounds"] = f"{told}, released privately; intervals do not account for values beyond"
+    known = schema.declaring(**bounds)
+    release = found.get(f"{LIMIT}{schema.unit.name}")
+    if release is not None:
+        sizes = released_sizes(release, question.guarantee)
+        limit = Contribution(total=sizes.best_limit)
+        notes["limit"] = (
+            f"at most {limit.total} rows of each {schema.unit.name}, released privately; intervals do not account for "
+            f"rows beyond, about {sizes.dropped(sizes.best_limit):.1%}"
+        )
+        if getattr(question, "contribution", None) is not None:
+            changed = {"contribution": limit}
+        else:
+            known = replace(known, unit=replace(known.unit, contribution=limit))
+    asked: Question[A] = replace(question, schema=known, **changed)  # type: ignore[type-var]  # all are dataclasses
+    return Settled(asked, tuple(bounds.items()), known.unit, notes)
