@@ -28,8 +28,15 @@ from discreet.plans.rehearsal import Rehearsing
 from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
+from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.released_first import Settled, first_request, released_first, settled
+from discreet.questions.profiles.released_first import (
+    Settled,
+    first_request,
+    has_private_facts,
+    released_first,
+    settled,
+)
 from discreet.questions.shorthands import Shorthands
 
 __all__ = ["Session"]
@@ -101,7 +108,7 @@ class Session(Shorthands):
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
-        self._settled = False
+        self._private = has_private_facts(schema)
         self._after: dict[Any, Session] = {}
         dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
         self._related = dict(related or {})
@@ -125,8 +132,8 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
-        first = {} if self._settled else released_first(question, self.schema)
-        if first:
+        private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
+        if private and (first := released_first(question, self.schema)):
             self._check_both(question, request, first)
             found = {name: self.ask(one, first_request(one)) for name, one in first.items()}
             then = settled(question, self.schema, found)
@@ -159,7 +166,7 @@ class Session(Shorthands):
         with self._lock:
             if key not in self._after:
                 other = self._declaring(then.question.schema)
-                other._settled = True
+                other._private = False  # what this question needs is declared
                 self._after[key] = other if self._step is None else other.omitting(self._step)
             return self._after[key]
 

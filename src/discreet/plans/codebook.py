@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from csv import DictWriter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from discreet.core.columns import Bounds, Categories, Column
 from discreet.core.dates import Dates
 from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
+from discreet.core.interval import Interval
 from discreet.core.schema import Schema
 from discreet.publish.codebook_page import codebook_page
 from discreet.publish.ddi_codebook import ddi_codebook
 from discreet.publish.tidy import Row, Tidy, aligned
 from discreet.questions.groups import ReleasedGroups
+from discreet.questions.profiles.column_profile import ColumnProfile, Estimate
 from discreet.questions.profiles.profile_release import ProfileRelease
 
 __all__ = ["Codebook"]
@@ -59,10 +61,20 @@ class Codebook(Tidy):
         """What to show."""
         shown = []
         for name, text in self.profile.facts():
-            shown.append((name, text))
-            if name in self.labels:
+            listed = name in self.labels
+            shown.append((name, self.column(name).words() if listed else text))
+            if listed:
                 shown.append(("", self._listed(name)))
         return [*shown, ("left to spend", f"{self.remaining} of {self.budget}")]
+
+    def column(self, name: str) -> ColumnProfile:
+        """What was released of a column: it has at least as many distinct labels as were listed."""
+        one, listed = self.profile.columns[name], self.labels.get(name)
+        if listed is None or one.distinct is None:
+            return one
+        least, known = float(len(listed.labels)), one.distinct
+        ends = Interval(max(known.interval.low, least), max(known.interval.high, least), known.interval.level)
+        return replace(one, distinct=Estimate(max(known.value, least), ends))
 
     def _listed(self, name: str) -> str:
         found = self.labels[name]
@@ -103,7 +115,7 @@ class Codebook(Tidy):
             "discreet": "codebook",
             "format": 1,
             "source": self.source,
-            "units_words": f"{profile.facts()[0][1]} {unit}s.",
+            "units_words": f"{unit}s: {profile.facts()[0][1]}.".capitalize(),
             "sizes_words": None if sizes is None else f"Rows per {unit}: {sizes.words(unit)}.",
             "protection_words": told,
             "columns": [self._column(name) for name in profile.names],
@@ -114,7 +126,7 @@ class Codebook(Tidy):
         }
 
     def _column(self, name: str) -> dict[str, Any]:
-        one, listed = self.profile.columns[name], self.labels.get(name)
+        one, listed, edges = self.column(name), self.labels.get(name), self.profile.columns[name].histogram[0]
         ends = {"low_words": one.low, "high_words": one.high}
         return {
             **one.to_dict(),
@@ -122,6 +134,7 @@ class Codebook(Tidy):
             "labels": None if listed is None else self._listed(name),
             "label_list": None if listed is None else list(listed.labels),
             "origin": self.origin(name),
+            "edge_words": f"{one.shown(edges[0])} to {one.shown(edges[-1])}" if edges else "",
             "quartile_words": [one.shown(value.value) for value in one.quartiles],
             **{key: None if end is None else one.shown(end).replace(",", "") for key, end in ends.items()},
         }

@@ -21,7 +21,8 @@ _TEMPLATE = """<h1>{{ title }}</h1>
 <br><small>{{ one.origin }}</small></td><td>{% if one.bars %}
 <svg role="img" aria-label="{{ one.chart }}" width="170" height="36" viewBox="0 0 170 36">
 {% for bar in one.bars %}<rect x="{{ bar.x }}" y="{{ bar.y }}" width="{{ bar.width }}" height="{{ bar.height }}"
- fill="#0b5cad"/>{% endfor %}</svg>{% endif %}</td></tr>{% endfor %}</tbody></table></div>
+ fill="#0b5cad"/>{% endfor %}</svg>
+<br><small>{{ one.edge_words }}, and beyond</small>{% endif %}</td></tr>{% endfor %}</tbody></table></div>
 <div class="card"><h2>How it is protected</h2><dl>
 {% for name, text in protection %}<dt>{{ name }}</dt><dd>{{ text }}</dd>{% endfor %}</dl></div>
 """

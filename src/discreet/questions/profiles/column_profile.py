@@ -24,6 +24,8 @@ _FEW_FRACTIONS = 0.1
 """Numbers of which fewer than this proportion have decimals are whole numbers."""
 _NARROW = 3
 """Cells; a range that far from zero and that narrow is divided once more."""
+_SHARP = 0.02
+"""Proportions whose interval is no longer are told without it."""
 _PER_LABEL = 10
 """Units per distinct value from which text is a label."""
 
@@ -34,6 +36,13 @@ class Estimate:
 
     value: float
     interval: Interval
+
+    def proportion_words(self) -> str:
+        """A proportion in words: with its interval where that is not all but nothing."""
+        low, high = float(self.interval.low), float(self.interval.high)
+        if high - low <= _SHARP:
+            return f"{self.value:.0%}"
+        return f"at most {high:.0%}" if low <= 0 else f"{self.value:.0%} ({low:.0%} to {high:.0%})"
 
     def to_dict(self) -> dict[str, Any]:
         """Both as JSON-ready data."""
@@ -181,9 +190,9 @@ class ColumnProfile:
         if self.distinct is not None:
             ends = self.distinct.interval
             parts.append(f"{self.distinct.value:,.0f} distinct ({ends.low:,.0f} to {ends.high:,.0f})")
-        parts.append(f"{self.missing.value:.0%} missing")
+        parts.append(f"{self.missing.proportion_words()} missing")
         if self.unreadable.interval.low > 0 and self.kind not in ("label", "text"):
-            parts.append(f"{self.unreadable.value:.0%} of another kind")
+            parts.append(f"{self.unreadable.proportion_words()} of another kind")
         return "; ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -220,7 +229,8 @@ def summarised(
     held = [min(max(1 - lost / values, 0.0), 1.0) for lost in (outside, most, least)]
     high = chosen.high - 1 if found.whole else chosen.high
     low, high = tidy_bounds(chosen.low, max(high, chosen.low + (1 if found.whole else 0)), whole=found.whole)
-    quartiles = tuple(_quartile(last.quantile(q, level), level, found.whole) for q in QUARTILES)
+    grids = [last] if found.first is None else [last, found.first]
+    quartiles = tuple(_quartile(_closest(grids, q, level), level, found.whole) for q in QUARTILES)
     return ColumnProfile(
         name=name,
         kind=found.kind,
@@ -237,6 +247,17 @@ def summarised(
 def labelled(kind: str, distinct: float, rows: float) -> str:
     """Whether text is a label: many rows share each of its values."""
     return "label" if kind == "text" and max(distinct, 1.0) * _PER_LABEL <= rows else kind
+
+
+def _closest(grids: Sequence[CellCounts], q: float, level: float) -> tuple[float, float, float]:
+    """A quantile between the closest edges of several grids, each at its part of 1 − level.
+
+    The last grid divides the largest values, the first one also the small ones.
+    """
+    found = [grid.quantile(q, 1 - (1 - level) / len(grids)) for grid in grids]
+    low, high = max(one[1] for one in found), min(one[2] for one in found)
+    value = min(found, key=lambda one: one[2] - one[1])[0]
+    return (min(max(value, low), high), low, high) if low < high else found[0]  # both miss once in 1 / (1 - level)
 
 
 def _quartile(found: Sequence[float], level: float, whole: bool) -> Estimate:

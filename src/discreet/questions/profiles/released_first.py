@@ -10,18 +10,29 @@ from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
-from discreet.questions.profiles.private_bounds import bounds_questions, declared_by
-from discreet.questions.profiles.private_limit import limit_question, private_limit, released_sizes
+from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
+from discreet.questions.profiles.private_limit import (
+    PrivateContribution,
+    limit_question,
+    private_limit,
+    released_sizes,
+)
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.profile_release import ProfileRelease
 from discreet.questions.question import Question
 from discreet.releases import Release
 
-__all__ = ["BOUNDS", "LIMIT", "Settled", "first_request", "released_first", "settled"]
+__all__ = ["BOUNDS", "LIMIT", "Settled", "first_request", "has_private_facts", "released_first", "settled"]
 
 A = TypeVar("A")
 BOUNDS, LIMIT = "bounds-", "limit-"
 """How releases that come first are called, before the name of a column or of the unit."""
+
+
+def has_private_facts(schema: Schema) -> bool:
+    """Whether a schema has bounds or limits that are not known."""
+    private = isinstance(schema.unit.contribution, PrivateContribution)
+    return private or any(isinstance(one, PrivateBounds) for one in schema.columns.values())
 
 
 def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
