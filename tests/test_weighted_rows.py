@@ -18,6 +18,10 @@ from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.rows import Selected, take, weigh, weighted_totals
 from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.stability import in_parts
+from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.part_moments import PartMoments
+from discreet.mechanisms.additive import additive_noise
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.testing.sources import documented_choice
@@ -301,3 +305,55 @@ def test_what_is_left_out_offers_weights_and_knows_that_nothing_was_chosen():
     assert lost.mean_interval(mean) == mean.confidence_interval()
     assert lost.mean_interval(asked.mean("x", PureDP(1.0))).width > 2 * mean.confidence_interval().width
     assert "instead" not in dict(session(budget=1.0).left_out(PureDP(0.1), columns="x").facts())
+
+
+def test_weights_remove_the_error_of_the_choice():
+    """Units of 20 rows, limit 2: kept rows depend on the salt by several times the noise, weighted rows not at all."""
+    rng, schema = np.random.default_rng(8), replace(PEOPLE, columns={"x": Bounds(0, 10, grid=0.5)})
+    rows = pa.table({"who": np.repeat(np.arange(400), 20), "x": rng.uniform(0, 10, 8000)})
+    reads = [take(open_source(rows), schema, salt=f"{salt:02x}" * 32) for salt in range(8)]
+    kept, weighted = (
+        MeanQuestion(schema, "x", PureDP(1.0), weighted=flag, expected_rows=800) for flag in (False, True)
+    )
+    truths = [weighted.exact(read).value for read in reads]
+    assert all((truth == truths[0]).all() for truth in truths)
+    no, yes = truths[0]
+    off = [
+        10 * float(one / (zero + one) - yes / (no + yes)) for zero, one in (kept.exact(read).value for read in reads)
+    ]
+    assert np.sqrt(np.mean(np.square(off))) > 2 * weighted.plan().standard_error
+
+
+def outcomes(kind, rows, rng):
+    """A value for every row, where units have so many rows each."""
+    if kind == "more rows, higher":
+        return np.clip(np.repeat(rows / 31, rows) + rng.normal(0, 0.2, rows.sum()), 0, 1)
+    if kind == "few rows, often yes":  # and all rows of a unit alike: the worst case
+        return np.repeat(rng.random(rows.size) < np.where(rows < 4, 0.6, 0.02), rows).astype(float)
+    return rng.beta(0.3, 0.6, rows.sum())
+
+
+@pytest.mark.parametrize("kind", ["more rows, higher", "few rows, often yes", "independent rows"])
+@pytest.mark.parametrize("degree", [1, 4])
+def test_population_intervals_hold_for_units_of_1_to_30_rows(kind, degree):
+    rng, limit = np.random.default_rng(degree), 4
+
+    def drawn(units):
+        rows = rng.integers(1, 31, units)
+        u, weights = outcomes(kind, rows, rng), np.repeat(np.minimum(1, limit / rows), rows)
+        parts = [math.comb(degree, j) * u**j * (1 - u) ** (degree - j) for j in range(degree + 1)]
+        return np.array([(weights * part).sum() for part in parts])
+
+    population, totals = drawn(200_000), np.array([drawn(100) for _ in range(400)])
+    mean = population @ np.arange(degree + 1) / degree / population.sum()
+    law = additive_noise(PureDP(1.0), in_parts(Contribution(total=limit), 1, degree + 1, Neighbours.ADD_REMOVE)).law(
+        0.0
+    )
+    noisy = PartMoments(
+        totals=totals + np.asarray(law.sample(totals.shape, rng=rng)),
+        noise=float(np.max(law.variance)),
+        kurtosis=excess_kurtosis(law),
+        rows_per_unit=limit,
+    )
+    covered = noisy.accepts_mean(mean, 0.95).mean()
+    assert covered > 0.935 - 3 * math.sqrt(0.05 * 0.95 / 400)
