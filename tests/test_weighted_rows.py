@@ -344,7 +344,7 @@ def test_population_intervals_hold_for_units_of_1_to_30_rows(kind, degree):
         parts = [math.comb(degree, j) * u**j * (1 - u) ** (degree - j) for j in range(degree + 1)]
         return np.array([(weights * part).sum() for part in parts])
 
-    population, totals = drawn(200_000), np.array([drawn(100) for _ in range(400)])
+    population, totals = drawn(60_000), np.array([drawn(100) for _ in range(250)])
     mean = population @ np.arange(degree + 1) / degree / population.sum()
     law = additive_noise(PureDP(1.0), in_parts(Contribution(total=limit), 1, degree + 1, Neighbours.ADD_REMOVE)).law(
         0.0
@@ -356,4 +356,4 @@ def test_population_intervals_hold_for_units_of_1_to_30_rows(kind, degree):
         rows_per_unit=limit,
     )
     covered = noisy.accepts_mean(mean, 0.95).mean()
-    assert covered > 0.935 - 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert covered > 0.935 - 3 * math.sqrt(0.05 * 0.95 / 250)
