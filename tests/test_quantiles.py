@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections import Counter
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -18,8 +17,7 @@ from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.mechanisms.choices.quantile_interval import QuantileInterval, fine_pair, rough_pair
-from discreet.questions.quantile import QuantileQuestion, Quantiles, _sampling
+from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)
@@ -250,100 +248,6 @@ def test_rounded_shares_keep_the_declared_sensitivity():
                 assert change.max() - change.min() <= 2 * declared * (1 + 1e-9)
 
 
-def distance(rows, v, w, target, ends):
-    """Rank distance of the points v to w, straight from its definition."""
-    terms = []
-    if v != ends[0]:
-        terms.append(sum(row < v for row in rows) - target)
-    if w != ends[1]:
-        terms.append(target - sum(row <= w for row in rows))
-    return max(terms)
-
-
-def rough_law(rows, targets, factor):
-    """Probability of every ordered pair of points of GRID, by enumeration of all pairs."""
-    law = Counter()
-    for v, w in itertools.product(range(6), repeat=2):
-        worst = max(distance(rows, v, v, targets[0], (0, 5)), distance(rows, w, w, targets[1], (0, 5)))
-        law[min(v, w), max(v, w)] += math.exp(-factor * worst)
-    total = sum(law.values())
-    return {pair: weight / total for pair, weight in law.items()}
-
-
-def fine_law(rows, starts, targets, factor):
-    """Probability of every ordered pair of cells, by enumeration."""
-    last = [start - 1 for start in starts[1:]] + [5]
-    cells = list(zip(starts, last, strict=True))
-    law = {}
-    for i, j in itertools.combinations_with_replacement(range(len(cells)), 2):
-        first, second = (distance(rows, *cells[k], target, (0, 5)) for k, target in zip((i, j), targets, strict=True))
-        law[i, j] = math.exp(-factor * max(first, second))
-    total = sum(law.values())
-    return {pair: weight / total for pair, weight in law.items()}
-
-
-def follows(draw, law, count=4000):
-    """χ² at 10⁻⁵ for seeded draws; cells with an expectation below 8 are pooled."""
-    seen = Counter(draw() for _ in range(count))
-    assert set(seen) <= set(law)
-    rare = [pair for pair, chance in law.items() if count * chance < 8]
-    groups = [[pair] for pair in law if pair not in rare] + ([rare] if rare else [])
-    found = [sum(seen[pair] for pair in group) for group in groups]
-    expected = [count * sum(law[pair] for pair in group) for group in groups]
-    return stats.chisquare(found, expected).pvalue > 1e-5
-
-
-@pytest.mark.parametrize("rows", [[], [3], [0, 0, 2, 5], [2, 2, 2, 2, 3]])
-def test_both_stages_follow_their_laws(rows):
-    statistic, rng = Quantiles(probabilities=0.5, bounds=GRID), np.random.default_rng(3)
-    steps, counts = statistic.exact(np.array(rows, dtype=float), neighbours=Neighbours.ADD_REMOVE).value
-    targets = (Fraction(len(rows), 2) - 1, Fraction(len(rows), 2) + Fraction(3, 2))
-    part, factor, starts = (steps, counts), Fraction(7, 10), np.array([0, 1, 2, 4])
-    assert follows(lambda: rough_pair(part, targets, factor, rng), rough_law(rows, targets, 0.7))
-    assert follows(lambda: fine_pair(part, starts, targets, factor, rng), fine_law(rows, [0, 1, 2, 4], targets, 0.7))
-    assert rough_pair(part, targets, factor, None) in rough_law(rows, targets, 0.7)
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize(("low", "high"), [(0.5, 0.5), (0.2, 0.3)])
-def test_pairs_lose_no_more_than_one_choice(neighbours, low, high):
-    """Exhaustive: all data sets of up to three rows on the grid, both stages, every neighbour."""
-    moved = 1.0 if neighbours is Neighbours.REPLACE_ONE else max(low, high, 1 - low, 1 - high)
-    factor, worst = 1 / (2 * moved), 0.0
-    for size in range(4):
-        for data in itertools.combinations_with_replacement(range(6), size):
-            if neighbours is Neighbours.ADD_REMOVE:
-                others = [(*data, extra) for extra in range(6)]
-            else:
-                others = [(*data[:i], new, *data[i + 1 :]) for i in range(size) for new in range(6)]
-            for other in others:
-                aims = [(low * len(rows) - 1, high * len(rows) + 1) for rows in (data, other)]
-                for law in (rough_law, lambda rows, aim, f: fine_law(rows, [0, 1, 3, 4], aim, f)):
-                    here, there = law(data, aims[0], factor), law(other, aims[1], factor)
-                    worst = max(worst, *(abs(math.log(here[pair] / there[pair])) for pair in here))
-    assert worst <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("shape", ["uniform", "incomes", "one value"])
-@pytest.mark.parametrize("points", [100, 10**4, 2 * 10**6])
-def test_intervals_of_the_median_are_short_and_cover(shape, points):
-    """At most 35 ranks at n = 1000, ε = 1; the seeds are fixed."""
-    rng = np.random.default_rng(points)
-    draws = {"uniform": rng.random(1000), "incomes": rng.lognormal(-3.5, 0.8, 1000), "one value": np.full(1000, 0.3)}
-    statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, points, grid=1), interval=0.95)
-    exact = statistic.exact(np.minimum(draws[shape], 1) * points, neighbours=Neighbours.ADD_REMOVE)
-    mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
-    rows = np.repeat(*exact.value)
-    widths, held = [], 0
-    for _ in range(60):
-        low, estimate, high = mechanism.draw(exact.value, rng=rng)
-        assert low <= estimate <= high
-        widths.append(np.searchsorted(rows, high, "left") - np.searchsorted(rows, low, "right"))
-        held += low <= rows[500] and high >= rows[499]
-    assert np.mean(widths) <= 35
-    assert held >= 57
-
-
 def test_a_wide_domain_costs_little():
     """Values in 0 to 100 within ±10⁶: the median is as accurate as within their own bounds (60 seeded draws each)."""
     rng = np.random.default_rng(8)
@@ -366,20 +270,6 @@ def test_the_middle_of_a_tie_is_preferred():
     assert mechanism.chances(exact.value)[3] > 0.98  # d = −5 there; 0.5 with a clip
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"first": 0.0}, {"miss": 0.0}, {"miss": 1.5}, {"shares": ()}, {"shares": ((0.6, 0.4),)}, {"highest": 0},
-        {"shares": ((1 / 999983, 1 / 999979),)}, {"groups": 0},
-    ],
-)  # fmt: skip
-def test_intervals_refuse_parameters_that_make_no_sense(changed):
-    sound = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05, "lowest": 0, "highest": 9, "grid": 1.0}
-    QuantileInterval(**sound)
-    with pytest.raises(DiscreetError):
-        QuantileInterval(**(sound | changed))
-
-
 def test_questions_have_intervals_unless_they_are_told_not_to():
     schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
     rows = pyarrow.table({"age": list(range(100)) * 10, "arm": ["A", "B"] * 500})
@@ -398,17 +288,3 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
         assert isinstance(asked.measurement.mechanism, QuantileChoice)
     with pytest.raises(DiscreetError, match="interval"):
         _ = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=0.9, recursive=True).measurement
-
-
-@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9])
-@pytest.mark.parametrize("rows", [10, 100, 1000, 10_000])
-def test_shares_of_a_sample_leave_the_quantile_as_seldom_as_they_say(q, rows):
-    """Binomial tails for the declared number of rows and for more, against a bound that is nearly sharp."""
-    low, high = _sampling(q, rows, 0.0125)
-    tails = [0.0]
-    for n in [*range(rows, rows + 40), 2 * rows, 7 * rows]:  # an end of 0 or 1 takes the end of the grid
-        tails += [float(stats.binom.cdf(math.floor(low * n), n, q))] if low > 0 else []
-        tails += [float(stats.binom.sf(math.ceil(high * n) - 1, n, q))] if high < 1 else []
-    assert max(tails) <= 0.0125
-    if rows == 10_000:
-        assert max(tails) >= 0.009

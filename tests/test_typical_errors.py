@@ -63,7 +63,7 @@ def ranks(exact, mechanism, count, rng):
         for ages, ends in zip(halves, np.reshape(mechanism.draw(exact.value, rng=rng), (2, 2, 3)), strict=True):
             for share, (low, _, high) in zip((0.25, 0.5), ends, strict=True):
                 target = share * ages.size
-                found.append(max(target - (ages < low).sum(), (ages <= high).sum() - target))
+                found.append(max(target - (ages <= low).sum(), (ages < high).sum() - target, 0.0))
     return [[one] for one in found]
 
 

@@ -213,7 +213,7 @@ def scripted(script: Script) -> Iterator[Script]:
             ),
             (RankClasses, "draw", _placed(script)),
             (quantile_interval, "rough_pair", _paired(script)),
-            (quantile_interval, "chosen", _weighed(script)),
+            (quantile_interval, "picked", _picked(script)),
             *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
             (groups, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
@@ -253,18 +253,28 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 def _placed(script: Script) -> Callable[..., int]:
     def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any, *, flip: bool = False) -> int:
         logs = -float(factor / target.denominator) * self.distances(target, target.denominator).astype(np.float64)
-        if flip:
-            heads = np.exp(np.minimum(logs - logs[self.widths > 0].max(), 0.0))
-            logs = np.log(flip_probabilities(heads, self.widths))
-        return script.choice(Choice.among(self.starts, self.widths, logs, exponential=not flip))
+        return script.choice(_ranked(self.starts, self.widths, logs, flip))
 
     return draw
+
+
+def _ranked(starts: Any, widths: Any, scores: Any, flip: bool) -> Choice:
+    """Places by the exponentials of their scores, or by permute and flip, where equal scores have equal chances."""
+    if flip:
+        some = widths > 0
+        starts, widths, scores = starts[some], widths[some], scores[some]
+        levels, place = np.unique(scores, return_inverse=True)
+        counts = np.bincount(place, weights=widths).astype(np.int64)
+        scores = np.log(flip_probabilities(np.exp(levels - levels[-1]), counts))[place]
+    return Choice.among(starts, widths, scores, exponential=not flip)
 
 
 def _paired(script: Script) -> Callable[..., tuple[int, int]]:
     """A pair of grid points, among all pairs: the shells of the sampler differ between neighbours."""
 
-    def rough_pair(part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any) -> tuple[int, int]:
+    def rough_pair(
+        part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any, *, flip: bool = False
+    ) -> tuple[int, int]:
         classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
         first, second = (classes.distances(target, common) for target in targets)
         rows, points = np.repeat(first, classes.widths), int(classes.widths.sum())
@@ -272,7 +282,7 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
         starts = points * np.arange(points)[:, None] + (classes.starts - classes.starts[0])
         widths = np.broadcast_to(classes.widths, starts.shape)
         logs = -float(factor / common) * np.maximum.outer(rows, second).astype(float)
-        pairs = Choice.among(starts.ravel(), widths.ravel(), logs.ravel(), exponential=True)
+        pairs = _ranked(starts.ravel(), widths.ravel(), logs.ravel(), flip)
         ends = divmod(script.choice(pairs), points)
         lowest = int(classes.starts[0])
         return lowest + min(ends), lowest + max(ends)
@@ -280,11 +290,12 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
     return rough_pair
 
 
-def _weighed(script: Script) -> Callable[..., int]:
-    def chosen(distances: Any, factor: Fraction, multiplicity: None, rng: Any) -> int:
-        return script.choice(Choice.of(-float(factor) * distances, exponential=True))
+def _picked(script: Script) -> Callable[..., int]:
+    def picked(distances: Any, factor: Fraction, multiplicity: None, rng: Any, *, flip: bool = False) -> int:
+        places = np.arange(distances.size)
+        return script.choice(_ranked(places, np.ones_like(places), -float(factor) * distances, flip))
 
-    return chosen
+    return picked
 
 
 _LABELS = ("A", "B", "C")

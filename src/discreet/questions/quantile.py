@@ -33,6 +33,7 @@ from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.question import Expected, Histograms, MeasuredQuestion, Measurement, column_names
+from discreet.questions.sampled_shares import noise_miss, sampled_shares
 from discreet.questions.typical_ranks import typical_ranks
 from discreet.releases import Release
 
@@ -41,6 +42,8 @@ __all__ = ["MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles", "s
 Chosen = QuantileChoice | QuantileInterval
 _LEVEL = 0.95
 """Of an interval that nobody asked about; a recursion, which has none, leaves it out."""
+_SAMPLING = 0.8
+"""Part of an interval's error probability that is left to sampling alone; noise and sampling share the rest."""
 MOST_POINTS = 2**22
 """Finest grid for quantiles; every point is a candidate that must be weighed."""
 
@@ -133,8 +136,8 @@ class Quantiles(Statistic):
         """For each quantile the shares of rows that an interval must enclose."""
         if self.interval is None or self.rows_at_least is None:
             return tuple((q, q) for q in self.shares)
-        each_side = (1 - self.interval) / 4  # half of the error probability for sampling, half for the noise
-        return tuple(_sampling(q, self.rows_at_least, each_side) for q in self.shares)
+        each_side = _SAMPLING * (1 - self.interval) / 2
+        return tuple(sampled_shares(q, self.rows_at_least, each_side) for q in self.shares)
 
     def _grid(self) -> dict[str, Any]:
         return {"lowest": self.bounds.lowest, "highest": self.bounds.highest, "grid": self.bounds.grid}
@@ -144,15 +147,21 @@ class Quantiles(Statistic):
         return {"probabilities": self.shares, "recursive": self.recursive, **self._grid()}
 
     def intervals(self) -> dict[str, Any]:
-        """Parameters of `QuantileInterval` besides its factors."""
+        """Parameters of `QuantileInterval` besides its factors and ``miss``."""
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
-        miss = (1 - self.interval) / (1 if self.rows_at_least is None else 2)
         enclosed = self._enclosed()
-        # Cells of seven ranks or so, at a factor of one, up to a hundred of them: more make the choice less sharp.
         apart = max(high - low for low, high in enclosed) * (self.rows_at_least or 0)
-        cells = min(12 + math.ceil(apart / 7), 100)
-        return {"shares": enclosed, "miss": miss, "cells": cells, **self._grid()}
+        # Cells of fourteen ranks at most; more than forty would make the choice less sharp.
+        return {"shares": enclosed, "cells": min(12 + math.ceil(apart / 14), 40), **self._grid()}
+
+    def noise_miss(self, factor: float) -> float:
+        """How often the noise of a second stage with this factor may leave the shares that an interval encloses."""
+        error = 1 - requirements.level(self.interval)
+        if self.rows_at_least is None:
+            return error
+        each = zip(self.shares, self._enclosed(), strict=True)
+        return min(noise_miss(q, pair, self.rows_at_least, error, factor) for q, pair in each)
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
@@ -222,25 +231,6 @@ def _bounds(stored: dict[str, Any]) -> Bounds:
         raise InvalidParameter(
             "bounds", stored, "must hold low, high and grid", "Pass Bounds(0, 1, grid=0.1)."
         ) from None
-
-
-def _sampling(q: float, rows: int, miss: float) -> tuple[float, float]:
-    """Shares around q that a binomial share of at least ``rows`` draws leaves with probability ``miss`` each side.
-
-    P(X ≤ k) ≤ Φ(−√(2n·H((k + 1)/n, q))) below the mean, with H the relative entropy (zubkov2013). A share s is left
-    where k + 1 ≤ sn + 1, so s is the point of that entropy moved out by 1/n; both move towards q as n grows.
-    """
-    from scipy import optimize, special  # heavy, and only needed for intervals
-
-    budget = float(special.ndtri(miss)) ** 2 / (2 * rows)
-
-    def spent(share: float) -> float:
-        return float(special.rel_entr(share, q) + special.rel_entr(1 - share, 1 - q)) - budget
-
-    low = 0.0 if spent(0.0) <= 0 else max(float(optimize.brentq(spent, 0.0, q)) - 1 / rows, 0.0)
-    high = 1.0 if spent(1.0) <= 0 else min(float(optimize.brentq(spent, q, 1.0)) + 1 / rows, 1.0)
-    # Outwards to six digits: shares stay short decimals, so ranks stay exact.
-    return float(Fraction(math.floor(low * 10**6), 10**6)), float(Fraction(math.ceil(high * 10**6), 10**6))
 
 
 @dataclass(frozen=True)

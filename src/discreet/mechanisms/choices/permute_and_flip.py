@@ -21,7 +21,9 @@ from discreet.mechanisms.implied import ImpliedProfile
 __all__ = ["PermuteAndFlip", "flip_probabilities"]
 
 _NODES = 400
-"""Gauss–Legendre nodes; exact for up to 800 candidates, and beyond that far below rounding error."""
+"""Gauss–Legendre nodes; exact for up to 800 candidates."""
+_CLUSTERED = 8
+"""With more candidates one of the first is heads: at times wᵏ nodes lie close enough to 0 for 10¹² of them."""
 
 _NOWHERE = np.uint64(2**64 - 1)
 """Behind every place."""
@@ -37,11 +39,14 @@ def flip_probabilities(
     result is the probability of one of them.
     """
     counts = np.ones(chances.size, dtype=np.int64) if multiplicity is None else multiplicity
-    nodes, weights = np.polynomial.legendre.leggauss(min(_NODES, int(counts.sum()) // 2 + 1))
-    times = (nodes + 1) / 2
+    candidates = int(counts.sum())
+    nodes, weights = np.polynomial.legendre.leggauss(min(_NODES, candidates // 2 + 1))
+    power = 1 if candidates <= 2 * _NODES else _CLUSTERED
+    even = (nodes + 1) / 2
+    times, weights = even**power, weights / 2 * power * even ** (power - 1)
     losses = np.log1p(-np.minimum(chances[:, None] * times, 1.0))
     others = np.exp(counts @ losses - losses)
-    result = chances * (others @ (weights / 2))
+    result = chances * (others @ weights)
     return np.asarray(result / (counts @ result))
 
 

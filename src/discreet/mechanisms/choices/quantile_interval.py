@@ -19,37 +19,38 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.quantile_choice import range_factor
 from discreet.mechanisms.choices.ranks import (
     Histogram,
     RankClasses,
     below,
-    chosen,
     group_histograms,
+    picked,
     rank_distances,
     share_of,
 )
+from discreet.mechanisms.choices.round_edges import round_edges
 from discreet.mechanisms.choices.selection_profile import RangeProfile
 from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.composition import compose
+from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
     from discreet.core.contract import Profile
     from discreet.core.exact import Exact
     from discreet.core.noise.law import Law
 
-__all__ = ["QuantileInterval", "fine_pair", "rough_pair"]
+__all__ = ["QuantileInterval", "edge_pairs", "fine_pair", "rough_pair"]
 
 Integers = NDArray[np.int64]
 
 _FIRST_SHARE = 0.3
-_AIM = 40.0
-"""The first stage aims this many ranks to either side, at a factor of one in all."""
+_AIM = 50.0
+"""The first stage aims this many ranks to either side, at a factor of one in all: less, and it is lost in wide gaps."""
 _CELLS = 12
 """Cells between the two points that the first stage chose, where both ends have the same target."""
-_OUTER = 2
-"""Cells beyond them on either side, each twice as wide as the one before; what is left is one cell more."""
 _FINEST = 10**6
 _PARTS = 16
 """Margins are whole multiples of 1/16 rank, so that ranks stay short fractions."""
@@ -60,7 +61,10 @@ class Described(Protocol):
     """A statistic that says which intervals it wants, for example `discreet.Quantiles`."""
 
     def intervals(self) -> dict[str, Any]:
-        """Parameters of `QuantileInterval` besides the factors."""
+        """Parameters of `QuantileInterval` besides the factors and ``miss``."""
+
+    def noise_miss(self, factor: float) -> float:
+        """The ``miss`` that the intervals allow, given the factor of the second stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +81,21 @@ class QuantileInterval(Mechanism):
         For each quantile the shares of the rows that its ends must enclose: (q, q) for the quantile of the data, a
         wider pair for that of a population.
     miss
-        Probability, at most, that an interval does not enclose its shares.
+        Probability, at most, that an interval does not enclose its shares; for an end to be y ranks inside them it is
+        e^(−second·y) times as large.
     lowest, highest, grid
         The public grid: values are ``step · grid`` for steps from lowest to highest.
     groups
         Number of disjoint groups of rows, as in `QuantileChoice`.
     cells
-        Cells between the two points that the first stage chose: more where the shares are far apart.
+        Cells, at least, between the two points that the first stage chose: more where the shares are far apart.
+    flip
+        Choose by permute and flip, as in `QuantileChoice`.
 
     Notes
     -----
     **Guarantee.** With Δ the largest change of a rank distance (`Quantiles.sensitivity`) a stage with factor f has
-    bounded range 2fΔ; the stages of all quantiles compose.
+    bounded range 2fΔ, or the pure ε alone by permute and flip; the stages of all quantiles compose.
 
     Examples
     --------
@@ -111,14 +118,15 @@ class QuantileInterval(Mechanism):
     grid: float
     groups: int = 1
     cells: int = _CELLS
+    flip: bool = False
 
     def __post_init__(self) -> None:
         for name in ("first", "second", "grid"):
             object.__setattr__(self, name, requirements.positive(name, getattr(self, name)))
         for name in ("lowest", "highest"):
             requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
-        if not 0 < requirements.probability("miss", self.miss) < 1:
-            raise InvalidParameter("miss", self.miss, "must lie between 0 and 1", "Pass miss=0.05.")
+        if not requirements.probability("miss", self.miss, below_one=False) > 0:
+            raise InvalidParameter("miss", self.miss, "must be above 0 and at most 1", "Pass miss=0.05.")
         listed = requirements.listed("shares", self.shares, "shares=((0.5, 0.5),)")
         object.__setattr__(self, "shares", tuple(_pair(pair) for pair in listed))
         if not self.shares:
@@ -139,16 +147,18 @@ class QuantileInterval(Mechanism):
         wanted = described.intervals()
         each = guarantee.split(len(wanted["shares"]))[0]
         first, second = (range_factor(part, sensitivity) for part in each.split([_FIRST_SHARE, 1 - _FIRST_SHARE]))
-        return cls(first=first, second=second, groups=groups, **wanted)
+        flip, miss = isinstance(guarantee, PureDP), described.noise_miss(second)
+        return cls(first=first, second=second, miss=miss, groups=groups, flip=flip, **wanted)
 
-    def _spans(self, sensitivity: Sensitivity) -> list[RangeProfile]:
-        """Ranges of all stages."""
+    def _stages(self, sensitivity: Sensitivity) -> list[RangeProfile | ImpliedProfile]:
+        """Curves of all stages."""
         moved = 2 * Fraction(sensitivity.require_l1())
-        return [RangeProfile(Fraction(factor) * moved) for factor in (self.first, self.second)] * len(self.shares)
+        spans = [Fraction(factor) * moved for factor in (self.first, self.second)] * len(self.shares)
+        return [ImpliedProfile(PureDP(up(span))) if self.flip else RangeProfile(span) for span in spans]
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """Bounded range, once per stage."""
-        return compose_profiles(self._spans(sensitivity))
+        """Bounded range or pure ε, once per stage."""
+        return compose_profiles(self._stages(sensitivity))
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
@@ -156,7 +166,7 @@ class QuantileInterval(Mechanism):
         """Pure ε by default."""
         wanted = kind or PureDP
         if wanted in (PureDP, ZeroConcentratedDP):
-            return compose(*(profile.guarantee(wanted) for profile in self._spans(sensitivity)))
+            return compose(*(profile.guarantee(wanted) for profile in self._stages(sensitivity)))
         return self.profile(sensitivity).guarantee(wanted, delta=delta)
 
     def parameters(self) -> dict[str, Any]:
@@ -171,6 +181,7 @@ class QuantileInterval(Mechanism):
             "grid": self.grid,
             "groups": self.groups,
             "cells": self.cells,
+            "flip": self.flip,
         }
 
     def check(self, exact: Exact) -> None:
@@ -183,9 +194,9 @@ class QuantileInterval(Mechanism):
 
     def rank_error(self, level: float = 0.95) -> float:
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
-        cells = min(self.cells + 2 * (_OUTER + 1), self.highest - self.lowest + 1)
-        inside = 2 * _AIM / (self.first + self.second) / _CELLS
-        return _margin(cells, 1 - requirements.level(level), self.second) + inside
+        edges = min(2 * self.cells + 20, self.highest - self.lowest + 1)  # about so many between round numbers
+        cell = _AIM / (self.first + self.second) / _CELLS
+        return self._margin(edges, 1 - requirements.level(level)) + cell
 
     def expected_error(self, level: float = 0.95) -> Floats:
         """Error in ranks."""
@@ -211,14 +222,28 @@ class QuantileInterval(Mechanism):
         self, part: Histogram, low: Fraction, high: Fraction, rng: np.random.Generator | None
     ) -> tuple[float, float, float]:
         rows = int(part[1].sum())
-        aim = Fraction(math.ceil(_AIM / (self.first + self.second)))
-        ends = rough_pair(part, (low * rows - aim, high * rows + aim), Fraction(self.first), rng)
-        starts = _cell_starts(*ends, self.lowest, self.highest, self.cells)
-        margin = Fraction(math.ceil(_PARTS * _margin(starts.size, self.miss, self.second)), _PARTS)
-        i, j = fine_pair(part, starts, (low * rows - margin, high * rows + margin), Fraction(self.second), rng)
-        lower = int(starts[i])
-        upper = int(starts[j + 1]) - 1 if j + 1 < starts.size else self.highest
+        ends = rough_pair(part, self.first_targets(low, high, rows), Fraction(self.first), rng, flip=self.flip)
+        edges = round_edges(*ends, self.lowest, self.highest, self.cells)
+        targets = self.second_targets(low, high, rows, edges.size)
+        i, j = fine_pair(part, edges, targets, Fraction(self.second), rng, flip=self.flip)
+        lower, upper = int(edges[i]), int(edges[j])
         return lower, (lower + upper) // 2, upper
+
+    def first_targets(self, low: Fraction, high: Fraction, rows: int) -> tuple[Fraction, Fraction]:
+        """Ranks that the first stage aims at: beyond those that the second will."""
+        aim = math.ceil(_AIM / (self.first + self.second))
+        return low * rows - aim, high * rows + aim
+
+    def second_targets(self, low: Fraction, high: Fraction, rows: int, edges: int) -> tuple[Fraction, Fraction]:
+        """Ranks that the second stage aims at, among so many edges: its margin beyond those to be enclosed."""
+        margin = Fraction(math.ceil(_PARTS * self._margin(edges, self.miss)), _PARTS)
+        return low * rows - margin, high * rows + margin
+
+    def _margin(self, edges: int, miss: float) -> float:
+        """Ranks beyond which all pairs of edges together have probability ``miss`` at most."""
+        others = max(edges * (edges + 1) // 2 - 1, 1)
+        # By permute and flip one of them beats the best, which has noise too, half as often.
+        return max(math.log(others / (2 if self.flip else 1) / miss) / self.second, 0.0) * (1 + 1e-12)
 
 
 def _pair(pair: Any) -> tuple[float, float]:
@@ -233,18 +258,17 @@ def _pair(pair: Any) -> tuple[float, float]:
     return low, high
 
 
-def _margin(cells: int, miss: float, factor: float) -> float:
-    """Ranks beyond which all pairs of cells together have probability ``miss`` at most."""
-    pairs = max(cells * (cells + 1) // 2 - 1, 1)
-    return math.log(pairs / miss) / factor * (1 + 1e-12)
-
-
 def rough_pair(
-    part: Histogram, targets: tuple[Fraction, Fraction], factor: Fraction, rng: np.random.Generator | None
+    part: Histogram,
+    targets: tuple[Fraction, Fraction],
+    factor: Fraction,
+    rng: np.random.Generator | None,
+    *,
+    flip: bool = False,
 ) -> tuple[int, int]:
-    """Two grid points in order, from all pairs (v, w) with weight exp(−factor · max(d(v), d(w))), exactly.
+    """Two grid points in order, from all pairs (v, w) by the distance max(d(v), d(w)), exactly.
 
-    Pairs of the same maximum are a shell: one is chosen by its size and weight, then one of its pairs uniformly.
+    Pairs of the same maximum are a shell: one is chosen by its size and distance, then one of its pairs uniformly.
     """
     classes = RankClasses.of(part)
     common = math.lcm(*(target.denominator for target in targets))
@@ -252,7 +276,7 @@ def rough_pair(
     levels = np.unique(np.concatenate([side.distances for side in sides]))
     up_to = [np.concatenate([[0], side.points_up_to(levels)]) for side in sides]
     pairs = up_to[0] * up_to[1]  # at most 2²² · 2²² pairs of points
-    shell = chosen(levels, factor / common, np.diff(pairs), rng)
+    shell = picked(levels, factor / common, np.diff(pairs), rng, flip=flip)
     place = below(int(pairs[shell + 1] - pairs[shell]), rng)
     (inner, outer), (few, many) = ((int(one[shell]), int(one[shell + 1])) for one in up_to)
     on_shell = (outer - inner) * many  # the first point is on the shell, the second anywhere up to it
@@ -290,29 +314,34 @@ class _Side:
         return int(self.starts[place]) + index - before
 
 
-def _cell_starts(low: int, high: int, lowest: int, highest: int, cells: int) -> Integers:
-    """First points of the cells: some between the two points, doubling ones beyond, and the rest of the grid."""
-    width = max(1, math.ceil((high - low + 1) / cells))
-    inner = [low + k * width for k in range(cells + 1)]
-    outer = [sum(width * 2**i for i in range(1, k + 1)) for k in range(1, _OUTER + 1)]
-    starts = {lowest, *inner, *(low - beyond for beyond in outer), *(inner[-1] + beyond for beyond in outer)}
-    return np.array(sorted(start for start in starts if lowest <= start <= highest), dtype=np.int64)
-
-
 def fine_pair(
     part: Histogram,
-    starts: Integers,
+    edges: Integers,
     targets: tuple[Fraction, Fraction],
     factor: Fraction,
     rng: np.random.Generator | None,
+    *,
+    flip: bool = False,
 ) -> tuple[int, int]:
-    """Two cells in order, with weight exp(−factor · max(d(first), d(second))), exactly."""
+    """Two edges in order, by the distance max(d(first), d(second)) of their cells, exactly."""
+    common = math.lcm(*(target.denominator for target in targets))
+    i, j, distances = edge_pairs(part, edges, targets, common)
+    place = picked(distances, factor / common, None, rng, flip=flip)
+    return int(i[place]), int(j[place])
+
+
+def edge_pairs(
+    part: Histogram, edges: Integers, targets: tuple[Fraction, Fraction], common: int
+) -> tuple[Integers, Integers, Integers]:
+    """All ordered pairs of edges, and their distances in parts of 1/common.
+
+    The cell of a lower end begins there and ends below the next edge. That of an upper end begins above the edge
+    before and ends there. So the rows on an end are never strictly inside.
+    """
     steps, counts = part
     ranks = np.concatenate([[0], np.cumsum(counts)])
-    edges = ranks[np.searchsorted(steps, starts)]  # rows below each cell
-    left, right = edges, np.append(edges[1:], ranks[-1])
-    common = math.lcm(*(target.denominator for target in targets))
-    first, second = (rank_distances(left, right, target, common) for target in targets)
-    i, j = np.triu_indices(starts.size)
-    place = chosen(np.maximum(first[i], second[j]), factor / common, None, rng)
-    return int(i[place]), int(j[place])
+    under, up_to = (ranks[np.searchsorted(steps, edges, side=side)] for side in ("left", "right"))
+    lower = rank_distances(under, np.append(under[1:], ranks[-1]), targets[0], common)
+    upper = rank_distances(np.insert(up_to[:-1], 0, 0), up_to, targets[1], common)
+    i, j = np.triu_indices(edges.size)
+    return i, j, np.maximum(lower[i], upper[j])

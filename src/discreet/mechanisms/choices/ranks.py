@@ -24,7 +24,17 @@ from discreet.core.noise.law import Truth
 from discreet.core.noise.race import noisy_argmax
 from discreet.core.rounding import decimal
 
-__all__ = ["Histogram", "RankClasses", "below", "chosen", "group_histograms", "histogram", "rank_distances", "share_of"]
+__all__ = [
+    "Histogram",
+    "RankClasses",
+    "below",
+    "group_histograms",
+    "histogram",
+    "picked",
+    "rank_distances",
+    "share_of",
+    "simulated",
+]
 
 Integers = NDArray[np.int64]
 Histogram = tuple[Integers, Integers]
@@ -87,12 +97,6 @@ def rank_distances(left: Integers, right: Integers, target: Fraction, common: in
     return np.clip(distances, -_FARTHEST, _FARTHEST)
 
 
-def chosen(distances: Integers, factor: Fraction, multiplicity: Integers | list[int] | None, rng: Generator) -> int:
-    """A candidate with probability proportional to multiplicity · exp(−factor · distance), exactly."""
-    scores = (distances.min() - distances).astype(float)  # whole numbers up to 2⁵³, so exact
-    return int(choose(scores, factor, multiplicity=multiplicity, rng=rng))
-
-
 class _Scores(Sequence[Fraction]):
     """−factor · distance, exactly, of those candidates that are asked for."""
 
@@ -106,15 +110,46 @@ class _Scores(Sequence[Fraction]):
         return -self.factor * int(self.distances[place])
 
 
-def flipped(distances: Integers, factor: Fraction, multiplicity: Integers, rng: Generator) -> int:
-    """The class with the largest −factor · distance + Exp(1) among its points, exactly: permute and flip."""
-    runs = np.flatnonzero(multiplicity > 0)
-    counts, apart = multiplicity[runs].astype(float), distances[runs]
-    behind = (apart.min() - apart) * float(factor)
+def picked(
+    distances: Integers, factor: Fraction, multiplicity: Integers | None, rng: Generator, *, flip: bool = False
+) -> int:
+    """A class of candidates by multiplicity · exp(−factor · distance), or by permute and flip, exactly.
+
+    Permute and flip: the class with the largest −factor · distance + Exp(1) among its candidates.
+    """
     if rng is not None:
-        return int(runs[np.argmax(behind - np.log(-np.expm1(np.log(rng.random(runs.size)) / counts)))])
-    family = LargestExponentialFamily(counts)
+        return int(simulated(distances, float(factor), multiplicity, rng, flip=flip)[0])
+    if not flip:
+        scores = (distances.min() - distances).astype(float)  # whole numbers up to 2⁵³, so exact
+        return int(choose(scores, factor, multiplicity=multiplicity))
+    runs = np.arange(distances.size) if multiplicity is None else np.flatnonzero(multiplicity > 0)
+    apart = distances[runs]
+    family = LargestExponentialFamily(np.ones(runs.size) if multiplicity is None else multiplicity[runs].astype(float))
+    behind = (apart.min() - apart) * float(factor)
     return int(runs[noisy_argmax(_Scores(apart, factor), lambda *_: family, 1.0, behind=behind)])
+
+
+def simulated(
+    distances: NDArray[Any],
+    factor: float,
+    multiplicity: Integers | None,
+    rng: np.random.Generator,
+    *,
+    flip: bool = False,
+    size: int = 1,
+) -> Integers:
+    """Classes as `picked` draws them, many at once and in floating point."""
+    runs = np.arange(distances.size) if multiplicity is None else np.flatnonzero(multiplicity > 0)
+    apart, shape = distances[runs], (size, runs.size)
+    scores = (apart.min() - apart) * factor
+    counts = None if multiplicity is None else multiplicity[runs].astype(float)
+    if not flip:
+        noise = rng.gumbel(size=shape) + (0.0 if counts is None else np.log(counts))
+    elif counts is None:
+        noise = rng.standard_exponential(shape)
+    else:
+        noise = -np.log(-np.expm1(-rng.standard_exponential(shape) / counts))
+    return np.asarray(runs[np.argmax(scores + noise, axis=1)])
 
 
 def below(count: int, rng: Generator) -> int:
@@ -151,6 +186,5 @@ class RankClasses:
     def draw(self, target: Fraction, factor: Fraction, rng: Generator, *, flip: bool = False) -> int:
         """One grid step with probability proportional to exp(−factor · distance), or by permute and flip, exactly."""
         common = target.denominator
-        rule = flipped if flip else chosen
-        place = rule(self.distances(target, common), factor / common, self.widths, rng)
+        place = picked(self.distances(target, common), factor / common, self.widths, rng, flip=flip)
         return int(self.starts[place]) + below(int(self.widths[place]), rng)

@@ -1,0 +1,291 @@
+"""Quantiles with intervals: both stages follow their laws, lose what they claim, cover, and are short."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from discreet import Bounds, Neighbours, PureDP, ZeroConcentratedDP
+from discreet.core.errors import DiscreetError
+from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
+from discreet.mechanisms.choices.quantile_interval import QuantileInterval, edge_pairs, fine_pair, rough_pair
+from discreet.mechanisms.choices.ranks import simulated
+from discreet.mechanisms.choices.round_edges import round_edges
+from discreet.questions.quantile import Quantiles
+from discreet.questions.sampled_shares import noise_miss, sampled_shares
+
+GRID = Bounds(0, 5, grid=1)
+
+
+def distance(rows, v, w, target, ends):
+    """Rank distance of the points v to w, straight from its definition."""
+    terms = []
+    if v != ends[0]:
+        terms.append(sum(row < v for row in rows) - target)
+    if w != ends[1]:
+        terms.append(target - sum(row <= w for row in rows))
+    return max(terms)
+
+
+def by_distance(distances, factor, flip):
+    """Probabilities of candidates with these distances, by weights or by permute and flip."""
+    scores = -factor * np.array(list(distances.values()), dtype=float)
+    weights = np.exp(scores - scores.max())
+    chances = flip_probabilities(weights) if flip else weights / weights.sum()
+    return dict(zip(distances, chances.tolist(), strict=True))
+
+
+def rough_law(rows, targets, factor, flip=False):
+    """Probability of every ordered pair of points of GRID, by enumeration of all pairs."""
+    all_pairs = {
+        (v, w): max(distance(rows, v, v, targets[0], (0, 5)), distance(rows, w, w, targets[1], (0, 5)))
+        for v, w in itertools.product(range(6), repeat=2)
+    }
+    law = Counter()
+    for (v, w), chance in by_distance(all_pairs, factor, flip).items():
+        law[min(v, w), max(v, w)] += chance
+    return dict(law)
+
+
+def fine_law(rows, edges, targets, factor, flip=False):
+    """Probability of every ordered pair of edges of GRID: a lower end begins its cell, an upper end ends it."""
+    lower = list(zip(edges, [edge - 1 for edge in edges[1:]] + [5], strict=True))
+    upper = list(zip([0] + [edge + 1 for edge in edges[:-1]], edges, strict=True))
+    distances = {
+        (i, j): max(
+            cell_distance(rows, lower[i], targets[0], i == 0, i == len(edges) - 1),
+            cell_distance(rows, upper[j], targets[1], j == 0, j == len(edges) - 1),
+        )
+        for i, j in itertools.combinations_with_replacement(range(len(edges)), 2)
+    }
+    return by_distance(distances, factor, flip)
+
+
+def cell_distance(rows, cell, target, first, last):
+    """Rank distance of a cell of points; the first is open below and the last above."""
+    terms = [] if first else [sum(row < cell[0] for row in rows) - target]
+    return max(terms + ([] if last else [target - sum(row <= cell[1] for row in rows)]))
+
+
+def follows(draw, law, count=2000):
+    """χ² at 10⁻⁵ for seeded draws; cells with an expectation below 8 are pooled."""
+    seen = Counter(draw() for _ in range(count))
+    assert set(seen) <= set(law)
+    rare = [pair for pair, chance in law.items() if count * chance < 8]
+    groups = [[pair] for pair in law if pair not in rare] + ([rare] if rare else [])
+    found = [sum(seen[pair] for pair in group) for group in groups]
+    expected = [count * sum(law[pair] for pair in group) for group in groups]
+    return stats.chisquare(found, expected).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("rows", [[], [3], [0, 0, 2, 5], [2, 2, 2, 2, 3]])
+def test_both_stages_follow_their_laws(rows, flip):
+    statistic, rng = Quantiles(probabilities=0.5, bounds=GRID), np.random.default_rng(3)
+    steps, counts = statistic.exact(np.array(rows, dtype=float), neighbours=Neighbours.ADD_REMOVE).value
+    targets = (Fraction(len(rows), 2) - 1, Fraction(len(rows), 2) + Fraction(3, 2))
+    part, factor, edges = (steps, counts), Fraction(7, 10), [0, 1, 2, 4, 5]
+    rough, fine = rough_law(rows, targets, 0.7, flip), fine_law(rows, edges, targets, 0.7, flip)
+    assert follows(lambda: rough_pair(part, targets, factor, rng, flip=flip), rough)
+    assert follows(lambda: fine_pair(part, np.array(edges), targets, factor, rng, flip=flip), fine)
+    assert follows(lambda: fine_pair(part, np.array(edges), targets, factor, None, flip=flip), fine, 1000)
+    assert rough_pair(part, targets, factor, None, flip=flip) in rough
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(0.5, 0.5), (0.2, 0.3)])
+def test_pairs_lose_no_more_than_one_choice(neighbours, low, high, flip):
+    """Exhaustive: all data sets of up to three rows on the grid, both stages, every neighbour."""
+    moved = 1.0 if neighbours is Neighbours.REPLACE_ONE else max(low, high, 1 - low, 1 - high)
+    factor, worst = 1 / (2 * moved), 0.0
+
+    @cache
+    def laws(data):
+        aims = low * len(data) - 1, high * len(data) + 1
+        fine = fine_law(data, [0, 1, 3, 4, 5], aims, factor, flip)
+        return [np.log(list(law.values())) for law in (rough_law(data, aims, factor, flip), fine)]
+
+    for size in range(4):
+        for data in itertools.combinations_with_replacement(range(6), size):
+            if neighbours is Neighbours.ADD_REMOVE:
+                others = [(*data, extra) for extra in range(6)]
+            else:
+                others = [(*data[:i], new, *data[i + 1 :]) for i in range(size) for new in range(6)]
+            for other in others:
+                pairs = zip(laws(data), laws(tuple(sorted(other))), strict=True)
+                worst = max(worst, *(np.abs(here - there).max() for here, there in pairs))
+    assert worst <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("shape", ["uniform", "incomes", "one value"])
+@pytest.mark.parametrize("points", [100, 10**4, 2 * 10**6])
+def test_intervals_of_the_median_are_short_and_cover(shape, points):
+    """At most 35 ranks at n = 1000, ε = 1; the seeds are fixed."""
+    rng = np.random.default_rng(points)
+    draws = {"uniform": rng.random(1000), "incomes": rng.lognormal(-3.5, 0.8, 1000), "one value": np.full(1000, 0.3)}
+    statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, points, grid=1), interval=0.95)
+    exact = statistic.exact(np.minimum(draws[shape], 1) * points, neighbours=Neighbours.ADD_REMOVE)
+    mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
+    rows = np.repeat(*exact.value)
+    widths, held = [], 0
+    for _ in range(60):
+        low, estimate, high = mechanism.draw(exact.value, rng=rng)
+        assert low <= estimate <= high
+        widths.append(np.searchsorted(rows, high, "left") - np.searchsorted(rows, low, "right"))
+        held += low <= rows[500] and high >= rows[499]
+    assert np.mean(widths) <= 35
+    assert held >= 57
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"first": 0.0}, {"miss": 0.0}, {"miss": 1.5}, {"cells": 0}, {"shares": ()}, {"shares": ((0.6, 0.4),)},
+        {"highest": 0}, {"shares": ((1 / 999983, 1 / 999979),)}, {"groups": 0},
+    ],
+)  # fmt: skip
+def test_intervals_refuse_parameters_that_make_no_sense(changed):
+    sound = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05, "lowest": 0, "highest": 9, "grid": 1.0}
+    QuantileInterval(**sound)
+    with pytest.raises(DiscreetError):
+        QuantileInterval(**(sound | changed))
+
+
+@pytest.mark.parametrize("q", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("rows", [10, 100, 1000, 10_000])
+def test_shares_of_a_sample_leave_the_quantile_as_seldom_as_they_say(q, rows):
+    """Binomial tails for the declared number of rows and for more, against a bound that is nearly sharp."""
+    low, high = sampled_shares(q, rows, 0.0125)
+    tails = [0.0]
+    for n in [*range(rows, rows + 40), 2 * rows, 7 * rows]:  # an end of 0 or 1 takes the end of the grid
+        tails += [float(stats.binom.cdf(math.floor(low * n), n, q))] if low > 0 else []
+        tails += [float(stats.binom.sf(math.ceil(high * n) - 1, n, q))] if high < 1 else []
+    assert max(tails) <= 0.0125
+    if rows == 10_000:
+        assert max(tails) >= 0.009
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("edges", [5, 12, 40])
+def test_the_margin_holds_for_the_worst_rows_and_is_no_larger_than_they_need(edges, flip):
+    """t⁻ rows on the first point, half of all and one up to the second, the rest on the last: most lower ends miss."""
+    mechanism = QuantileInterval(
+        first=0.3, second=0.7, shares=((0.5, 0.5),), miss=0.05, lowest=0, highest=edges - 1, grid=1.0, flip=flip
+    )
+    rows = 1000
+    targets = mechanism.second_targets(Fraction(1, 2), Fraction(1, 2), rows, edges)
+    first = int(targets[0])
+    part = np.array([0, 1, edges - 1]), np.array([first, 501 - first, 499])
+    i, j, apart = edge_pairs(part, np.arange(edges), targets, 16)
+    chances = np.array(list(by_distance(dict(enumerate(apart.tolist())), 0.7 / 16, flip).values()))
+    below, upto = (np.array([part[1][part[0] < end].sum() for end in range(edges + 1)])[k] for k in (i, j + 1))
+    wrong = chances[(below > rows / 2) | (upto < rows / 2)].sum()
+    assert 0.004 <= wrong <= 0.05
+
+
+@pytest.mark.parametrize("factor", [0.03, 0.4, 5.0])
+@pytest.mark.parametrize("q", [0.01, 0.5, 0.9])
+@pytest.mark.parametrize("rows", [30, 1000, 10_000])
+def test_noise_and_sampling_together_leave_the_quantile_as_seldom_as_they_say(q, rows, factor):
+    """E min(1, miss · e^(−factor·(X − share·n))) over the binomial law, both ends, at least the declared rows."""
+    shares = sampled_shares(q, rows, 0.02)
+    miss = noise_miss(q, shares, rows, 0.05, factor)
+    total = []
+    for n in (rows, rows + 7, 3 * rows):
+        x = np.arange(n + 1)
+        for share, at in ((shares[0], q), (1 - shares[1], 1 - q)):
+            inside = x - share * n
+            total.append(
+                stats.binom.pmf(x, n, at) @ np.where(inside >= 0, miss * np.exp(-factor * inside.clip(0)), 1.0)
+            )
+    assert max(np.add(total[::2], total[1::2])) <= 0.05
+    if rows == 10_000:
+        assert sum(total[:2]) >= (0.025 if q == 0.01 else 0.035)  # of a hundred rows, one is a good deal
+
+
+def rows_of(shape, rng):
+    """A thousand numbers between 0 and 1 with a gap, heaps at round values, or heaps elsewhere."""
+    incomes = np.minimum(rng.lognormal(-3.5, 0.8, 1000), 1)
+    return {
+        "heaped": np.where(rng.random(1000) < 0.5, np.round(incomes * 200) / 200, incomes),
+        "all in heaps": np.round(incomes * 200) / 200,
+        "gap of a fifth": np.where(rng.random(1000) < 0.5, 0.4 * rng.random(1000), 1 - 0.4 * rng.random(1000)),
+        "gap of four fifths": np.where(rng.random(1000) < 0.5, 0.1 * rng.random(1000), 1 - 0.1 * rng.random(1000)),
+        "heaps beside round values": 0.0213 + 0.1037 * rng.integers(0, 9, 1000),
+    }[shape]
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        ("heaped", 15), ("all in heaps", 10), ("gap of a fifth", 60), ("gap of four fifths", 90),
+        ("heaps beside round values", 130),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("points", [10**4, 2 * 10**6])
+def test_intervals_beside_gaps_and_heaps(shape, most, points):
+    """Rows strictly inside; the seeds are fixed."""
+    rng, inside = np.random.default_rng(points), []
+    statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, points, grid=1), interval=0.95)
+    for _ in range(5):
+        exact = statistic.exact(rows_of(shape, rng) * points, neighbours=Neighbours.ADD_REMOVE)
+        rows, mechanism = np.repeat(*exact.value), statistic.mechanism(PureDP(1.0), exact.sensitivity)
+        for _ in range(8):
+            low, _, high = mechanism.draw(exact.value, rng=rng)
+            assert low <= rows[500]
+            assert high >= rows[499]
+            inside.append(max(np.searchsorted(rows, high, "left") - np.searchsorted(rows, low, "right"), 0))
+    assert np.mean(inside) <= most
+
+
+@pytest.mark.parametrize(("q", "most"), [(0.5, 1.3), (0.9, 1.5)])
+def test_intervals_for_the_population_are_little_wider_than_without_privacy(q, most):
+    rng, widths = np.random.default_rng(4), []
+    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 10_000, grid=1), interval=0.95, rows_at_least=10_000)
+    for _ in range(5):
+        exact = statistic.exact(rng.random(10_000) * 10_000, neighbours=Neighbours.ADD_REMOVE)
+        mechanism = statistic.mechanism(PureDP(1.0), exact.sensitivity)
+        for _ in range(8):
+            low, _, high = mechanism.draw(exact.value, rng=rng)
+            assert low <= q * 10_000 <= high
+            widths.append(high - low)
+    assert np.mean(widths) <= most * 2 * 1.96 * 100 * math.sqrt(q * (1 - q))
+
+
+@pytest.mark.parametrize("cells", [1, 12, 40])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-(10**6), 10**6), (0, 0), (-7, -7), (10**6, 10**6), (103, 197), (-4001, 12_345), (999_999, 10**6)],
+)
+def test_edges_cover_the_grid_and_are_few_and_round(low, high, cells):
+    edges = round_edges(low, high, -(10**6), 10**6, cells)
+    assert (np.diff(edges) > 0).all()
+    assert {-(10**6), low, high, 10**6} <= set(edges.tolist())
+    assert edges.size <= 5 * cells + 40
+    between = edges[(edges >= low) & (edges <= high)]
+    assert between.size >= min(cells, high - low + 1)
+    if high - low > 1000 * cells:
+        assert np.mean(edges % 100 == 0) > 0.5
+
+
+def test_simulated_choices_are_those_that_draw_one_by_one():
+    apart, counts, rng = np.array([0, 2, -1, 3]), np.array([5, 0, 1, 40]), np.random.default_rng(2)
+    for flip in (False, True):
+        heads = np.exp(-0.6 * (apart[counts > 0] + 1.0))
+        law = flip_probabilities(heads, counts[counts > 0]) if flip else heads / (heads @ counts[counts > 0])
+        seen = np.bincount(simulated(apart, 0.6, counts, rng, flip=flip, size=4000), minlength=4)
+        assert seen[1] == 0
+        assert stats.chisquare(seen[counts > 0], 4000 * law * counts[counts > 0]).pvalue > 1e-4
+
+
+def test_only_pure_guarantees_flip_intervals():
+    of = Quantiles(probabilities=0.5, bounds=GRID, interval=0.9)
+    moved = of.sensitivity(neighbours=Neighbours.ADD_REMOVE)
+    assert of.mechanism(PureDP(1.0), moved).flip
+    assert not of.mechanism(ZeroConcentratedDP(0.1), moved).flip
