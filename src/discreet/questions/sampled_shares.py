@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +73,7 @@ def _short(share: float, q: float, rows: int, inside: float | NDArray[np.float64
     return np.where(moved < q, special.ndtr(-np.sqrt(2 * rows * _entropy(moved, q))), 1.0)[()]
 
 
-def _entropy(share: Floats, q: float) -> Floats:
+def _entropy(share: Floats, q: float) -> Any:
     from scipy import special
 
-    found: Floats = special.rel_entr(share, q) + special.rel_entr(1 - np.asarray(share), 1 - q)
-    return found
+    return special.rel_entr(share, q) + special.rel_entr(1 - np.asarray(share), 1 - q)

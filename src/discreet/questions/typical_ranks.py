@@ -113,5 +113,5 @@ def _off(data: Histogram, ends: Integers, targets: Floats) -> Floats:
     """Rows between each target and what was published for it: a step, or the ends of an interval."""
     steps, counts = data
     upto = np.append(0, np.cumsum(counts))
-    left, right = (upto[np.searchsorted(steps, ends[..., end], side)] for end, side in ((-1, "left"), (0, "right")))
+    left, right = upto[np.searchsorted(steps, ends[..., -1])], upto[np.searchsorted(steps, ends[..., 0], side="right")]
     return np.asarray(np.maximum(np.maximum(left - targets, targets - right), 0.0))
