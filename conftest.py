@@ -18,6 +18,9 @@ import pytest
 
 from discreet.core.noise.entropy import SystemEntropy, Words
 
+# Tests run Spark for a minute, in which a Java that optimises its code for hours only loses time: half of its work.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def rate(item: pytest.Item) -> float | None:
     """The stated rate at which a test fails although nothing is wrong; None for a test on reproducible noise."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Protection
+from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows

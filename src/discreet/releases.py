@@ -17,13 +17,13 @@ from discreet.core.door import Allowance, Claim, Passed, Rng, Step, charged_guar
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, NotCertified
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.ledger import Ledger
 from discreet.core.noise.law import Floats, generator
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic, statistic_from_dict
+from discreet.interval import Interval
 
 __all__ = ["Release", "release"]
 

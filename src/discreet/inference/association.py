@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
-from discreet.core.interval import Interval
 from discreet.core.result import Result
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import MonteCarlo
+from discreet.interval import Interval
 
 if TYPE_CHECKING:
     from discreet.releases import Release

@@ -20,10 +20,10 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.ledger import Ledger
 from discreet.core.noise.law import generator
 from discreet.core.result import Result
+from discreet.interval import Interval
 from discreet.releases import Release, release
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]

@@ -19,7 +19,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
-from discreet.core.interval import Interval
+from discreet.interval import Interval
 
 __all__ = ["NoisyTotals", "hull", "moment_weights", "tilted", "within"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.interval import Interval
 from discreet.inference.noisy_totals import NoisyTotals, hull, moment_weights, tilted, within
 from discreet.inference.part_moments import PartMoments
+from discreet.interval import Interval
 
 __all__ = ["PairMoments", "marginal"]
 

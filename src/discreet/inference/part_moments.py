@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.interval import Interval
 from discreet.inference.noisy_totals import NoisyTotals, hull, moment_weights, tilted, within
+from discreet.interval import Interval
 
 __all__ = ["PartMoments", "variance_moves"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.interval import Interval
+from discreet.interval import Interval
 
 if TYPE_CHECKING:
     from discreet.core.contract import Mechanism

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.contract import Mechanism
-from discreet.core.interval import Interval
 from discreet.core.noise.law import plain
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, half_cell
+from discreet.interval import Interval
 
 __all__ = ["ratio_interval"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,11 @@ AMPLIFIES = "ε^S ≤ ε"
 
 def _summary(rows: list[Row]) -> list[Row]:
     """Settings with a budget; for sampling also the mechanism without it, as rate 1."""
-    shown = [{**row, AMPLIFIES: _amplifies(row)} for row in rows if row["with"] is not None]
+    amplifies = cache(_amplifies)  # many rows share a setting
+    settings = ("epsilon", "m", "M")
+    shown = [
+        {**row, AMPLIFIES: amplifies(*(row[name] for name in settings))} for row in rows if row["with"] is not None
+    ]
     whole: dict[tuple[Any, ...], Row] = {}
     for row in shown:
         if row["rate"] is not None:
@@ -215,10 +220,8 @@ def _summary(rows: list[Row]) -> list[Row]:
     return shown + list(whole.values())
 
 
-def _amplifies(row: Row) -> bool:
-    if row["m"] is None:
-        return True
-    return bool(float(outlier_epsilon(row["epsilon"], row["m"], row["M"])) <= row["epsilon"])
+def _amplifies(epsilon: float, m: float | None, M: float | None) -> bool:
+    return m is None or M is None or bool(outlier_epsilon(epsilon, m, M) <= epsilon)
 
 
 def _shown(rows: list[Row]) -> list[Row]:

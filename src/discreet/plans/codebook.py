@@ -14,8 +14,8 @@ from discreet.core.columns import Bounds, Categories, Column
 from discreet.core.dates import Dates
 from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.schema import Schema
+from discreet.interval import Interval
 from discreet.publish.codebook_page import codebook_page
 from discreet.publish.ddi_codebook import ddi_codebook
 from discreet.publish.tidy import Row, Tidy, aligned

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from discreet.core.interval import Interval
+from discreet.interval import Interval
 
 __all__ = ["CAUTION", "UNRELIABLE", "Reading", "by_measure", "reliability"]
 

@@ -18,7 +18,6 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.grid import Grid
-from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
@@ -26,6 +25,7 @@ from discreet.core.statistic import Statistic
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import SamplingModel
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.releases import Release
 

@@ -14,10 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.display import number
-from discreet.core.interval import Interval
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.noise_sum import NoiseSum, coarse, sum_quantile
 from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows

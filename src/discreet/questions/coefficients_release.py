@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from discreet.answers import Answer
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.publish.wording import pvalue_equation, reading_words
 from discreet.questions.linear_fit import Coefficients, Design, F, interval_words

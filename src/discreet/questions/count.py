@@ -15,13 +15,13 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
 from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.forms import COLUMNS, Form

@@ -18,7 +18,6 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
@@ -27,6 +26,7 @@ from discreet.core.stability import doubled, in_every_group
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions

@@ -17,13 +17,13 @@ from discreet.answers import Answer, name_of, pair_name
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
-from discreet.core.interval import Interval
 from discreet.core.rounding import decimal
 from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.pair_moments import PairMoments, marginal
 from discreet.inference.part_moments import PartMoments, variance_moves
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.part_weights import part_weights
 from discreet.questions.parts import rows_per_unit

@@ -14,8 +14,8 @@ from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, spelling
-from discreet.core.interval import Interval
 from discreet.core.statistic import Statistic, statistic_from_dict
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.table_axes import in_order
 from discreet.releases import Release

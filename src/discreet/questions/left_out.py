@@ -15,7 +15,6 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, left_out
 from discreet.core.schema import Contribution, Schema
@@ -24,6 +23,7 @@ from discreet.core.stability import in_parts
 from discreet.core.statistic import Statistic
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.interval import Interval
 from discreet.inference.least_squares import JointTest, LeastSquares
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 
 __all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term", "interval_words"]

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from discreet.core import requirements
 from discreet.core.display import number
-from discreet.core.interval import Interval
 from discreet.inference.logistic_fit import LogisticFit
+from discreet.interval import Interval
 from discreet.questions.linear_fit import Coefficients, Design, LinearEstimate
 
 __all__ = ["LogisticReading", "LogisticSubModel", "PredictedProbability"]

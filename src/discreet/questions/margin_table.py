@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.interval import Interval
 from discreet.core.result import Result
+from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import CAUTION, UNRELIABLE, Reading
 from discreet.publish.tidy import Tidy

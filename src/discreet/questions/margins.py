@@ -22,11 +22,11 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.interval import Interval
 from discreet.core.noise.law import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.statistic import Statistic
+from discreet.interval import Interval
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload

@@ -18,7 +18,6 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.interval import Interval
 from discreet.core.noise.law import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
@@ -28,6 +27,7 @@ from discreet.core.statistic import Statistic
 from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import largest_fourth
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns

@@ -17,12 +17,12 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.ratio import ratio_interval
+from discreet.interval import Interval
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.publish.readings import Reading

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.exact import Exact
-from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.rows import Selected, Snapshot, weighted_totals
@@ -24,6 +23,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.inference.noise_sum import combined_error, excess_kurtosis
 from discreet.inference.part_moments import PartMoments
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.publish.readings import Reading

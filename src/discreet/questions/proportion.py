@@ -13,7 +13,6 @@ from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats, plain
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
@@ -22,6 +21,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.inference.sampling import Binomial
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions

@@ -14,13 +14,13 @@ from discreet.core import requirements
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, usable_totals
 from discreet.core.rows.usability import WHOLE
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions

@@ -18,13 +18,13 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.noise.law import Floats
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.statistic import Statistic
+from discreet.interval import Interval
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval
 from discreet.mechanisms.choices.ranks import share_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.interval import Interval
 from discreet.inference.part_moments import PartMoments
 from discreet.inference.ratio import ratio_interval
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 
 if TYPE_CHECKING:

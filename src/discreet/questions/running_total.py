@@ -18,11 +18,11 @@ from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, spelling
-from discreet.core.interval import Interval
 from discreet.core.statistic import Statistic
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.running_sums import running_sums, weights
 from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.releases import Release
 

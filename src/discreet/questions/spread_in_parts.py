@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from discreet.core.display import Facts, number
-from discreet.core.interval import Interval
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.parts import MeanAndVarianceInParts, MeanAndVarianceInPartsRelease
 from discreet.releases import Release

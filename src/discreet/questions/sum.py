@@ -15,12 +15,12 @@ from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
 from discreet.questions.forms import COLUMN, COLUMNS, UNIT_SUM, Form

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.display import Facts, number
-from discreet.core.interval import Interval
 from discreet.core.result import Result
+from discreet.interval import Interval
 from discreet.mechanisms.tables.components import Axes
 
 if TYPE_CHECKING:

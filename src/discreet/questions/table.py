@@ -19,7 +19,6 @@ from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
@@ -28,6 +27,7 @@ from discreet.core.statistic import Statistic
 from discreet.inference.association import CramersV, OddsRatio, cramers_v, odds_ratio
 from discreet.inference.measured_table import measured_table
 from discreet.inference.monte_carlo import MonteCarlo
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.cell_estimates import CellEstimates, margin, proportions

@@ -17,7 +17,6 @@ from discreet.core.display import Facts
 from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
@@ -30,6 +29,7 @@ from discreet.inference.chi_square import (
 )
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.power import smallest_departure
+from discreet.interval import Interval
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
 from discreet.questions.forecast import DEFAULT_ROWS

@@ -13,13 +13,13 @@ from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.forecast import Forecast

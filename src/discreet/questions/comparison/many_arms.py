@@ -16,12 +16,12 @@ from discreet.core.display import number
 from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.equal_means import equal_means
 from discreet.inference.least_squares import JointTest
 from discreet.inference.monte_carlo import MonteCarlo
+from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned

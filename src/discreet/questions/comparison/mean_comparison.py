@@ -14,9 +14,9 @@ from discreet.core import requirements
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Protection
 from discreet.inference.arm_means import Contrast
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 
 __all__ = ["MeanComparison"]

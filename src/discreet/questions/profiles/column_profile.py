@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.core.columns import Bounds, Column, Unlisted
 from discreet.core.dates import EPOCH, Dates
-from discreet.core.interval import Interval
+from discreet.interval import Interval
 from discreet.questions.profiles.cell_edges import FIRST, between, even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.fine_cells import Grid
 from discreet.questions.profiles.found_bounds import CellCounts, FoundBounds, whole_numbers

@@ -14,9 +14,9 @@ from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
+from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.profiles.column_profile import (
     QUARTILES,

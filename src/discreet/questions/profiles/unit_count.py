@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from discreet.core.contract import Mechanism
-from discreet.core.interval import Interval
 from discreet.inference.noise_sum import NoiseSum
+from discreet.interval import Interval
 from discreet.questions.profiles.column_profile import Estimate
 from discreet.questions.profiles.found_bounds import kurtosis_of
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.core.contract import Mechanism
 from discreet.core.guarantee import Guarantee
-from discreet.core.interval import Interval
 from discreet.core.sensitivity import Sensitivity
+from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.profiles.cell_edges import UNIT_SIZES
 from discreet.questions.profiles.column_profile import Estimate

@@ -1,4 +1,4 @@
-"""Results: what inference returns, in scipy's words."""
+"""Interval: two ends and a confidence level, as inference returns them."""
 
 from __future__ import annotations
 
