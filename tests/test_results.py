@@ -48,9 +48,9 @@ NO_RESULTS = {
     "what is claimed": "Claim Protection Terms Unit ProfileQuestion",
     "public facts": (
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
-        "LedgerTerms Scenario Study Part Target Unlisted Grid"
+        "LedgerTerms Scenario Study Part Target Unlisted Grid PrivateContribution Settled"
     ),
-    "still private": "Exact Dataset Arms Totals Spending Snapshot",
+    "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts",
     "parts of a result": (
         "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
         "Estimate Stage Located CellCounts FoundBounds ColumnProfile UnitSizes "
@@ -64,7 +64,7 @@ NO_RESULTS = {
     "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
     "laws and losses": (
         "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
-        "Linear PairMoments PartMoments"
+        "Linear LinearMoments PairMoments PartMoments ProductMoments"
     ),
 }
 

@@ -55,13 +55,8 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     connection = ibis.duckdb.connect(temp_directory=str(spill), memory_limit=memory, **_SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
-    for setting in (
-        "enable_progress_bar = false",
-        f"allowed_paths = [{paths}]",
-        "enable_external_access = false",
-        "lock_configuration = true",
-    ):
-        connection.con.execute(f"SET {setting}")
+    sealed = ("enable_progress_bar = false", "enable_external_access = false", "lock_configuration = true")
+    connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
     return connection
 
 
