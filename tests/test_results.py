@@ -53,7 +53,7 @@ NO_RESULTS = {
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts",
     "parts of a result": (
         "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
-        "Estimate Stage Located CellCounts FoundBounds ColumnProfile UnitSizes "
+        "Estimate Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision JointTest LinearEstimate SubModel Term LogisticSubModel PredictedProbability"
     ),
     "how it is protected": (
@@ -108,7 +108,7 @@ def test_whatever_is_returned_is_a_result():
     found = {name for name in returned() if name in classes}
     assert len(found) > 30
     forgotten = sorted(name for name in found if not issubclass(classes[name], Result) and name not in others)
-    assert forgotten == []
+    assert forgotten == [], forgotten
 
 
 def test_nothing_shows_itself_in_a_way_of_its_own():
