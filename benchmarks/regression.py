@@ -12,6 +12,7 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,11 @@ ACS = (
     ("AGEP", "EDU", "SEX", "OWN_RENT", "MSP", "DREM", "DPHY", "DEAR"),
     ("AGEP", "EDU", "SEX", "OWN_RENT", "DREM", "DPHY", "DEYE", "DEAR"),
 )
+NAMES = {
+    "age": "age", "education-num": "education", "fnlwgt": "survey weight", "any gain": "any gain",
+    "any loss": "any loss", "AGEP": "age", "EDU": "education", "SEX": "sex", "OWN_RENT": "tenure", "MSP": "marriage",
+    "DREM": "memory", "DPHY": "walking", "DEYE": "seeing", "DEAR": "hearing",
+}  # fmt: skip
 GUARANTEES: dict[Guarantee, str] = {PureDP(1.0): "ε = 1", GaussianDP(1.0): "μ = 1"}
 RESULTS = Path(__file__).parent / "results" / "regression.json"
 
@@ -57,6 +63,23 @@ def columns(path: str) -> dict[str, Array]:
         for name, (low, high) in BOUNDS.items()
         if name in names
     }
+
+
+def in_units(on: tuple[str, ...], outcome: str) -> Array:
+    """What a slope between the bounds is multiplied by."""
+    width = {name: high - low for name, (low, high) in BOUNDS.items()}
+    return np.array([width[outcome] / width[name] for name in on])
+
+
+def for_peers(adult: str, acs: str, path: str) -> None:
+    """Write the columns of every model for `peers/regression_diffprivlib`, whose library cannot read them from here."""
+    written = {}
+    for source, models, outcome, words in ((adult, ADULT, "hours-per-week", "hours"), (acs, ACS, "PINCP", "income")):
+        data = columns(source)
+        for on in models:
+            rows = np.column_stack([data[name] for name in (*on, outcome)]).tolist()
+            written[f"{words} on {', '.join(on)}"] = {"rows": rows, "units": in_units(on, outcome).tolist()}
+    Path(path).write_text(json.dumps(written), encoding="utf-8")
 
 
 def study(
@@ -79,7 +102,7 @@ def study(
         ends = np.array([fit.interval(along, 0.95) for along in np.eye(len(whole))[1:]])
         inside.append((ends[:, 0] <= whole[1:]) & (whole[1:] <= ends[:, 1]))
         widths.append(ends[:, 1] - ends[:, 0])
-    units = np.array([(BOUNDS[outcome][1] - BOUNDS[outcome][0]) / (BOUNDS[name][1] - BOUNDS[name][0]) for name in on])
+    units = in_units(on, outcome)
     spread = np.std(sampled, axis=0)
     error = np.sqrt(np.mean(np.square(noise), axis=0))
     # A few fits with next to nothing to divide by would decide a root mean square: the median says what is usual.
@@ -114,6 +137,20 @@ def at_scale(rows: int = 2_000_000, numbers: int = 8) -> dict[str, float]:
     return {"session": own, "plain sums": time.perf_counter() - start}
 
 
+def table(stored: dict[str, Any], guarantee: str = "ε = 1") -> str:
+    """What is stored of a guarantee: median and range over the slopes, the least coverage, and the median width."""
+    lines = ["| outcome on | people | noise | its range | covered | width |", "|---|---|---|---|---|---|"]
+    for words, models in (("hours", ADULT), ("income", ACS)):
+        for on, n in product(models, (1_000, 5_000, 50_000)):
+            one = stored.get(f"{words} on {', '.join(on)}, {n:,} people, {guarantee}")
+            if one is not None:
+                noise, width = one["noise over sampling"], np.median(one["width over 3.92 sampling errors"])
+                figures = f"{np.median(noise):.2f} | {min(noise):.2f} to {max(noise):.2f} | {min(one['coverage']):.1%}"
+                wide = f"{width:.2f}" if np.isfinite(width) else "no end"
+                lines.append(f"| {words} on {', '.join(NAMES[name] for name in on)} | {n:,} | {figures} | {wide} |")
+    return "\n".join(lines).replace("%", " %")
+
+
 def main(adult: str, acs: str, only: str = "") -> None:
     """Print every figure, and keep them; ``only`` names a part of them."""
     figures: dict[str, object] = {}
@@ -132,4 +169,4 @@ def main(adult: str, acs: str, only: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for_peers(*sys.argv[2:]) if sys.argv[1] == "--for-peers" else main(*sys.argv[1:])

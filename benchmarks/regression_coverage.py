@@ -3,13 +3,14 @@
 ``python benchmarks/regression_coverage.py seconds repeats [part of a name …]`` adds repeats to those that are
 stored, to the cells with the fewest first, until the time is over. Every slope counts, and for several numbers the
 slope of a model on the first alone. An interval without an end is a refusal; it holds the truth, and is counted apart
-too.
+too. ``--page`` puts what is stored into the documentation.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from regression_releases import Simulation
 
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "regression_coverage.json"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "regression_coverage.md"
 SLOPES = np.array([0.25, -0.15, 0.1, 0.0, 0.05, 0.0, 0.0, -0.05])
 ERRORS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
     "equal variances": lambda rng, x: rng.normal(0.0, 0.12, len(x)),
@@ -104,6 +106,36 @@ def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, An
                 own["alone"] += held(replace(fit, terms=fit.terms[:2], places=(0, 1)), alone)[0]
 
 
+def short_of(one: dict[str, Any]) -> bool:
+    """Whether some slope is covered less than 93.5 % of the time, by more than three standard deviations."""
+    return min(one["held"]) / one["repeats"] < 0.935 - 3 * math.sqrt(0.935 * 0.065 / one["repeats"])
+
+
+def table(stored: dict[str, Any], n: int) -> str:
+    """For so many people, percent of intervals of the worst slope that hold it, and of those without an end."""
+    lines = ["| outcome | numbers | " + " | ".join(GUARANTEES) + " |", "|---" * (2 + len(GUARANTEES)) + "|"]
+    for outcome, numbers in product(OUTCOMES, NUMBERS):
+        found = [stored[f"{outcome}, {numbers} numbers, {n:,} people, {kind}"] for kind in GUARANTEES]
+        cells = []
+        for one in found:
+            share = f"{100 * min(one['held']) / one['repeats']:.1f}"
+            without = max(one["endless"]) / one["looked at"]
+            cells.append((f"**{share}**" if short_of(one) else share) + (f" ({without:.0%})" if without else ""))
+        lines.append(f"| {outcome} | {numbers} | " + " | ".join(cells) + " |")
+    return "\n".join(lines).replace("%", " %")
+
+
+def page(text: str, stored: dict[str, Any]) -> str:
+    """A page with its figures replaced by those that are stored."""
+    for n in PEOPLE:
+        head, rest = text.split(f"<!-- {n:,} people -->\n")
+        text = f"{head}<!-- {n:,} people -->\n{table(stored, n)}\n\n" + rest[rest.index("<!-- end -->") :]
+    each = [one["alone"] / one["repeats"] for one in stored.values() if len(one["held"]) > 1]
+    repeats = sorted({one["repeats"] for one in stored.values()})
+    text = re.sub(r"(?<=held in at least )\S+(?= %)", f"{100 * min(each):.1f}", text)
+    return re.sub(r"(?<=Each cell has )\d+ to \d+(?= repeats)", f"{repeats[0]} to {repeats[-1]}", text)
+
+
 def main(seconds: str, repeats: str, *only: str) -> None:
     """Run the cells whose names have all of the given parts, and store after each."""
     end = time.monotonic() + float(seconds)
@@ -122,4 +154,9 @@ def main(seconds: str, repeats: str, *only: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--page":
+        PAGE.write_text(
+            page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), "utf-8"
+        )
+    else:
+        main(*sys.argv[1:])

@@ -35,7 +35,7 @@ _HOLDS = 2**86
 """Sums of 2⁴⁰ products within this have 38 digits."""
 _LIMB = 2**20
 """Half of a grid step of at most 40 bits: four of them multiply to 80 bits."""
-SHARES = 2**30
+SHARES = _SMALL
 """Steps between 0 and 1 of a square that is added up."""
 _PARTITION_DIGITS = 4
 BUCKETS = 16**_PARTITION_DIGITS
@@ -223,9 +223,10 @@ def squares(
         f"f{at}": sum((part * w for name in parts for part, w in zip(parts[name], each[name], strict=True)), *each[""])
         for at, each in enumerate((first, *linear))
     }
-    rows = rows.select(**{name: (one**2).clip(0.0, 1.0) * 2 - 1 for name, one in made.items()})
-    shares = {name: rows.f0 * rows[name] * SHARES for name in list(made)[1:]}
-    sums = {name: exact_sum([(share + 0.5).floor().cast("int64")], [SHARES]) for name, share in shares.items()}
+    rows = rows.select(**made)  # a step by itself: engines repeat what is nested
+    rows = rows.select(**{name: (rows[name] * rows[name]).clip(upper=1.0) * 2 - 1 for name in made})
+    shares = {name: (rows.f0 * rows[name] * SHARES + 0.5).floor().cast("int64") for name in list(made)[1:]}
+    sums = {name: exact_sum([share], [SHARES]) for name, share in shares.items()}
     found = snapshot.dataset.fetch(rows.aggregate(**sums)).to_pylist()[0]
     return [int(found[name] or 0) for name in sums]
 
