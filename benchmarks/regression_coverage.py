@@ -108,7 +108,8 @@ def study(outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, An
 
 def short_of(one: dict[str, Any]) -> bool:
     """Whether some slope is covered less than 93.5 % of the time, by more than three standard deviations."""
-    return min(one["held"]) / one["repeats"] < 0.935 - 3 * math.sqrt(0.935 * 0.065 / one["repeats"])
+    share = min(one["held"]) / one["repeats"]
+    return bool(share < 0.935 - 3 * math.sqrt(0.935 * 0.065 / one["repeats"]))
 
 
 def table(stored: dict[str, Any], n: int) -> str:
