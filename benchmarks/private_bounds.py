@@ -1,17 +1,15 @@
-"""Private bounds: how well a profile finds what 20 made-up census columns hold, from how many people on, and how fast.
+"""Private bounds: how well a profile finds what 20 made-up census columns hold, and from how many people on.
 
     python benchmarks/private_bounds.py figures    # shares of repeats in which bounds hold and are narrow
     python benchmarks/private_bounds.py curve      # the same over the number of people
     python benchmarks/private_bounds.py mean       # a mean income with private and with known bounds
-    python benchmarks/private_bounds.py speed      # rows and columns against a plain minimum, maximum and count
 
-Repeats draw noise on exact histograms, by the question's own code; rows are read in `speed` alone.
+Repeats draw noise on exact histograms, by the question's own code.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -214,36 +212,7 @@ def mean(repeats: int = REPEATS) -> None:
         print(f"{told}; best known bounds {best:,.0f}; {rmse(errors) / best:.2f} times", flush=True)
 
 
-def speed(rows: int = 1_000_000, columns: int = 200) -> None:
-    """Seconds of a profile, and of a plain pass for minimum, maximum and count, over a Parquet file."""
-    import tempfile
-
-    import duckdb
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from discreet import Session
-
-    rng = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/wide.parquet"
-        schema = pa.schema({f"x{k}": pa.float64() for k in range(columns)})
-        with parquet.ParquetWriter(path, schema) as writer:
-            for _ in range(10):
-                part = {f"x{k}": np.round(np.exp(rng.normal(3 + k % 5, 1, rows // 10)), 2) for k in range(columns)}
-                writer.write_table(pa.table(part, schema=schema))
-        start = time.perf_counter()
-        asked = ", ".join(f"min(x{k}), max(x{k}), count(x{k})" for k in range(columns))
-        duckdb.connect().execute(f"SELECT {asked} FROM '{path}'").fetchall()
-        plain = time.perf_counter() - start
-        session = Session(path, Schema(columns={}), ledger=":memory:", budget=PureDP(1.0))
-        start = time.perf_counter()
-        session.profile(PureDP(1.0))
-        took = time.perf_counter() - start
-    print(f"{rows:,} rows, {columns} columns: profile {took:.1f} s, plain pass {plain:.1f} s, {took / plain:.1f} times")
-
-
-RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean, "speed": speed}
+RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean}
 
 if __name__ == "__main__":
     RUNS[sys.argv[1]](*(int(word) for word in sys.argv[2:]))

@@ -28,8 +28,8 @@ EXACT_DIGITS = 8
 """Binary digits after the first: cells whose edges have no more of them are exact, also among shortened numbers."""
 _SMALL, _LARGE = 2.0**-20, 2.0**60
 """Numbers beyond are alike when they are shortened."""
-_AT_ONCE = 2**23
-"""Values that are brought here at a time."""
+_AT_ONCE, _ROWS = 2**23, 2**16
+"""Values, and rows, that are brought here at a time: one column then fits a processor's cache."""
 _MAYBE_DATE = r"^[ \t]*[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]"
 
 Visit = Callable[[int, Any, Any, Any, Any], None]
@@ -50,7 +50,7 @@ def visit_values(snapshot: Snapshot, columns: Sequence[str], order: Order, visit
             visit(place, numbers, numbers != np.floor(numbers), values.get(f"d{place}", MISSING), 1)
 
     if dataset.engine == "duckdb":
-        dataset.scan(rows, batch, max(_AT_ONCE // len(columns), 1))
+        dataset.scan(rows, batch, min(max(_AT_ONCE // len(columns), 1), _ROWS))
         return
     counted = dataset.fetch(_shortened(stored(dataset, rows), len(columns)))
     places, numbers, decimals, days, held = (one.to_numpy() for one in counted.columns)
@@ -97,7 +97,7 @@ def _day(rows: Any, name: str, order: Order) -> Any:
         day = date_count(column, Dates("1900-01-01", "2099-12-31", order=order), name).cast("int32").fill_null(OTHER)
         known = [(column.notnull(), day)]
     if kind.is_string():  # cheap tests first: most texts are numbers, and most others do not begin like a date
-        missing = missing | ~column.re_search(r"[^ \t]")
+        missing = missing | column.re_search(r"^[ \t]*\z")
         known = [(rows[f"n{name[1:]}"].notnull(), MISSING), (column.re_search(_MAYBE_DATE), day)]
     return ibis.cases(*known, (missing, MISSING), else_=OTHER).cast("int32")
 

@@ -48,9 +48,14 @@ def number_cells(values: NDArray[np.float64]) -> Codes:
     """
     bits = np.asarray(values, dtype=np.float64).view(np.int64)
     sign = bits >> 63
-    place = (((bits & (2**63 - 1)) ^ sign) - sign) >> (52 - EXACT_DIGITS)
-    above, below = np.clip(place - _FIRST + 1, 0, _CELLS), np.clip(place + _FIRST, -_CELLS, 0)
-    return np.asarray(above + below + (place >> 63))
+    place = bits & (2**63 - 1)
+    place ^= sign
+    place -= sign
+    place >>= 52 - EXACT_DIGITS
+    cells = np.clip(place - (_FIRST - 1), 0, _CELLS)
+    cells += place >> 63
+    place += _FIRST
+    return np.asarray(cells + np.clip(place, -_CELLS, 0))
 
 
 def _lower_edges() -> NDArray[np.float64]:
@@ -123,10 +128,13 @@ class FineCounts:
 
 def _codes(numbers: Any, decimals: Any, days: Any) -> Codes:
     """The codes of values: of their number, or of their day where there is none."""
-    number = 2 * (number_cells(numbers) + _CELLS + 1) + decimals + _NUMBERS
+    codes = number_cells(numbers)
+    codes *= 2
+    codes += decimals
+    codes += _NUMBERS + 2 * (_CELLS + 1)
     date = np.clip(days, _EARLIEST - 1, _LATEST) - (_EARLIEST - 1) + _DATES
     other = np.where(np.asarray(days) > OTHER, date, np.asarray(days) == OTHER)
-    return np.asarray(np.where(np.isnan(numbers), other, number))
+    return np.asarray(np.where(np.isnan(numbers), other, codes))
 
 
 def fine_counts(snapshot: Snapshot, columns: Sequence[str], order: Order) -> dict[str, FineCounts]:
