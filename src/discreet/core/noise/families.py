@@ -22,14 +22,9 @@ from discreet.core.noise.location import Location
 from discreet.core.rounding import ball
 
 __all__ = [
-    "ExponentialFamily",
-    "GaussianFamily",
-    "GeometricFamily",
-    "GumbelFamily",
-    "LaplaceFamily",
-    "LargestExponentialFamily",
-    "TruncatedLaplaceFamily",
-]
+    "ExponentialFamily", "GaussianFamily", "GeometricFamily", "GumbelFamily", "LaplaceFamily",
+    "LargestExponentialFamily", "TruncatedLaplaceFamily",
+]  # fmt: skip
 
 LOG_BUDGET = 2.0**-44
 NORMAL_BUDGET = 2.0**-40

@@ -22,7 +22,7 @@ from discreet.core.schema import Bounds, Contribution
 
 __all__ = ["EXACT_DIGITS", "MISSING", "OTHER", "Visit", "unit_sizes", "visit_values"]
 
-MISSING, OTHER = -(2**31), 1 - 2**31
+MISSING, OTHER = -(10**9), 1 - 10**9
 """In the place of a day, where there is none."""
 EXACT_DIGITS = 8
 """Binary digits after the first: cells whose edges have no more of them are exact, also among shortened numbers."""
@@ -44,19 +44,27 @@ def visit_values(snapshot: Snapshot, columns: Sequence[str], order: Order, visit
     rows, dataset = _one_row_each(snapshot, columns, order), snapshot.dataset
 
     def batch(found: Any) -> None:
-        values = {name: one.to_numpy(zero_copy_only=False) for name, one in zip(found.schema.names, found, strict=True)}
+        values = {name: _array(found.column(name)) for name in found.schema.names if name[0] in "nd"}
         for place in range(len(columns)):
-            numbers = values.get(f"n{place}", np.float64(np.nan))  # null became NaN
+            numbers = values.get(f"n{place}", np.float64(np.nan))
             visit(place, numbers, numbers != np.floor(numbers), values.get(f"d{place}", MISSING), 1)
 
     if dataset.engine == "duckdb":
-        dataset.scan(rows, batch, min(max(_AT_ONCE // len(columns), 1), _ROWS))
+        plain = {name: rows[name].fill_null(np.nan) for name in rows.columns if name.startswith("n")}
+        dataset.scan(rows.mutate(**plain), batch, min(max(_AT_ONCE // len(columns), 1), _ROWS))
         return
     counted = dataset.fetch(_shortened(stored(dataset, rows), len(columns)))
     places, numbers, decimals, days, held = (one.to_numpy() for one in counted.columns)
     for place in range(len(columns)):
         own = places == place
         visit(place, numbers[own], decimals[own], days[own], held[own])
+
+
+def _array(column: Any) -> Any:
+    """An Arrow column without nulls, straight from its buffer: Arrow's own way imports pandas."""
+    return np.frombuffer(column.buffers()[1], column.type.to_pandas_dtype(), column.offset + len(column))[
+        column.offset :
+    ]
 
 
 def _one_row_each(snapshot: Snapshot, columns: Sequence[str], order: Order) -> Any:
