@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
-from scipy.special import expit
 
 __all__ = ["ScorePolynomials"]
 
@@ -58,7 +58,7 @@ class ScorePolynomials:
 
     def _shares(self, places: Array) -> Array:
         """σ at places from −1 to 1 of every range, along the last axis."""
-        return np.asarray(expit(self.middle[..., None] + self.half[..., None] * places))
+        return np.asarray(scipy.special.expit(self.middle[..., None] + self.half[..., None] * places))
 
     @cached_property
     def _share(self) -> Array:
