@@ -11,6 +11,7 @@ from fractions import Fraction
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from discreet import GaussianDP, Neighbours, PureDP, Session
@@ -22,6 +23,7 @@ from discreet.core.stability import in_parts
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
+from discreet.plans.job import Job
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.testing.sources import documented_choice
@@ -357,3 +359,47 @@ def test_population_intervals_hold_for_units_of_1_to_30_rows(kind, degree):
     )
     covered = noisy.accepts_mean(mean, 0.95).mean()
     assert covered > 0.935 - 3 * math.sqrt(0.05 * 0.95 / 250)
+
+
+PLAN = """\
+title = "Weights"
+
+[source]
+path = "rows.parquet"
+
+[budget]
+epsilon = 3.0
+
+[schema.unit]
+column = "who"
+total = 2
+
+[schema.columns.x]
+low = 0
+high = 10
+grid = 0.5
+
+[[release]]
+name = "all"
+ask = "mean"
+column = "x"
+spread = true
+weighted = true
+
+[[release]]
+name = "kept"
+ask = "mean"
+column = "x"
+"""
+
+
+def test_a_plan_file_asks_for_weights_and_its_report_says_so(tmp_path):
+    table = pa.table({"who": np.repeat(np.arange(200), 5), "x": np.tile([1.0, 2, 3, 4, 9], 200)})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    assert "counted: all rows, weighted to count for at most 2 of each who" in " ".join(str(Job(path).plan()).split())
+    report = " ".join(Job(path).run().markdown.read_text().split())
+    assert "all rows, weighted to count for at most 2 of each who" in report
+    assert "or all rows where they are weighted" in report
+    assert "weights all of them where a release says so" in report
