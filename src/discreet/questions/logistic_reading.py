@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
 from discreet.core.display import number
@@ -42,7 +42,7 @@ class PredictedProbability:
             Where the noise leaves nothing to conclude from.
         """
         found = self.log_odds.confidence_interval(level)
-        return Interval(float(expit(found.low)), float(expit(found.high)), level)
+        return Interval(float(scipy.special.expit(found.low)), float(scipy.special.expit(found.high)), level)
 
 
 class LogisticReading(Coefficients[LogisticFit]):
@@ -76,7 +76,7 @@ class LogisticReading(Coefficients[LogisticFit]):
         along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
         fit = self.design.sampled
         log_odds = LinearEstimate(float(along @ fit.coefficients), fit.standard_error(along), self.design, along)
-        return PredictedProbability(float(expit(log_odds.estimate)), log_odds)
+        return PredictedProbability(float(scipy.special.expit(log_odds.estimate)), log_odds)
 
     def summary(self, alpha: float = 0.05) -> str:
         """The regression as a table."""
