@@ -181,6 +181,9 @@ def test_several_boxes_cost_what_they_move_together():
         [made] = check_calibration(BoxNoise, [guarantee], both, in_boxes_of=7)
         assert (made.dimension, made.boxes) == (7, 2)
         assert made.scale == Laplace.calibrate(guarantee, Sensitivity(l1=1.0)).scale
+    apart = Sensitivity(l1=2.0, l2=1.5, linf=1.0, dimension=2)
+    assert noise.guarantee(apart).epsilon == 4.0  # all that the boxes move, not the most that one of them does
+    assert BoxNoise.calibrate(PureDP(1.0), apart, in_boxes_of=7).scale == 2.0
     with pytest.raises(InvalidParameter, match="each of the 2 boxes"):
         noise.profile(Sensitivity(linf=1.0, dimension=4))
     with pytest.raises(InvalidParameter, match="each of the 2 boxes"):

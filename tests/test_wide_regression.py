@@ -151,6 +151,10 @@ def test_one_row_moves_two_boxes_together_by_no_more_than_one(neighbours):
     assert max(np.abs(one).sum() for one in changes) <= stated.l1 * (1 + 1e-12)
     assert max(math.sqrt(one @ one) for one in changes) <= stated.l2 * (1 + 1e-12)
     assert max(np.abs(one).max() for one in changes) <= stated.linf * (1 + 1e-12)
+    if neighbours is Neighbours.ADD_REMOVE:  # reached at a corner
+        assert max(np.abs(one).sum() for one in changes) == pytest.approx(stated.l1)
+        assert max(math.sqrt(one @ one) for one in changes) == pytest.approx(stated.l2)
+    assert boxes.sensitivity(neighbours=neighbours, rows=3).l1 == pytest.approx(3 * stated.l1)
     assert len(each[0]) == boxes.size == stated.dimension
     assert np.allclose(boxes.products_of @ boxes.coordinates.in_boxes, np.eye(boxes.size))
 
