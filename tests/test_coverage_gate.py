@@ -15,7 +15,10 @@ from discreet.questions.parts import MeanAndVarianceInParts
 LEAST = 0.935
 STORED = Path(__file__).parents[1] / "docs" / "studies" / "coverage"
 PARTS = [part.name for part in STUDY.parts]
-HARD = ("yes .001", "yes .03", "yes .02", "hurdle", "Pareto", "lognormal", "t, 3 df", "narrow", "even", "rare")
+HARD = (
+    "yes .001", "yes .03", "yes .02", "hurdle", "Pareto", "lognormal", "t, 3 df", "narrow", "even", "rare",
+    "steep number", "3 %, labels",
+)  # fmt: skip
 """Populations with the least coverage in the stored run."""
 QUANTILES = ("quantile", "population-quantile")
 
@@ -31,8 +34,8 @@ def cells(part, whole):
     # Quantiles hold on all of them, so none is harder than the others; sparse outcomes are few.
     hard = [cell for cell in part.cells(True) if cell["population"] in HARD or part.name in (*QUANTILES, "censored")]
     found = [cell for cell in hard if cell.get("size") != "public"]
-    # Tables and quantiles are released one by one, and censored comparisons need a quadrature each.
-    repeats = 80 if part.name in ("table", "censored", *QUANTILES) else 300
+    # Tables, quantiles and regressions are read one by one, and censored comparisons need a quadrature each.
+    repeats = 80 if part.name in ("table", "censored", "logistic", *QUANTILES) else 300
     return [cell | {"repeats": repeats} for cell in found[:: 1 if len(found) < 16 else len(found) // 12]]
 
 

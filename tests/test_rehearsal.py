@@ -46,6 +46,7 @@ TESTS = (
     "independence",
     "rank_test",
     "kolmogorov_smirnov",
+    "rank_correlation",
     "compare_means",
     "compare_arms",
 )

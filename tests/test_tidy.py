@@ -53,6 +53,7 @@ LABELS = {
     "independence": ["arm", "band"],
     "rank_test": ["shop", "spend"],
     "kolmogorov_smirnov": ["arm", "age"],
+    "rank_correlation": ["age", "spend"],
     "compare_arms": ["treatment", "control"],
     "compare_means": ["treatment", "control"],
     "clusters": ["centre", "column"],

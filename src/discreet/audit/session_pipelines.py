@@ -269,6 +269,7 @@ def _tests() -> dict[str, Ask]:
         "independence": lambda s, g: s.independence(["arm", "half"], g, request="r"),
         "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], request="r"),
         "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, request="r"),
+        "rank_correlation": lambda s, g: s.rank_correlation(["x", "half"], g, bins={"x": [0, 1, 2]}, request="r"),
     }
 
 

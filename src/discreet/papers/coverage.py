@@ -22,6 +22,7 @@ from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.coverage_comparisons import COMPARISON_PARTS
 from discreet.papers.coverage_joint import JOINT_PARTS
+from discreet.papers.coverage_logistic import LOGISTIC_PARTS
 from discreet.papers.coverage_quantiles import QUANTILE_PARTS
 from discreet.papers.coverage_units import UNIT_PARTS
 from discreet.papers.populations import POPULATIONS, Population
@@ -153,6 +154,12 @@ group's number of rows. Figures and tables show the *least* coverage over guaran
 width ratio compares the median width with that of an interval whose variances are all known, for 1,000 rows or more and
 a budget of at least 1.
 
+Logistic regressions have one to four numbers, of which a number goes with the one before it, and three labels of which
+one has a seventh of the rows; log-odds that change by up to 6 between the bounds; outcomes of 3 %; and outcomes that a
+number or a label separates, whose coefficient only an interval without an end holds. The least covered coefficient
+counts. Where the noise leaves nothing to conclude from, the interval reaches from −∞ to ∞ and counts as one that holds:
+`nothing_said` in the results is the share of such releases.
+
 One setting lies below 93.5 % by more than chance explains: a noise-aware comparison of two arms of 50,000 units in 200
 partitions, of which one unit in 1,000 spends. Most partitions then hold nobody who spends, and their means are far from
 the normal law that the method assumes.
@@ -176,5 +183,6 @@ the normal law that the method assumes.
         *UNIT_PARTS,
         *QUANTILE_PARTS,
         *COMPARISON_PARTS,
+        *LOGISTIC_PARTS,
     ),
 )

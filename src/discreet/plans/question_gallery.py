@@ -19,8 +19,8 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
     "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
     "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
     "Tests and comparisons": (
-        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "homogeneity", "independence",
-        "goodness_of_fit",
+        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "homogeneity",
+        "independence", "goodness_of_fit",
     ),
     "Is the data usable?": ("quality", "left_out"),
 }  # fmt: skip
@@ -40,6 +40,7 @@ _ANSWERS: Mapping[str, str] = {
     "logistic_regression": "How do the odds of one of two labels change with other columns?",
     "rank_test": "Do groups differ in the ranks of a number? For skewed numbers and outliers.",
     "kolmogorov_smirnov": "Is a number distributed alike in all groups, in whatever way it might differ?",
+    "rank_correlation": "Do two numbers rise and fall together, by their ranks?",
     "mean": "What is the average, in all or in each group?",
     "sum": "What is the total, in all or in each group?",
     "median": "Which value has half of the rows below it?",
@@ -269,6 +270,7 @@ _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
         ("rank_test", "kolmogorov_smirnov"),
         lambda known: {**_number(known), "by": known.with_labels(2, 2) or _first(known.listed), "bins": 10},
     ),
+    "rank_correlation": lambda known: {"columns": known.numbers[:2], "bins": dict.fromkeys(known.numbers[:2], 5)},
     "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
     "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
     "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},

@@ -43,6 +43,7 @@ _FOUND = {
     "equal means": "the means differ",
     "equal ranks": "the groups differ in their ranks",
     "equal distributions": "the distributions differ",
+    "unrelated ranks": "the two columns go together",
 }
 """What a small p-value is evidence of."""
 _ATTACKS = (

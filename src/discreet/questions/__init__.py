@@ -18,7 +18,7 @@ from discreet.questions.logistic_regression import LogisticQuestion
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
-from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankTestQuestion
+from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quality import QualityQuestion
@@ -59,6 +59,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     IndependenceQuestion,
     RankTestQuestion,
     KolmogorovSmirnovQuestion,
+    RankCorrelationQuestion,
     ComparisonQuestion,
     ArmsQuestion,
     ClustersQuestion,

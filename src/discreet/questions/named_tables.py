@@ -11,7 +11,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.mechanisms.tables.margin_scales import Accuracy
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import MarginsRelease, Weights
-from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankTestQuestion
+from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
 from discreet.questions.table import TableQuestion, TableRelease
@@ -157,6 +157,25 @@ class NamedTables(ABC):
             by,
             spending(KolmogorovSmirnovQuestion, guarantee, spend),
             edges=edges,
+            bins=bins,
+            contribution=contribution,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def rank_correlation(
+        self, columns: Sequence[str], guarantee: Guarantee | None = None, *,
+        bins: Mapping[str, int | Sequence[float]] | None = None, contribution: Contribution | None = None,
+        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
+    ) -> TestedRelease:  # fmt: skip
+        """Test whether two ordered columns go together, by Spearman's correlation of their ranks.
+
+        Each number needs ``bins``: public edges, or how many of one width; labels count in their declared order.
+        """
+        question = RankCorrelationQuestion(
+            self.schema,
+            columns,
+            spending(RankCorrelationQuestion, guarantee, spend),
             bins=bins,
             contribution=contribution,
             expected_rows=expected_rows,

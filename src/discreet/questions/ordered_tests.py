@@ -1,4 +1,4 @@
-"""Tests of an ordered column between groups: ranks, and the largest distance of distributions.
+"""Tests of ordered columns: ranks and distributions between groups, and ranks of two columns that go together.
 
 Public: ``session.rank_test("pay", "arm", guarantee, edges=[…])``. The groups and the bins of the column make one table,
 whose release is tested; ties, heavy tails and groups of unequal size are part of the simulated null distribution.
@@ -26,18 +26,18 @@ from discreet.inference.monte_carlo import MonteCarlo
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
 from discreet.questions.forecast import DEFAULT_ROWS
-from discreet.questions.forms import COLUMN, EDGES, WHOLE, Form
-from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.forms import BINS, COLUMN, COLUMNS, EDGES, WHOLE, Form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
 from discreet.questions.table_axes import Bins, public_bins
 from discreet.questions.table_tests import TableTest
 
-__all__ = ["KolmogorovSmirnovQuestion", "RankTestQuestion"]
+__all__ = ["KolmogorovSmirnovQuestion", "RankCorrelationQuestion", "RankTestQuestion"]
 
 
 @dataclass(frozen=True)
 class _BinnedTable(MeasuredQuestion[TableRelease]):
-    """Counts by group and by bins of a number."""
+    """Counts by two columns, of which numbers are in bins."""
 
     ask: ClassVar[str] = "table"
     meaning: ClassVar[str] = "How many rows fall into each cell."
@@ -45,18 +45,18 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
     forms: ClassVar[Mapping[str, Form]] = {}
     schema: Schema
     columns: tuple[str, str]
-    bins: Bins | None
+    bins: Mapping[str, Bins]
     guarantee: Guarantee
     contribution: Contribution | None
 
     def content(self) -> dict[str, Any]:
-        return super().content() | {"bins": None if self.bins is None else list(self.bins.edges)}
+        return super().content() | {"bins": {name: list(bins.edges) for name, bins in self.bins.items()}}
 
     def _measured(self) -> Measurement:
-        if self.bins is None:
+        if not self.bins:
             return table_measurement(self, self.columns, self.contribution)
-        by, column = self.columns
-        statistic = ContingencyTable({by: self.schema.categories(by).labels, column: self.bins})
+        axes = {name: self.bins.get(name) or self.schema.categories(name).labels for name in self.columns}
+        statistic = ContingencyTable(axes)
         limits = self.schema.contribution(self.contribution)
         sensitivity = stability(limits, cells=statistic.cells, neighbours=self.schema.neighbours)
         size = self.public_size(*self.columns)
@@ -66,7 +66,7 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
             mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
             by=self.columns,
             contribution=self.contribution,
-            bands={column: self.bins.steps(self.schema.bounds(column))},
+            bands={name: bins.steps(self.schema.bounds(name)) for name, bins in self.bins.items()},
             public={} if size is None else {"n": size},
             value=lambda counts, sums: counts.astype(np.int64).reshape(statistic.shape),
             read="rows of a cell",
@@ -101,7 +101,9 @@ class _OrderedTest(TableTest):
             requirements.instance(name, getattr(self, name), str, "the name of one column")
         if self.by == self.column:
             raise InvalidParameter("by", self.by, "must be another column than the one compared", "Name the groups.")
-        return _BinnedTable(self.schema, (self.by, self.column), self._bins(), self.guarantee, self.contribution)
+        bins = self._bins()
+        binned = {} if bins is None else {self.column: bins}
+        return _BinnedTable(self.schema, (self.by, self.column), binned, self.guarantee, self.contribution)
 
     def _bins(self) -> Bins | None:
         declared = self.schema.column(self.column)
@@ -202,3 +204,94 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
         return ordered_groups.kolmogorov_smirnov
+
+
+@dataclass(frozen=True)
+class RankCorrelationQuestion(TableTest):
+    """Test whether two ordered columns go together, by Spearman's correlation of their ranks.
+
+    Guarantee
+    ---------
+    That of the table of both columns; the test reads nothing but the release.
+
+    Parameters
+    ----------
+    columns
+        Two columns: numbers, or columns whose labels are declared in their order.
+    bins
+        For each number, the edges of its bins, or how many of one width. Four to six of about equal size detect most.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> schema = Schema(columns={"mood": Categories(["low", "fair", "good"]), "pay": Bounds(0, 200, grid=1)})
+    >>> question = RankCorrelationQuestion(schema, ["pay", "mood"], PureDP(1.0), bins={"pay": [0, 20, 50, 200]})
+    >>> question.table.measurement.statistic.shape, question.df
+    ((3, 3), 1)
+    """
+
+    ask: ClassVar[str] = "rank_correlation"
+    meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "bins": BINS, "expected_rows": WHOLE}
+    schema: Schema
+    columns: Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    bins: Mapping[str, int | Sequence[float]] | None = None
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        return column_names(self.columns, "columns")
+
+    @cached_property
+    def table(self) -> MeasuredQuestion[TableRelease]:
+        """The table that is released: bins by bins."""
+        if len(self.cells_by) != 2:
+            raise InvalidParameter("columns", list(self.cells_by), "must be two columns", 'Pass ["age", "pay"].')
+        first, second = self.cells_by
+        return _BinnedTable(self.schema, (first, second), self._bins(), self.guarantee, self.contribution)
+
+    def _bins(self) -> dict[str, Bins]:
+        given = {} if self.bins is None else self.bins
+        requirements.instance("bins", given, Mapping, '{"age": [0, 18, 65, 120]}')
+        numbers = [name for name in self.cells_by if isinstance(self.schema.column(name), Bounds)]
+        for name in (*given, *numbers):
+            if name not in numbers or name not in given:
+                raise InvalidParameter(
+                    "bins", list(given), f"must have bins for each number of {list(self.cells_by)}, and for no other",
+                    'Pass bins={"age": 5} or bins={"age": [0, 18, 65, 120]}.',
+                )  # fmt: skip
+        return {name: public_bins(f"bins[{name!r}]", self.schema.bounds(name), given[name]) for name in numbers}
+
+    def _check(self) -> None:
+        if min(self._shape) < 2:
+            raise InvalidParameter(
+                "columns", list(self.cells_by), "must have two labels or bins each", "Use more of them."
+            )
+        if self.expected_rows is not None:
+            requirements.positive_integer("expected_rows", self.expected_rows)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        bins = self._bins()
+        first, second = (len(bins[name]) if name in bins else self.schema.cells((name,)) for name in self.cells_by)
+        return first, second
+
+    @property
+    def df(self) -> int:
+        return 1
+
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return ordered_groups.rank_correlation(table, null)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        planned, rows = self.table.plan(ledger), self.expected_rows or DEFAULT_ROWS
+        noise = (planned.standard_error or 0.0) ** 2
+        error = ordered_groups.rank_correlation_error(rows, self._shape, noise)
+        notes = (f"the effect is Spearman's correlation, for {rows:,} rows in bins of equal size",)
+        unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
+        return replace(planned, smallest_effect=DETECTED * error, notes=notes + unsaid)
