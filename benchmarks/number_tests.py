@@ -233,7 +233,7 @@ def noise_aware(counts: Array, epsilon: float, rng: Generator) -> bool:
     return independence(found, null=MonteCarlo(n_resamples=RESAMPLES, rng=rng)).pvalue <= LEVEL
 
 
-TABLES: dict[str, Callable[[Array, float, Generator], bool]] = {
+TABLES: dict[str, Callable[[NDArray[Any], float, Generator], bool]] = {
     "independence": noise_aware,
     "simulated χ² 2016": published.simulated_table,
     "DPrivStats 2026": published.rounded_table,

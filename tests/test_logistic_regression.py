@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import scipy.optimize
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 
 import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
@@ -386,6 +386,46 @@ def test_a_plan_states_the_errors_that_are_found():
     assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)
     for name, note in zip(("age", "sex[m]"), planned.notes, strict=True):
         assert float(note.split("standard error ")[1].split()[0]) == pytest.approx(found.bse[name], rel=0.1)
+
+
+def information(mean, epsilon):
+    """Fisher information about the mean of a Poisson count with geometric noise, by summation."""
+    share, reach = math.exp(-epsilon), int(40 / epsilon)
+    noise = (1 - share) / (1 + share) * share ** np.abs(np.arange(-reach, reach + 1))
+    counts = poisson.pmf(np.arange(int(mean + 12 * math.sqrt(mean) + 20)), mean)
+    seen, moved = (np.convolve(one, noise) for one in (counts, np.diff(counts, prepend=0.0) * -1))
+    return float((moved[seen > 1e-250] ** 2 / seen[seen > 1e-250]).sum())
+
+
+def possible_gain(shares, truth, rows, epsilon):
+    """By how much the largest standard error could shrink if the likelihood of the noisy table were used."""
+    cells = list(product(*(range(len(one)) for one in shares)))
+    z = np.array([[1.0, *(cell[j] == k for j, one in enumerate(shares) for k in range(1, len(one)))] for cell in cells])
+    sizes = rows * np.array([math.prod(one[k] for one, k in zip(shares, cell, strict=True)) for cell in cells])
+    yes, noise = expit(z @ truth), 2 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
+    inverse = np.linalg.inv((z.T * (sizes * yes * (1 - yes))) @ z)
+    means = np.stack([sizes * yes, sizes * (1 - yes)])
+    score = (z.T * ((1 - yes) ** 2 * (means[0] + noise) + yes**2 * (means[1] + noise))) @ z
+    bound = np.zeros((len(truth) + len(cells),) * 2)
+    for c, (mean, side) in product(range(len(cells)), enumerate((1 - yes, -yes))):
+        along = np.concatenate([side[c] * z[c], np.arange(len(cells)) == c]) * means[mean, c]
+        bound += information(means[mean, c], epsilon) * np.outer(along, along)
+    ours, least = np.diag(inverse @ score @ inverse), np.diag(np.linalg.inv(bound))[: len(truth)]
+    place = int(np.argmax(ours))
+    return 1 - math.sqrt(least[place] / ours[place])
+
+
+def test_what_the_likelihood_of_a_noisy_table_could_gain_is_as_decided():
+    """The information bound beside the variance of the score, for the settings of the page."""
+    text = (Path(__file__).parents[1] / "docs" / "decisions" / "logistic.md").read_text(encoding="utf-8")
+    three, two = (3 / 7, 3 / 7, 1 / 7), (0.5, 0.5)
+    for shares, truth, name in (
+        ((three, two), [-0.5, 1.0, -1.0, 0.5], "3 × 2"),
+        ((three, (0.4, 0.4, 0.2), two), [-0.5, 1.0, -1.0, 0.5, -0.5, 0.5], "3 × 3 × 2"),
+    ):
+        for rows in (1000, 5000):
+            gains = [possible_gain(shares, np.array(truth), rows, epsilon) for epsilon in (0.3, 1.0)]
+            assert f"| {name} | {rows:,} | {100 * gains[0]:.0f} % | {100 * gains[1]:.0f} % |" in text
 
 
 RARE = ("3 %, number", "300")
