@@ -52,7 +52,7 @@ def rank_correlation(table: Release, null: MonteCarlo) -> ChiSquareResult:
     The result names the correlation of the noisy table, which noise pulls towards 0.
     """
     found = float(rank_correlations(_cells(table)))
-    return _tested("unrelated ranks", f"rank correlation {found:.2g}", table, correlation_of_ranks, null, 1)
+    return _tested("unrelated ranks", f"rank correlation {found:.2f}", table, correlation_of_ranks, null, 1)
 
 
 def _cells(release: Release) -> Array:

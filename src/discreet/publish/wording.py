@@ -170,4 +170,6 @@ def verdict(test: Mapping[str, Any]) -> str:
     found = _FOUND.get(test["test"], "the hypothesis does not hold")
     evidence = "evidence" if test["pvalue"] <= 0.05 else "no evidence"
     shown = pvalue_equation(test["pvalue"])
+    if test["test"] == "unrelated ranks":  # its method says how strongly, and in which direction
+        shown = f"{shown}; {test['method']}"
     return f"There is {evidence} that {found} ({shown}). The test of {test['test']} accounts for the noise."
