@@ -126,6 +126,7 @@ TESTS = {
     "independence": lambda asked: asked.independence(["colour", "size"], PureDP(1.0)),
     "homogeneity": lambda asked: asked.homogeneity("colour", "size", PureDP(1.0)),
     "rank_test": lambda asked: asked.rank_test("age", "size", PureDP(1.0), bins=4),
+    "rank_correlation": lambda asked: asked.rank_correlation(["age", "size"], PureDP(1.0), bins={"age": 4}),
     "goodness_of_fit": lambda asked: asked.goodness_of_fit("colour", [0.75, 0.25], PureDP(1.0)),
 }
 
