@@ -200,15 +200,15 @@ def test_covariances_are_read_and_cover():
     assert drawn[0].pair(0, 1).rows_per_unit == 1
 
 
-def test_three_columns_stay_in_parts_under_mu():
-    columns = {name: Bounds(0, 1, grid=0.1) for name in "abcd"}
+def test_four_columns_stay_in_parts_under_mu():
+    columns = {name: Bounds(0, 1, grid=0.1) for name in "abcde"}
     found = [
         CovarianceMatrixQuestion(Schema(columns=columns), list(columns)[:count], GaussianDP(1.0)).measurement
-        for count in (2, 3, 4)
+        for count in (2, 4, 5)
     ]
     assert [one.statistic.name for one in found[:2]] == ["covariances_in_parts"] * 2
     assert [one.statistic.weighed for one in found[:2]] == [True, True]
-    assert found[2].statistic.name == "means_and_covariances"
+    assert found[2].statistic.name == "covariances_in_products"
 
 
 def test_units_of_several_rows_and_groups():

@@ -9,8 +9,7 @@ import pytest
 from discreet import Bounds, Categories, Contribution, Neighbours, PureDP, Schema
 from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.read import open_source
-from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import doubled, in_every_group, in_parts, stability
+from discreet.core.stability import in_parts, stability
 from discreet.questions.count import CountQuestion
 
 LIMITS = [
@@ -84,28 +83,6 @@ def test_long_vectors_have_the_same_norms_as_short_ones():
     assert declared.moves is None
     assert declared.l1 == 65 * 6
     assert declared.l2 == pytest.approx(6 * np.sqrt(65), rel=1e-15)
-
-
-@pytest.mark.parametrize("limits", LIMITS, ids=lambda one: str(one.to_dict()))
-@pytest.mark.parametrize("coordinates", [1, 2, 3])
-def test_several_totals_per_cell(limits, coordinates):
-    """Each row moves all totals of its cell by one."""
-    cells = 3
-    declared = in_every_group(limits, cells, coordinates)
-    units = np.array([np.repeat(rows, coordinates) for rows in row_counts(limits, cells)], dtype=float)
-    l1, l2 = worst(units, Neighbours.ADD_REMOVE)
-    assert (l1, l2) == pytest.approx((declared.l1, declared.l2), rel=1e-12)
-    assert declared.l2 >= l2 / ROUNDING
-    assert declared.dimension == cells * coordinates
-    # Rows that move totals down instead of up are the farthest from those that move them up.
-    twice = doubled(declared)
-    l1, l2 = worst(np.concatenate([units, -units]), Neighbours.REPLACE_ONE)
-    assert (l1, l2) == pytest.approx((twice.l1, twice.l2), rel=1e-12)
-
-
-def test_doubling_keeps_every_norm():
-    twice = doubled(Sensitivity(l1=3.0, l2=2.0, dimension=4))
-    assert (twice.l1, twice.l2, twice.dimension) == (6.0, 4.0, 4)
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

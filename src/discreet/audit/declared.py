@@ -20,7 +20,7 @@ from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import doubled, in_every_group, in_parts, stability
+from discreet.core.stability import in_parts, stability
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
@@ -60,7 +60,7 @@ def audit_declared() -> Recomputed:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _units, _several_totals, _long, _columns, _domains, _pairs, _pooled, _tables, _margins, _arms, _averages
+        _units, _in_parts, _long, _columns, _domains, _pairs, _pooled, _tables, _margins, _arms, _averages
     )  # fmt: skip
     return recomputed("Declared sensitivities", parts)
 
@@ -109,15 +109,8 @@ def _units() -> Iterator[Compared]:
             yield "the number of sums", declared.dimension == cells
 
 
-def _several_totals() -> Iterator[Compared]:
-    """Several totals per cell, and parts of a row that add up to one."""
-    for limits, coordinates in itertools.product(_LIMITS, (1, 2, 3)):
-        declared = in_every_group(limits, 3, coordinates)
-        units = np.array([np.repeat(rows, coordinates) for rows in _row_counts(limits, 3)], dtype=float)
-        yield from _reached("several totals", declared, *_worst(units, ADDED), tight=True)
-        both = np.concatenate([units, -units])
-        yield from _reached("several totals, doubled", doubled(declared), *_worst(both, REPLACED), tight=True)
-        yield "the number of totals", declared.dimension == 3 * coordinates == doubled(declared).dimension
+def _in_parts() -> Iterator[Compared]:
+    """Parts of a row that add up to one."""
     for limits, neighbours in itertools.product(_LIMITS, Neighbours):
         units = np.array(
             [
@@ -141,11 +134,6 @@ def _long() -> Iterator[Compared]:
         yield "moves of many cells", (declared.moves is None) == (groups > 64)
         replaced = stability(limits, cells=200, neighbours=REPLACED, low=0, high=3)
         yield from _reached("many cells", replaced, 2 * groups * rows * 3, rows * 3 * math.sqrt(2 * groups), tight=True)
-        several = in_every_group(limits, 200, 2)
-        yield from _reached("many totals", several, 2 * groups * rows, rows * math.sqrt(2 * groups), tight=True)
-    for groups in (32, 33):
-        several = in_every_group(Contribution(groups=groups, rows=1), 200, 2)
-        yield "moves of many totals", (several.moves is None) == (2 * groups > 64)
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------

@@ -205,8 +205,8 @@ def _sizes() -> Iterator[Compared]:
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
     yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
     for guarantee, wanted in ((_ONE, CovariancesInParts), (GaussianDP(1.0), MeansAndCovariances)):
-        three = CovarianceMatrixQuestion(six, names[:3], guarantee).measurement.statistic
-        yield f"what measures three columns at {guarantee}", isinstance(three, wanted)
+        five = CovarianceMatrixQuestion(six, names[:5], guarantee).measurement.statistic
+        yield f"what measures five columns at {guarantee}", isinstance(five, wanted)
     for one in _schemas():
         fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
         pair = CovarianceMatrixQuestion(one, ("x", "y"), _ONE).measurement.public

@@ -75,6 +75,8 @@ def release_pipelines() -> Iterator[Pipeline]:
         for statistic, records, mechanism, protect in _chosen():
             yield _pipeline(statistic, records, _same, protect, neighbours, ONE, mechanism=mechanism)
         yield from _weighed(neighbours)
+        products = MeansAndCovariances(bounds=((0, 1), (0, 1)))
+        yield _pipeline(products, CORNERS, _matrix, _box, neighbours, ONE, mechanism="BoxNoise, all")
     yield from _tables()
     yield from _choices()
     yield from _bounded()
@@ -89,6 +91,10 @@ def _laplace(exact: Exact) -> Mechanism:
 
 def _gaussian(exact: Exact) -> Mechanism:
     return Gaussian.calibrate(NORMAL, exact.sensitivity)
+
+
+def _box(exact: Exact) -> Mechanism:
+    return BoxNoise.calibrate(ONE, exact.sensitivity)
 
 
 def _whole_share(exact: Exact) -> Mechanism:
@@ -184,7 +190,7 @@ def _tables() -> Iterator[Pipeline]:
     simplex: dict[str, Any] = {"kind": Gaussian, "clip": "simplex", "rank_deficient": True}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
         "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
-        "BoxNoise": (ADD, ONE, lambda exact: BoxNoise.calibrate(ONE, exact.sensitivity)),
+        "BoxNoise": (ADD, ONE, _box),
         "Gaussian": (ADD, NORMAL, _gaussian),
         "DiscreteGaussian": (
             ADD, CONCENTRATED, lambda exact: DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),

@@ -11,7 +11,7 @@ from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
 
-__all__ = ["check_unit_sum", "doubled", "in_every_group", "in_parts", "stability", "unit_sum_steps"]
+__all__ = ["check_unit_sum", "in_parts", "stability", "unit_sum_steps"]
 
 _MOST_MOVES = 64
 """Up to this many coordinates the worst change is listed one by one; beyond, its norms say enough."""
@@ -82,26 +82,6 @@ def stability(
     return Sensitivity(l1=not_below(step * moved), l2=root_up(step**2 * moved), dimension=cells)
 
 
-def in_every_group(limits: Contribution, cells: int, coordinates: int) -> Sensitivity:
-    """Sensitivity, add/remove, of several totals per cell that each row moves by at most one each.
-
-    Examples
-    --------
-    >>> in_every_group(Contribution(groups=2, rows=3), cells=5, coordinates=2)
-    Sensitivity(l1=12.0, l2=6.0, dimension=10, moves=(3.0, 3.0, 3.0, 3.0))
-    """
-    dimension = cells * coordinates
-    if limits.rows is None:
-        rows = limits.most_rows(cells)
-        l1 = float(rows * coordinates)
-        return Sensitivity(l1=l1, l2=min(l1, root_up(Fraction(rows**2 * coordinates))), dimension=dimension)
-    moved = limits.most_groups(cells) * coordinates
-    if moved <= _MOST_MOVES:
-        return Sensitivity(moves=(float(limits.rows),) * moved, dimension=dimension)
-    l2 = root_up(Fraction(limits.rows**2 * moved))
-    return Sensitivity(l1=float(limits.rows * moved), l2=l2, dimension=dimension)
-
-
 def in_parts(limits: Contribution, groups: int, coordinates: int, neighbours: Neighbours) -> Sensitivity:
     """Sensitivity of totals per group, where the parts of a row are not negative and add up to one.
 
@@ -121,12 +101,3 @@ def in_parts(limits: Contribution, groups: int, coordinates: int, neighbours: Ne
         reached = limits.most_groups(groups)
         total, square = reached * limits.rows, reached * limits.rows**2
     return Sensitivity(l1=float(sides * total), l2=root_up(Fraction(sides * square)), dimension=groups * coordinates)
-
-
-def doubled(sensitivity: Sensitivity) -> Sensitivity:
-    """Replace-one from add/remove: a unit's old data goes and its new data comes."""
-    return Sensitivity(
-        l1=not_below(2 * Fraction(sensitivity.require_l1())),
-        l2=not_below(2 * Fraction(sensitivity.require_l2())),
-        dimension=sensitivity.dimension,
-    )

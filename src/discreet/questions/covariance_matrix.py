@@ -22,19 +22,19 @@ from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import doubled, in_every_group
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.box_noise import BoxNoise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.covariances_in_parts import CovariancesInParts, CovariancesInPartsRelease
 from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
-from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease
+from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease, correlation_range
 from discreet.questions.part_weights import with_less_noise
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tensor_parts import tensor_measurement
@@ -264,10 +264,8 @@ class CovarianceMatrixRelease(Answer):
         if j == k:
             raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
         each = (2 + requirements.level(level)) / 3
-        first, second = (self.population_interval(each, j=column) for column in (j, k))
-        both = self.population_interval(each, j=j, k=k)
-        least, most = (math.sqrt(float(x) * float(y)) for x, y in zip(first, second, strict=True))
-        return Interval(_quotient(float(both.low), least, most), _quotient(float(both.high), most, least), level)
+        first, second, both = (self.population_interval(each, j=a, k=b) for a, b in ((j, j), (k, k), (j, k)))
+        return replace(correlation_range(first, second, both), level=level)
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The released coordinates under the names of their columns."""
@@ -285,14 +283,12 @@ class CovarianceMatrixRelease(Answer):
         ]
 
 
-CovariancesReading = CovariancesInPartsRelease | CovarianceMatrixRelease | MeansAndCovariancesRelease
-"""What covariances are read from: totals in parts, or, for many columns, the matrix or totals of products."""
+CovariancesReading = CovariancesInPartsRelease | MeansAndCovariancesRelease
+"""What covariances are read from: totals in parts, or, for many columns, totals of products."""
 
-
-def _quotient(covariance: float, below: float, above: float) -> float:
-    """covariance / spread within ±1: over ``below`` where the covariance is negative, else over ``above``."""
-    spread = below if covariance < 0 else above
-    return float(np.clip(covariance / spread, -1.0, 1.0)) if spread > 0 else float(np.sign(covariance))
+_WORTH_MOMENTS = 0.8
+"""Totals of products are taken where they have so much of the noise of parts: parts measure fourth moments too, which
+make narrower intervals for the population."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +298,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     Guarantee
     ---------
     As `CovariancesInParts`: a row moves totals by one in all. For many columns, whose parts multiply, as
-    `CovarianceMatrix` where the number of rows is public, else as `MeansAndCovariances`.
+    `MeansAndCovariances`: a row moves totals by one each, which box noise covers under ε.
 
     Examples
     --------
@@ -328,11 +324,11 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
         bounds = [self.schema.bounds(name) for name in names]
         size = self.public_size(*names)
-        other = self._totals(names, bounds) if size is None else self._of_public_size(names, bounds, size)
+        other = self._totals(names, bounds, size)
         if len(names) > MOST_IN_PARTS:
             return other
         in_parts = self._in_parts(names, bounds, size)
-        return in_parts if len(names) <= 2 or self._less_noise(in_parts, other, bounds, size) else other
+        return in_parts if len(names) <= 2 or not self._much_less(other, in_parts) else other
 
     def _in_parts(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
         statistic = CovariancesInParts(
@@ -351,42 +347,18 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
 
         return with_less_noise(self.guarantee, statistic, measured)
 
-    def _less_noise(self, in_parts: Measurement, other: Measurement, bounds: list[Bounds], size: int | None) -> bool:
-        """Whether a covariance of columns with their means in the middle has less noise from parts."""
+    def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
+        """Whether a covariance, for means in the middle, has much less noise from totals of products."""
         statistic = cast(CovariancesInParts, in_parts.statistic)
-        variances = [float(np.max(np.asarray(one.mechanism.law(0.0).variance))) for one in (in_parts, other)]
-        # Totals of products are of z = 2u − 1, so four times as large; a covariance itself is in its own units, over n.
-        unit = 1 / 16 if size is None else (size / float(math.prod(one.high - one.low for one in bounds[:2]))) ** 2
-        return variances[0] * statistic.covariance_noise() < variances[1] * unit
+        own, other = (float(np.max(np.asarray(one.mechanism.law(0.0).variance))) for one in (totals, in_parts))
+        # Totals of products are of z = 2u − 1, so four times as large.
+        return own / 16 < _WORTH_MOMENTS**2 * other * statistic.covariance_noise()
 
-    def _of_public_size(self, names: tuple[str, ...], bounds: list[Bounds], size: int) -> Measurement:
-        statistic = CovarianceMatrix(bounds=tuple((one.low, one.high) for one in bounds), n=size)
-        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
-
-        def value(counts: Any, sums: Any) -> Any:
-            n = int(counts[0])
-            found = []
-            for j, k in pairs(len(names)):
-                cross = n * int(sums[names[j], names[k]][0]) - int(sums[names[j],][0]) * int(sums[names[k],][0])
-                found.append(Fraction(cross, n * (n - 1)) * bounds[j].step * bounds[k].step)
-            return fractions(found)
-
-        return Measurement(
-            statistic=statistic,
-            sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
-            columns=names,
-            products=_products(names),
-            public={"n": size},
-            value=value,
-            read="an entry",
-        )
-
-    def _totals(self, names: tuple[str, ...], bounds: list[Bounds]) -> Measurement:
-        """Noisy sums of columns and of their products, with a noisy number of rows."""
-        statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds))
-        moved = in_every_group(self.limits(self.contribution), 1, statistic.coordinates)
-        sensitivity = moved if self.schema.neighbours is Neighbours.ADD_REMOVE else doubled(moved)
+    def _totals(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
+        """Noisy sums of columns and of their products, with a noisy or a public number of rows."""
+        statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds), counted=size is None)
+        rows = self.limits(self.contribution).most_rows(1)
+        sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, rows=rows)
 
         def value(counts: Any, sums: Any) -> Any:
             totals = [int(sums[name,][0]) * one.step for name, one in zip(names, bounds, strict=True)]
@@ -395,19 +367,25 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
             ]
             return statistic.of_sums(int(counts[0]), totals, products)
 
-        expected = Expected(rows=self.expected_rows)
+        expected = Expected(rows=self.expected_rows if size is None else size)
         return Measurement(
             statistic=statistic,
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
+            mechanism=_noise(self.guarantee, sensitivity),
             columns=names,
             contribution=self.contribution,
             products=_products(names),
-            public={},
+            public={} if size is None else {"n": size},
             value=value,
             read="an entry",
             forecast=lambda: _forecast(expected, statistic.typical_moves(), statistic.worst_moves()),
         )
+
+
+def _noise(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
+    """The noise of least variance on totals that all move by as much."""
+    choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity), additive_noise(guarantee, sensitivity)]
+    return min(choices, key=lambda one: float(np.max(np.asarray(one.law(0.0).variance))))
 
 
 def _forecast(expected: Expected, moves: Sequence[float], worst: Sequence[float]) -> Forecast:

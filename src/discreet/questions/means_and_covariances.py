@@ -1,4 +1,4 @@
-"""MeansAndCovariances: first and second moments of several columns whose number of rows is protected too."""
+"""MeansAndCovariances: first and second moments of many columns, from totals that a row moves by at most one each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from discreet.core.noise.law import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import doubled
 from discreet.core.statistic import Statistic
 from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
@@ -33,7 +32,7 @@ from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
 from discreet.releases import Release
 
-__all__ = ["MeansAndCovariances", "MeansAndCovariancesRelease"]
+__all__ = ["MeansAndCovariances", "MeansAndCovariancesRelease", "correlation_range"]
 
 Array = NDArray[np.float64]
 
@@ -42,35 +41,44 @@ Array = NDArray[np.float64]
 class MeansAndCovariances(Statistic):
     """Means and covariance matrix of columns in public bounds, from noisy totals.
 
-    The value is (Σzⱼ for every column, Σzⱼzₖ in the order of `pairs`, number of rows), with
-    zⱼ = (xⱼ − middleⱼ)/half-widthⱼ. The release knows means, covariances (divisor n) and correlations.
+    The value is (Σzⱼ and Σ(2zⱼ² − 1) for every column, Σzⱼzₖ for every pair, number of rows), in the order of `pairs`,
+    with zⱼ = (xⱼ − middleⱼ)/half-widthⱼ. The release knows means, covariances (divisor n) and correlations.
 
     Guarantee
     ---------
     Add/remove: each of the 1 + d + d(d + 1)/2 coordinates moves by at most 1, all of them for a row in a corner of the
-    bounds, so the bound is tight. Replace-one: one row goes and one comes, at most twice that. Proof:
-    ``docs/proofs/sensitivities.md``.
+    bounds, so the bounds are tight: ℓ∞ = 1 for box noise. Replace-one: one row goes and one comes, at most twice that.
+    Proof: ``docs/proofs/sensitivities.md``.
 
     Parameters
     ----------
     bounds
         Public bounds of every column, as the decimals they print as; values outside are clipped.
+    counted
+        Whether the number of rows is measured; False where it is public.
 
     Examples
     --------
     >>> moments = MeansAndCovariances(bounds=((0, 10), (0, 2)))
-    >>> moments.coordinates, moments.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
-    (6, 6.0)
+    >>> moments.coordinates, moments.sensitivity(neighbours=Neighbours.ADD_REMOVE).linf
+    (6, 1.0)
     >>> exact = moments.of_sums(2, [Fraction(10), Fraction(2)], [Fraction(100), Fraction(4), Fraction(20)])
     >>> [str(part) for part in exact]
     ['0', '0', '2', '2', '2', '2']
     """
 
-    name: ClassVar[str] = "means_and_covariances"
+    name: ClassVar[str] = "covariances_in_products"
     bounds: tuple[tuple[float, float], ...]
+    counted: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds))
+        requirements.instance("counted", self.counted, bool, "counted=True or False")
+
+    @property
+    def title(self) -> str:
+        """What it is of: that products are measured matters less to a reader."""
+        return "covariances"
 
     @property
     def dimension(self) -> int:
@@ -80,7 +88,7 @@ class MeansAndCovariances(Statistic):
     @property
     def coordinates(self) -> int:
         """Number of totals."""
-        return 1 + self.dimension + len(pairs(self.dimension))
+        return self.counted + self.dimension + len(pairs(self.dimension))
 
     @property
     def middles(self) -> list[Fraction]:
@@ -97,26 +105,30 @@ class MeansAndCovariances(Statistic):
         return MeansAndCovariancesRelease
 
     def parameters(self) -> dict[str, Any]:
-        return {"bounds": [list(pair) for pair in self.bounds]}
+        return {"bounds": [list(pair) for pair in self.bounds], "counted": self.counted}
 
-    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the totals."""
+    def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
+        """How far one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        moved = Sensitivity(moves=(1.0,) * self.coordinates)
-        return moved if neighbours is Neighbours.ADD_REMOVE else doubled(moved)
+        most = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+        return Sensitivity(linf=float(most), dimension=self.coordinates)
 
     def worst_moves(self) -> tuple[float, ...]:
         """How far one unit of noise in its totals moves n times an entry of the matrix: the worst entry and truth.
 
-        n·cov moves by hⱼhₖ(z_{jk} − mₖz_j − mⱼz_k − (q − 2mⱼmₖ)z_n), the most for a variance at m = ±1, q = 1.
+        n·var moves by h²(½t − 2m·z + (½ − q + 2m²)z_n), with t the total of 2z² − 1: the most at m = ±1, q = 1.
         """
         widest = float(max(self.halves)) ** 2
-        return widest, 2 * widest, widest
+        return (widest / 2, 2 * widest, 1.5 * widest) if self.counted else (widest / 2, 2 * widest)
 
     def typical_moves(self) -> tuple[float, ...]:
-        """The same for the variance of a column that is spread evenly over its bounds: m = 0, q = 1/3."""
-        widest = float(max(self.halves)) ** 2
-        return widest, widest / 3
+        """The same for unrelated columns that are spread evenly over their bounds, and the entry that it moves most.
+
+        A covariance moves with its own total alone, a variance by h²(½t + z_n/6).
+        """
+        first, *others = sorted((float(half) for half in self.halves), reverse=True)
+        own = (first**2 / 2, first**2 / 6) if self.counted else (first**2 / 2,)
+        return max([own, *[(first * other,) for other in others[:1]]], key=lambda moves: math.hypot(*moves))
 
     def of_sums(self, rows: int, totals: Sequence[Fraction], products: Sequence[Fraction]) -> Any:
         """The value from the number of rows, sums of columns and sums of their products, in `pairs` order. Private."""
@@ -127,7 +139,8 @@ class MeansAndCovariances(Statistic):
             / (halves[j] * halves[k])
             for (j, k), product in zip(pairs(self.dimension), products, strict=True)
         ]
-        return fractions([*first, *second, Fraction(rows)])
+        squares, crosses = second[: self.dimension], second[self.dimension :]
+        return fractions([*first, *(2 * one - rows for one in squares), *crosses, *[Fraction(rows)] * self.counted])
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of an n × d table, still private."""
@@ -152,31 +165,36 @@ class MeansAndCovariancesRelease(Answer):
     def _of(self) -> MeansAndCovariances:
         return cast(MeansAndCovariances, self.statistic)
 
-    def _split(self, totals: Array) -> tuple[Array, Array, float]:
-        d = self._of.dimension
-        return totals[:d], totals[d:-1], float(totals[-1])
+    def _shares(self) -> tuple[Array, Array]:
+        """Means of z and of its products, in the order of `pairs`."""
+        d, totals = self._of.dimension, np.asarray(self.value, dtype=float)
+        shares = totals[: d + len(pairs(d))] / max(self.count, 1.0)
+        return shares[:d], np.concatenate([(shares[d : 2 * d] + 1) / 2, shares[2 * d :]])
 
     def _halves(self) -> Array:
         return np.array([float(half) for half in self._of.halves])
 
     @property
     def count(self) -> float:
-        """The noisy number of rows."""
-        return float(np.asarray(self.value)[-1])
+        """The number of rows, which is public or noisy."""
+        return float(np.asarray(self.value)[-1]) if self._of.counted else float(self.public["n"])
+
+    @property
+    def _rows_per_unit(self) -> float:
+        sides = 2 if self.protection.neighbours is Neighbours.REPLACE_ONE else 1
+        return max(self.sensitivity.require_linf() / sides, 1.0)
 
     @property
     def means(self) -> Array:
         """Means of the columns, inside their bounds."""
-        first, _, rows = self._split(np.asarray(self.value, dtype=float))
         middles = np.array([float(middle) for middle in self._of.middles])
-        return np.asarray(middles + self._halves() * np.clip(first / max(rows, 1.0), -1, 1))
+        return np.asarray(middles + self._halves() * np.clip(self._shares()[0], -1, 1))
 
     @property
     def matrix(self) -> Array:
         """The covariance matrix (divisor n) as it follows from the totals; it need not be positive semidefinite."""
-        first, second, rows = self._split(np.asarray(self.value, dtype=float))
-        position = first / max(rows, 1.0)
-        shape = as_matrix(second / max(rows, 1.0), self._of.dimension) - np.outer(position, position)
+        position, products = self._shares()
+        shape = as_matrix(products, self._of.dimension) - np.outer(position, position)
         return np.asarray(shape * np.outer(self._halves(), self._halves()))
 
     @property
@@ -195,7 +213,8 @@ class MeansAndCovariancesRelease(Answer):
         gives what they leave open.
         """
         checked = requirements.level(level)
-        low, high = self.mechanism.confidence_interval(np.asarray(self.value, dtype=float), (3 + checked) / 4)
+        each = 1 - (1 - checked) / (3 + self._of.counted)
+        low, high = self.mechanism.confidence_interval(np.asarray(self.value, dtype=float), each)
         ends = np.array([low, high])
         d, halves = self._of.dimension, self._halves()
         found = np.array([self._entry(ends, j, k, position) for position, (j, k) in enumerate(pairs(d))])
@@ -204,7 +223,7 @@ class MeansAndCovariancesRelease(Answer):
 
     def _entry(self, ends: Array, j: int, k: int, position: int) -> tuple[float, float]:
         """Range of s/n − (a/n)(b/n) over the totals' intervals, within what the bounds allow."""
-        rows = [max(float(end), 1.0) for end in ends[:, -1]]
+        rows = [max(float(end), 1.0) for end in ends[:, -1]] if self._of.counted else [max(self.count, 1.0)]
         shares = [np.clip([end / count for end in ends[:, place] for count in rows], -1, 1) for place in (j, k)]
         if j == k:
             squares = [float(x) ** 2 for x in shares[0]]
@@ -212,7 +231,7 @@ class MeansAndCovariancesRelease(Answer):
         else:
             crosses = [float(a) * float(b) for a, b in product(*shares)]
         own = np.clip([end / count for end in ends[:, self._of.dimension + position] for count in rows], -1, 1)
-        least = 0.0 if j == k else -1.0
+        own, least = ((own + 1) / 2, 0.0) if j == k else (own, -1.0)
         return max(float(min(own)) - max(crosses), least), min(float(max(own)) - min(crosses), 1.0)
 
     def population_interval(self, level: float = 0.95) -> Interval:
@@ -225,13 +244,29 @@ class MeansAndCovariancesRelease(Answer):
         share = (1 + requirements.level(level)) / 2
         data = self.confidence_interval(share)
         score = float(scipy.special.ndtri((1 + share) / 2))
-        fewest = max(self.count - combined_error(self.mechanism, [1.0], share), 2.0)
+        missed = combined_error(self.mechanism, [1.0], share) if self._of.counted else 0.0
+        # A unit's rows may be alike: by Cauchy and Schwarz they count as one, and as few as so many are left.
+        fewest = max((self.count - missed) / self._rows_per_unit, 2.0)
         widths = 2 * self._halves()
         fourths = [_fourth(float(v), w, score, fewest) for v, w in zip(np.diag(data.high), widths, strict=True)]
         reach = score * np.sqrt(np.sqrt(np.outer(fourths, fourths)) / fewest)
         largest = np.outer(widths, widths) / 4
         least = np.where(np.eye(len(widths), dtype=bool), 0.0, -largest)
         return Interval(np.maximum(data.low - reach, least), np.minimum(data.high + reach, largest), level)
+
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns, for any population on the bounds.
+
+        The two variances and the covariance hold together at ``level`` (Bonferroni); the interval is the range of the
+        correlation over them.
+        """
+        if j == k:
+            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+        if any(not 0 <= one < self._of.dimension for one in (j, k)):
+            raise InvalidParameter("j, k", (j, k), f"must be below {self._of.dimension}", "Check the columns.")
+        low, high = (np.asarray(end) for end in self.population_interval((2 + requirements.level(level)) / 3))
+        first, second, both = (Interval(low[pair], high[pair], level) for pair in ((j, j), (k, k), (j, k)))
+        return correlation_range(first, second, both)
 
     def facts(self) -> Facts:
         """What to show."""
@@ -257,6 +292,19 @@ class MeansAndCovariancesRelease(Answer):
             )
             for j, k in pairs(len(matrix))
         ]
+
+
+def correlation_range(first: Interval, second: Interval, both: Interval) -> Interval:
+    """The correlations that intervals of two variances and of their covariance leave possible."""
+    least, most = (math.sqrt(max(float(x) * float(y), 0.0)) for x, y in zip(first, second, strict=True))
+    low, high = _quotient(float(both.low), least, most), _quotient(float(both.high), most, least)
+    return Interval(low, high, both.level)
+
+
+def _quotient(covariance: float, below: float, above: float) -> float:
+    """covariance / spread within ±1: over ``below`` where the covariance is negative, else over ``above``."""
+    spread = below if covariance < 0 else above
+    return float(np.clip(covariance / spread, -1.0, 1.0)) if spread > 0 else float(np.sign(covariance))
 
 
 def _fourth(variance: float, width: float, score: float, rows: float) -> float:
