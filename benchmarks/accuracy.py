@@ -32,7 +32,14 @@ SCRIPTS = {
 }
 
 
-GRIDS = {"median": STEP, "sampled median": STEP, "tied median": 1, "wide median": 1}
+GRIDS = {
+    "median": STEP,
+    "sampled median": STEP,
+    "heaped median": STEP,
+    "grouped median": STEP,
+    "tied median": 1,
+    "wide median": 1,
+}
 """Public grids of the columns that quantiles are about; libraries that have no grids are rounded to them."""
 WIDE = 1_000_000
 """Half the width of a domain that says next to nothing about ages."""
@@ -45,6 +52,8 @@ TASKS = {
     "variance": "variance",
     "median": "median income, in hundreds",
     "sampled median": "median income, of other people each time",
+    "heaped median": "median income, reported in thousands",
+    "grouped median": "median income of four groups, a group",
     "tied median": "median age, in years",
     "wide median": "median age, known to lie within ± 10⁶",
     "covariance": "covariance of age and income, in thousands",
@@ -67,6 +76,7 @@ def people(size: int = 1000) -> dict[str, Any]:
         "bounds": [LOW, HIGH],
         "ages": ages,
         "incomes": [STEP * round(math.exp(purse.inv_cdf((i + 0.5) / size)) / STEP) for i in range(size)],
+        "heaped": [1000 * round(math.exp(purse.inv_cdf((i + 0.5) / size)) / 1000) for i in range(size)],
         "samples": samples(size, purse),
         "richest": RICHEST,
         "step": STEP,
@@ -109,6 +119,8 @@ def truths(data: dict[str, Any]) -> dict[str, Any]:
         "concentrated count": int((ages >= 65).sum()),
         "share": 100 * float((ages >= 65).mean()),
         "sampled median": np.median(data["samples"], axis=1),
+        "heaped median": float(np.median(data["heaped"])),
+        "grouped median": np.array([np.median(data["incomes"][row :: SIDES[0]]) for row in range(SIDES[0])]),
         "tied median": float(np.median(ages)),
         "wide median": float(np.median(ages)),
         "covariance": float(np.cov(ages, np.array(data["incomes"]) / 1000, ddof=0)[0, 1]),

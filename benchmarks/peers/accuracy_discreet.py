@@ -27,6 +27,7 @@ one = PureDP(1.0)
 columns = {
     "age": Bounds(low, high, grid=1, nulls=(low + high) // 2),
     "income": Bounds(0, data["richest"], grid=data["step"]),
+    "heaped": Bounds(0, data["richest"], grid=data["step"]),
     "thousands": Bounds(0, data["richest"] / 1000, grid=data["step"] / 1000),
     "wide": Bounds(-data["wide"], data["wide"], grid=1),
     "arm": Categories(["A", "B"]),
@@ -38,6 +39,7 @@ rows = pyarrow.table(
     {
         "age": data["ages"],
         "income": data["incomes"],
+        "heaped": data["heaped"],
         "thousands": [income / 1000 for income in data["incomes"]],
         "wide": data["ages"],
         "arm": ["AB"[place % 2] for place in range(size)],
@@ -125,6 +127,14 @@ found = {
         "session.proportion", lambda session: 100 * float(session.proportion("old", "yes", one).measured), **known
     ),
     "sampled median": sampled(),
+    "heaped median": told(
+        "session.quantile", lambda session: float(session.quantile("heaped", 0.5, one, interval=None).value)
+    ),
+    "grouped median": told(
+        "session.quantile(by=…)",
+        lambda session: flat(session.quantile("income", 0.5, one, by="row", interval=None)),
+        repeats // 5,
+    ),
     "tied median": told(
         "session.quantile", lambda session: float(session.quantile("age", 0.5, one, interval=None).value)
     ),

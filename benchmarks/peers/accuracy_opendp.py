@@ -48,6 +48,13 @@ def each_of(samples, expression, loss):
     return [float(value) for value in released.sort("copy")[released.columns[-1]]]
 
 
+def by_row(times):
+    """Median incomes of four groups of people, several times over."""
+    groups = [data["incomes"][row::4] for row in range(4)] * times
+    found = each_of(groups, income.dp.median(candidates=candidates), dp.loss_of(epsilon=1.0))
+    return [found[place : place + 4] for place in range(0, len(found), 4)]
+
+
 def means(people):
     """Means of ages, from a column around zero."""
     return [middle + value for value in each(people, centred.dp.mean((low - middle, high - middle)))]
@@ -113,6 +120,8 @@ found = {
         "values": each_of(data["samples"], income.dp.median(candidates=candidates), dp.loss_of(epsilon=1.0)),
     },
     "median": {"call": "dp.median", "values": each(data["incomes"], income.dp.median(candidates=candidates))},
+    "heaped median": {"call": "dp.median", "values": each(data["heaped"], income.dp.median(candidates=candidates))},
+    "grouped median": {"call": "dp.median", "values": by_row(repeats // 5)},
     "histogram": {"call": "make_count_by_categories, make_laplace", "values": cells(bins, repeats // 5)},
     "table": {"call": "make_count_by_categories, make_laplace", "values": cells(crossed, repeats // 5)},
     "answers": {"call": "make_gaussian, make_zCDP_to_approxDP", "values": answers(repeats // 5)},
