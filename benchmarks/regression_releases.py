@@ -65,7 +65,7 @@ class Simulation:
         of, found = self.moments, self.question.measurement
         steps = self._steps[:-1]
         mechanisms = [step.mechanism for step in steps] or [found.mechanism]
-        values = np.split(totals, [2 * of.together]) if isinstance(of, MomentBoxes) else [totals]
+        values = of.apart(totals) if isinstance(of, MomentBoxes) else [totals]
         drawn: list[Any] = [
             (one, np.asarray(one.law(value).sample(rng=rng))) for one, value in zip(mechanisms, values, strict=True)
         ]

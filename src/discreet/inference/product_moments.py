@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,16 +92,15 @@ class Coordinates:
         return np.asarray(np.linalg.pinv(self.of_cells))
 
     @cached_property
-    def expansion(self) -> Array:
-        """Takes the products of all pairs of (1, coordinates) to what is measured."""
-        size, places = self.size + 1, {one: at for at, one in enumerate(self.products)}
-        found = np.zeros((len(places), size, size))
-        for i in range(size):
-            found[places[(i - 1,) if i else ()], i, 0] = found[places[(i - 1,) if i else ()], 0, i] = 1.0
-            for j in range(1, size) if i else ():
-                for product, share in (self.known(i - 1, j - 1) or {}).items():
-                    found[places[product], i, j] += share
-        return found
+    def expansion(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+        """Products of pairs of (1, coordinates) in terms of what is measured: which, of which pair, how much."""
+        places, found = {one: at for at, one in enumerate(self.products)}, []
+        for i, j in product(range(self.size + 1), repeat=2):
+            single = {tuple(k - 1 for k in (i, j) if k): 1.0}
+            known = (self.known(i - 1, j - 1) or {}) if i and j else single
+            found += [(places[one], i, j, share) for one, share in known.items()]
+        which, first, second, shares = zip(*found, strict=True)
+        return np.array(which), np.array(first), np.array(second), np.array(shares)
 
     def known(self, i: int, j: int) -> dict[Product, float] | None:
         """The product of two coordinates in terms of what is measured; None where it is not."""
@@ -179,15 +179,19 @@ class ProductMoments:
         """Weights of the totals that add up the product of one or two linear functions over all rows."""
         first, *rest = (self._vector(one) for one in factors)
         second = rest[0] if rest else np.eye(self.coordinates.size + 1)[0]
-        outer, y = np.outer(first, second), self.coordinates.outcome
-        if len(rest) > 1 or (outer[y + 1, y + 1] != 0 and self.coordinates.known(y, y) is None):
+        y = self.coordinates.outcome
+        if len(rest) > 1 or (first[y + 1] * second[y + 1] != 0 and self.coordinates.known(y, y) is None):
             raise InvalidParameter("factors", len(factors), "need moments that are not measured", "Measure them.")
-        return np.asarray(np.tensordot(self.coordinates.expansion, outer, axes=2))
+        which, i, j, shares = self.coordinates.expansion
+        found = np.bincount(which, shares * first[i] * second[j], minlength=len(self.products_of))
+        return np.asarray(found, dtype=float)
 
     def gram(self, functions: Sequence[Linear]) -> Array:
         """Σ f·g over all rows, for all pairs of linear functions without outcome."""
         vectors = np.array([self._vector(one) for one in functions])
-        return np.asarray(vectors @ np.tensordot(self._totals, self.coordinates.expansion, axes=1) @ vectors.T)
+        (which, i, j, shares), size = self.coordinates.expansion, self.coordinates.size + 1
+        every = np.bincount(i * size + j, shares * self._totals[which], minlength=size**2).reshape(size, size)
+        return np.asarray(vectors @ every @ vectors.T)
 
     def total(self, weights: Array) -> Array:
         """Σ wₖTₖ."""

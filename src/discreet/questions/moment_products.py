@@ -211,6 +211,10 @@ class MomentBoxes(MomentProducts):
         """Numbers in each of the first two boxes."""
         return self.coordinates.size
 
+    def apart(self, totals: NDArray[Any]) -> list[NDArray[Any]]:
+        """The totals of the first two boxes, which are drawn together, and those of the third."""
+        return np.split(totals, [2 * self.together])
+
     @cached_property
     def products_of(self) -> Array:
         return np.asarray(np.linalg.inv(self.coordinates.in_boxes))

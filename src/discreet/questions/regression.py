@@ -251,7 +251,8 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         *draws, last = claim.steps
         found, size = self.measurement, exact.public.get("n")
         moments = cast(Moments, found.statistic)
-        values = np.split(np.asarray(exact.value), [2 * moments.together] if isinstance(moments, MomentBoxes) else [])
+        whole = np.asarray(exact.value)
+        values = moments.apart(whole) if isinstance(moments, MomentBoxes) else [whole]
         drawn = [
             (step.mechanism, np.asarray(allowance.draw(step, value), dtype=float))
             for step, value in zip(draws, values, strict=True)
@@ -288,8 +289,8 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         size = moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1)
         drawn = [(way.mechanism, np.zeros(size))]
         if isinstance(moments, MomentBoxes):
-            empty = [np.zeros(2 * moments.together), np.zeros(size - 2 * moments.together)]
-            drawn = [(step.mechanism, one) for step, one in zip(self._draws(moments), empty, strict=True)]
+            mechanisms = [step.mechanism for step in self._draws(moments)]
+            drawn = list(zip(mechanisms, moments.apart(np.zeros(size)), strict=True))
         noise = math.sqrt(guessed_noise(moments, read_moments(moments, drawn)))
         return noise * (1.0 if knows_squares(moments) else _WORTH_IT)
 
@@ -323,10 +324,10 @@ def outcome_share(boxes: MomentBoxes) -> float:
 
     Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
     """
-    both = boxes.together, boxes.size - 2 * boxes.together
-    each = [(BoxNoise(1.0, both[0], boxes=2), np.zeros(2 * both[0])), (BoxNoise(1.0, both[1]), np.zeros(both[1]))]
+    outcome, others = boxes.apart(np.zeros(boxes.size))
+    each = [(BoxNoise(1.0, boxes.together, boxes=2), outcome), (BoxNoise(1.0, others.size), others)]
     read = cast(ProductMoments, read_moments(boxes, each))
-    first = np.arange(boxes.size) < 2 * both[0]
+    first = np.arange(boxes.size) < outcome.size
     own, rest = (
         guessed_noise(boxes, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
         for one in (first, ~first)

@@ -154,15 +154,13 @@ def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> flo
     The guess decides how noise is spread, and no guarantee: numbers lie off the middle of their bounds, and all terms
     have a slope.
     """
-    terms, found = moments.terms(moments.on)[1:], 0.0
+    terms = moments.terms(moments.on)[1:]
     means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
     centred = {one: _around(moments, one, mean) for one, mean in means.items()}
     fitted = Linear.combined(np.full(len(terms), GUESSED_SLOPE), [centred[one] for one in terms])
     left = centred[moments.explained] - fitted
-    for term in terms:
-        variance, _ = read.noise_of(read.weights(centred[term], left))
-        found += float(variance) / moments.spread(term) ** 2
-    return found
+    weights = np.array([read.weights(centred[term], left) / moments.spread(term) for term in terms])
+    return float(read.noise_of(weights)[0].sum())
 
 
 def _middle(moments: Moments, term: Term) -> float:
