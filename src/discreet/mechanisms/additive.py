@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import overload
 
 from discreet.core import requirements
@@ -76,6 +77,12 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
     """
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(0.5)")
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
+    return _least(guarantee, sensitivity, whole)
+
+
+@lru_cache(maxsize=1024)
+def _least(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Noise:
+    """The decision, which takes milliseconds and is the same for the same two values."""
     if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
         laplace = Laplace.calibrate(guarantee, sensitivity)
         return _geometric(guarantee, sensitivity, laplace) if whole else laplace

@@ -79,7 +79,7 @@ class DiscreteGaussianProfile(CurveProfile):
     def gaussian(self) -> GaussianDP:
         raise NoConversion(
             "discrete Gaussian noise is not stated in μ: it loses more than Gaussian noise of the same scale. "
-            "Use Gaussian noise for GaussianDP."
+            f"Ask with GaussianDP({math.sqrt(2 * self.rho):.6g}), which Gaussian noise of that scale meets."
         )
 
     @cached_property
