@@ -38,6 +38,8 @@ _HALVINGS = 50
 _LOGITS = np.linspace(-34.0, 34.0, 1201)
 """Where quantiles are taken for moments: evenly in the logit, so that both tails are reached to 1e-15."""
 _COARSE = 1 / 64
+_NO_NORMAL = 1e-3
+"""A normal share of so little of the standard deviation moves probabilities by less than 1e-6: it is left out."""
 _NORMAL = 1e-4
 """A smaller Laplace share (a kurtosis below 3e-8) is a rounding error of the quantiles."""
 
@@ -167,6 +169,8 @@ class NoiseSum:
         mixture = self._mixture
         if not mixture:
             return np.asarray(scipy.special.ndtr(-point / spread))
+        if np.all(spread <= _NO_NORMAL * self.standard_deviation):
+            return np.clip(sum(weight / 2 * np.exp(-point / scale) for weight, scale in mixture), 0.0, 0.5)
         total = np.zeros(np.broadcast_shapes(point.shape, spread.shape))
         for weight, scale in mixture:
             ratio = spread / scale

@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 Weights = Callable[[Any], Array]
 _STEPS = 401
 _FINER = 33
-_ROUNDS = 8
-"""33 points in each of 8 rounds place an end within 10⁻¹² of a grid step."""
+_ROUNDS = 6
+"""33 points in each of 6 rounds place an end within 10⁻⁹ of a grid step."""
 
 
 def ratio_interval(
