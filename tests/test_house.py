@@ -44,7 +44,7 @@ def test_files_are_short() -> None:
     assert {name: size for name, size in lengths.items() if size > LONGEST} == {}
 
 
-CORE_NOW = 5936
+CORE_NOW = 5920
 """Code lines of the core; it may only become smaller. The aim is 3,500."""
 
 
@@ -134,4 +134,4 @@ def test_a_mean_passes_through_few_files(capsys: pytest.CaptureFixture[str]) -> 
             mine = sum(not Path(file).is_relative_to(SOURCE / "core") for file in files)
             print(f"\n{name} mean of a session: {len(files)} files ({mine} outside the core), {lines} lines", end="")
     assert [len(files) for files, _ in found] <= [48, 44]
-    assert [lines for _, lines in found] <= [981, 817]
+    assert [lines for _, lines in found] <= [966, 802]
