@@ -3,14 +3,19 @@
     python benchmarks/private_bounds.py figures    # shares of repeats in which bounds hold and are narrow
     python benchmarks/private_bounds.py curve      # the same over the number of people
     python benchmarks/private_bounds.py mean       # a mean income with private and with known bounds
+    python benchmarks/private_bounds.py page       # the stored tables into docs/howto/profile.md
 
-Repeats draw noise on exact histograms, by the question's own code.
+Repeats draw noise on exact histograms, by the question's own code. Figures are kept in `results/private_bounds.json`.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +29,11 @@ from discreet.questions.profiles.fine_cells import Grid
 from discreet.questions.profiles.profile_question import Counting, ProfileQuestion
 from discreet.questions.profiles.profile_release import ProfileRelease
 
+ROOT = Path(__file__).parents[1]
+STORED = ROOT / "benchmarks" / "results" / "private_bounds.json"
+PAGE = ROOT / "docs" / "howto" / "profile.md"
 REPEATS = 200
+PEOPLE = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000)
 DATES = ("born", "entered")
 LABELS = ("sex", "region")
 
@@ -160,29 +169,49 @@ def figures(repeats: int = REPEATS) -> None:
         (3_000, ApproxDP(1.0, 1e-6), 0.95, 2.0, (0.05, 0.95)),
         (100_000, PureDP(1.0), 0.99, 1.3, (0.005, 0.995)),
     )
+    found = []
     for n, spent, held, times, span in rows:
         names, results = repeated(n, spent, repeats=repeats, held=held, times=times, span=span)
-        both = results.all(axis=2)
-        enough, wide = (both.sum(1) >= 19).mean(), f"{times:g} times the {span[0]:.1%}-{span[1]:.1%} range"
-        print(f"\n{n:,} people at {spent}: hold {held:.0%}, at most {wide}")
-        print(f"  columns right per repeat: {both.sum(1).mean():.2f} of 20; 19 or more in {enough:.0%}")
+        both = results.all(axis=2).sum(1)
         rates = zip(names, results.mean(axis=0), strict=True)
-        told = [f"{name} {a:.0%}/{b:.0%}" for name, (a, b) in rates if min(a, b) < 0.97]
-        print("  held / narrow: " + ", ".join(told), flush=True)
+        worst = {name: [float(a), float(b)] for name, (a, b) in rates if min(a, b) < 0.97}
+        found.append(
+            {
+                "people": n, "guarantee": _words(spent), "held": held, "times": times, "span": span,
+                "right": float(both.mean()), "in 19 or more": float((both >= 19).mean()), "worst": worst,
+            }
+        )  # fmt: skip
+        print(found[-1], flush=True)
+    keep("figures", {"repeats": repeats, "rows": found})
 
 
-def curve(repeats: int = 40) -> None:
+def curve(repeats: int = REPEATS) -> None:
     """From how many people on a profile of 20 columns is worth its price."""
+    found = {}
     for spent in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
-        for n in (500, 1000, 2000, 3000, 5000, 10_000, 20_000, 50_000):
+        for n in PEOPLE:
             _, results = repeated(n, spent, repeats=repeats, held=0.95, times=2.0, span=(0.05, 0.95))
-            print(f"{spent} {n:>7,} people: {results.all(axis=2).sum(1).mean():5.2f} of 20 columns right", flush=True)
+            found.setdefault(_words(spent), {})[n] = float(results.all(axis=2).sum(1).mean())
+            print(spent, n, found[_words(spent)][n], flush=True)
+    keep("curve", {"repeats": repeats, "right": found})
 
 
 def mean(repeats: int = REPEATS) -> None:
-    """Mean income of 10,000 people: a fifth of ε finds bounds, the rest is for the mean; against the best bounds."""
+    """Mean income of 10,000 people: a part of ε finds bounds, the rest is for the mean; against the best bounds.
+
+    Each of four populations is repeated a fourth of the times; the RMSE is relative to the best bounds of each.
+    """
+    rows = []
+    for share, part in ((0.95, 0.15), (0.99, 0.15), (0.999, 0.05), (0.999, 0.1), (0.999, 0.15), (0.999, 0.2)):
+        ratios = [_mean_ratio(seed, share, part, repeats // 4) for seed in range(1, 5)]
+        rows.append({"held": share, "part": part, "times": float(np.sqrt(np.mean(np.square(ratios)))), "each": ratios})
+        print(rows[-1], flush=True)
+    keep("mean", {"repeats": repeats, "rows": rows})
+
+
+def _mean_ratio(population: int, share: float, part: float, repeats: int) -> float:
     n = 10_000
-    exact = Exact({"income": people(n)["income"]}, n)
+    exact = Exact({"income": people(n, population)["income"]}, n)
     values = exact.values["income"]
     truth = values.mean()
 
@@ -190,29 +219,90 @@ def mean(repeats: int = REPEATS) -> None:
         asked = MeanQuestion(
             Schema(columns={"income": Bounds(0, float(np.ceil(high)), grid=1)}), "income", PureDP(spent)
         )
-        clipped = np.clip(values, 0, high)
-        part = clipped.sum() / high
+        inside = np.clip(values, 0, high).sum() / high
         rng = np.random.default_rng(seed)
-        noisy = np.asarray(asked.measurement.mechanism.measure(np.array([n - part, part]), rng=rng))
+        noisy = np.asarray(asked.measurement.mechanism.measure(np.array([n - inside, inside]), rng=rng))
         return float(high * noisy[1] / max(noisy.sum(), 1.0) - truth)
 
     def rmse(errors: Sequence[float]) -> float:
         return float(np.sqrt(np.mean(np.square(errors))))
 
-    highs = np.quantile(values, [0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0])
-    best = min(rmse([error(high, 1.0, seed) for seed in range(repeats)]) for high in highs)
-    for share, part in ((0.95, 0.2), (0.99, 0.2), (0.999, 0.05), (0.999, 0.1), (0.999, 0.15), (0.999, 0.2)):
-        question = ProfileQuestion(Schema(columns={}), PureDP(part), columns=["income"], proportion=share)
-        errors = []
-        for seed in range(repeats):
-            found = question.drawn(exact.counting, Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True))
-            bounds = bounds_of(found, "income")
-            errors.append(error(bounds[1], 1 - part, seed) if bounds is not None else truth)
-        told = f"{part:.0%} of ε for bounds that hold {share:.1%}: RMSE {rmse(errors):,.0f}"
-        print(f"{told}; best known bounds {best:,.0f}; {rmse(errors) / best:.2f} times", flush=True)
+    highs = np.quantile(values, [0.99, 0.995, 0.998, 0.999, 0.9995, 1.0])
+    best = min(rmse([error(high, 1.0, seed) for seed in range(200)]) for high in highs)
+    question = ProfileQuestion(Schema(columns={}), PureDP(part), columns=["income"], proportion=share)
+    errors = []
+    for seed in range(repeats):
+        found = question.drawn(exact.counting, Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True))
+        bounds = bounds_of(found, "income")
+        errors.append(error(bounds[1], 1 - part, seed) if bounds is not None else truth)
+    return rmse(errors) / best
 
 
-RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean}
+def stored() -> dict[str, Any]:
+    """What earlier runs kept."""
+    return dict(json.loads(STORED.read_text(encoding="utf-8"))) if STORED.exists() else {}
+
+
+def keep(name: str, record: Any) -> None:
+    """Store the figures of one run beside those of others."""
+    told = stored() | {name: record}
+    STORED.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _words(spent: Guarantee) -> str:
+    return "ε = 1" if isinstance(spent, PureDP) else "ε = 1, δ = 10⁻⁶"
+
+
+def tables() -> dict[str, str]:
+    """The tables of the page, from what is stored."""
+    found = stored()
+    rows = [
+        f"| {row['people']:,} | {row['guarantee']} | {row['held']:.0%} | {row['times']:g} times {row['span'][0]:.1%} "
+        f"to {row['span'][1]:.1%} | {row['right']:.1f} of 20 | {row['in 19 or more']:.0%} |"
+        for row in found["figures"]["rows"]
+    ]
+    head = "| people | guarantee | must hold | at most as wide as | columns right | repeats with 19 or more right |"
+    over = found["curve"]["right"]
+    lines = [f"| {name} | {' | '.join(f'{right:.1f}' for right in one.values())} |" for name, one in over.items()]
+    sizes = " | ".join(f"{n:,}" for n in PEOPLE)
+    means = [f"| {row['part']:.0%} | {row['held']:.1%} | {row['times']:.2f} |" for row in found["mean"]["rows"]]
+    beside = (
+        []
+        if "beside" not in found
+        else [
+            f"| {name} | {one['held']:.1%} | {one['all']:.0%} | {one['width']:.2f} | {one['right']:.0%} | "
+            f"{one['seconds']:.1f} |"
+            for name, one in found["beside"]["libraries"].items()
+        ]
+    )
+    return {
+        "figures": "\n".join([head, "|---" * 6 + "|", *rows]),
+        "curve": "\n".join([f"| people | {sizes} |", "|---" * (1 + len(PEOPLE)) + "|", *lines]),
+        "mean": "\n".join([
+            "| part of ε for bounds | they hold | RMSE, times that with the best bounds |", "|---" * 3 + "|", *means,
+        ]),
+        "beside": "\n".join([
+            "| library | values held | columns that hold 95 % | width, times 5 % to 95 % | both right | seconds |",
+            "|---" * 6 + "|", *beside,
+        ]),
+    }  # fmt: skip
+
+
+def filled(text: str) -> str:
+    """The page with its tables replaced by what is stored."""
+
+    def table(mark: re.Match[str]) -> str:
+        return f"<!-- table: {mark[1]} -->\n\n{tables()[mark[1]]}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- table: ([^>]+) -->.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+def page() -> None:
+    """Rewrite the page."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean, "page": page}
 
 if __name__ == "__main__":
     RUNS[sys.argv[1]](*(int(word) for word in sys.argv[2:]))

@@ -275,6 +275,13 @@ def test_a_codebook_leaves_as_page_xml_csv_and_frame(csv_file):
     assert book.to_arrow().num_rows == len(book.rows())
 
 
+def test_whole_numbers_beyond_what_a_grid_holds_become_a_plan_too():
+    table = pa.table({"x": [str(10**k) for k in range(9, 16)] * 400})
+    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(9.0)).profile(PureDP(9.0))
+    assert found.columns["x"].declared().high > 2**40
+    assert json.loads(json.dumps(found.columns["x"].to_dict()))["declared"]["high"] > 2**40
+
+
 def test_declared_columns_are_left_alone(csv_file):
     schema = Schema(columns={"city": Categories(["Oslo", "Bergen"])})
     book = run_profile(plan_profile("people.csv", PureDP(1.0), schema=schema, ledger=":memory:", budget=PureDP(1.0)))

@@ -24,6 +24,8 @@ _FEW_FRACTIONS = 0.1
 """Numbers of which fewer than this proportion have decimals are whole numbers."""
 _NARROW = 3
 """Cells; a range that far from zero and that narrow is divided once more."""
+_MOST_STEPS = 2**40
+"""Grid steps from zero that bounds may have."""
 _SHARP = 0.02
 """Proportions whose interval is no longer are told without it."""
 _PER_LABEL = 10
@@ -163,11 +165,11 @@ class ColumnProfile:
             return Unlisted() if self.kind == "label" else None
         if self.kind == "date":
             return Dates(_day(self.low), _day(self.high))
-        return (
-            Bounds(self.low, self.high, grid=1.0)
-            if self.kind == "whole number" and self.high - self.low < 2**40
-            else Bounds(self.low, self.high)
-        )
+        largest = max(abs(self.low), abs(self.high))
+        if largest >= _MOST_STEPS:  # a grid of one would have too many steps
+            grid = 2.0 ** math.ceil(math.log2(largest / _MOST_STEPS) + 1)
+            return Bounds(math.floor(self.low / grid) * grid, math.ceil(self.high / grid) * grid, grid=grid)
+        return Bounds(self.low, self.high, grid=1.0) if self.kind == "whole number" else Bounds(self.low, self.high)
 
     def shown(self, value: float) -> str:
         """A value of the column as people write it."""

@@ -38,6 +38,8 @@ __all__ = ["ProfileRelease", "Stage"]
 FORMAT = 2
 """Cells follow from earlier counts by rules: another rule is another format."""
 _LEVEL = 0.95
+_HALF_MISS = (1 + _LEVEL) / 2
+"""The level of each of two figures that one interval needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +114,10 @@ class ProfileRelease(Readable):
         """Number of units."""
         return self._units(_LEVEL)
 
+    @cached_property
+    def _units_of_proportions(self) -> Estimate:
+        return self._units(_HALF_MISS)
+
     def _units(self, level: float) -> Estimate:
         if self.size is not None:
             return Estimate(float(self.size), Interval(self.size, self.size, level))
@@ -169,9 +175,7 @@ class ProfileRelease(Readable):
 
     def _proportion(self, name: str, place: int) -> Estimate:
         """A count over the number of units: both lie in their intervals at once."""
-        level = (1 + _LEVEL) / 2
-        part = self._counted(self.stages[0], name, place, level)
-        whole = self._units(level)
+        part, whole = self._counted(self.stages[0], name, place, _HALF_MISS), self._units_of_proportions
         shown = min(part.value / max(whole.value, 1.0), 1.0)
         low = min(part.interval.low / max(whole.interval.high, 1.0), shown)
         high = 1.0 if whole.interval.low < 1 else min(max(part.interval.high / whole.interval.low, shown), 1.0)
