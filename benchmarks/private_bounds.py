@@ -116,10 +116,12 @@ class Exact:
             if grid is FIRST:
                 found[name] = list(self.first[name])
                 continue
-            values, missing = self.values[name], self.n - self.values[name].size
+            values = self.values.get(name, np.empty(0))  # labels that noise took for numbers have none
+            other = self.n if name in LABELS else 0
+            missing = self.n - values.size - other
             numbers = self._between(values, grid.numbers) if grid.numbers else np.array([0])
             dates = self._between(values, grid.dates) if grid.dates else np.array([0])
-            found[name] = [missing, 0, *numbers.tolist(), *dates.tolist()]
+            found[name] = [missing, other, *numbers.tolist(), *dates.tolist()]
         return found
 
 
@@ -187,7 +189,7 @@ def figures(repeats: int = REPEATS) -> None:
 
 def curve(repeats: int = REPEATS) -> None:
     """From how many people on a profile of 20 columns is worth its price."""
-    found = {}
+    found: dict[str, dict[int, float]] = {}
     for spent in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
         for n in PEOPLE:
             _, results = repeated(n, spent, repeats=repeats, held=0.95, times=2.0, span=(0.05, 0.95))

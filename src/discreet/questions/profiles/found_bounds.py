@@ -175,9 +175,7 @@ class CellCounts:
         edges = np.asarray(self.edges)
         below, above = np.cumsum(self.counts)[:-1], np.cumsum(self.counts[::-1])[::-1][1:]
         tilt = (1 - q) * below - q * above
-        cells = np.arange(1, edges.size + 1)
-        squares, fourths = (cells * (1 - q) ** k + (self.counts.size - cells) * q**k for k in (2, 4))
-        reach = self._reach(squares, fourths, 1 - (1 - level) / edges.size)
+        reach = _tilt_reaches(self.mechanism, self.summed, edges.size, q, level)
         sure_below, sure_above = np.flatnonzero(tilt + reach < 0), np.flatnonzero(tilt - reach > 0)
         low = float(edges[sure_below[-1]]) if sure_below.size else -np.inf
         high = float(edges[sure_above[0]]) if sure_above.size else np.inf
@@ -194,6 +192,14 @@ def _noise_reaches(mechanism: Mechanism, summed: int, cells: int) -> float:
     """What the largest count of an empty column stays below; columns share it."""
     cell = CellCounts((), np.zeros(1), mechanism, summed)
     return float(cell._reach(np.ones(1), np.ones(1), 1 - 2 * _FALSE_ALARM / cells)[0])
+
+
+@lru_cache(maxsize=512)
+def _tilt_reaches(mechanism: Mechanism, summed: int, edges: int, q: float, level: float) -> Array:
+    """How far noise moves the tilt at each of so many edges; columns share it."""
+    cells = np.arange(1, edges + 1)
+    squares, fourths = (cells * (1 - q) ** k + (edges + 1 - cells) * q**k for k in (2, 4))
+    return CellCounts((), np.zeros(1), mechanism, summed)._reach(squares, fourths, 1 - (1 - level) / edges)
 
 
 @lru_cache(maxsize=64)

@@ -36,7 +36,7 @@ __all__ = ["Counting", "ProfileQuestion", "check_proportion"]
 _STAGES = (0.4, 0.5, 0.1)
 """Parts of the budget. The last is for few columns, so a small part buys as little noise."""
 
-_ENOUGH = 80
+_ENOUGH = 60
 """Units per unit of a count's error from which bounds hold what they should: see ``docs/howto/profile.md``."""
 
 _FEWEST = 100
