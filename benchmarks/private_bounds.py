@@ -268,24 +268,11 @@ def tables() -> dict[str, str]:
     lines = [f"| {name} | {' | '.join(f'{right:.1f}' for right in one.values())} |" for name, one in over.items()]
     sizes = " | ".join(f"{n:,}" for n in PEOPLE)
     means = [f"| {row['part']:.0%} | {row['held']:.1%} | {row['times']:.2f} |" for row in found["mean"]["rows"]]
-    beside = (
-        []
-        if "beside" not in found
-        else [
-            f"| {name} | {one['held']:.1%} | {one['all']:.0%} | {one['width']:.2f} | {one['right']:.0%} | "
-            f"{one['seconds']:.1f} |"
-            for name, one in found["beside"]["libraries"].items()
-        ]
-    )
     return {
         "figures": "\n".join([head, "|---" * 6 + "|", *rows]),
         "curve": "\n".join([f"| people | {sizes} |", "|---" * (1 + len(PEOPLE)) + "|", *lines]),
         "mean": "\n".join([
             "| part of ε for bounds | they hold | RMSE, times that with the best bounds |", "|---" * 3 + "|", *means,
-        ]),
-        "beside": "\n".join([
-            "| library | values held | columns that hold 95 % | width, times 5 % to 95 % | both right | seconds |",
-            "|---" * 6 + "|", *beside,
         ]),
     }  # fmt: skip
 
