@@ -135,6 +135,8 @@ def test_asked_twice_and_paid_once(name, tmp_path):
 
 
 def toml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {toml(one)}" for name, one in value.items()) + "}"
     return json.dumps(value)  # TOML's strings, numbers and lists are written as JSON's here
 
 
