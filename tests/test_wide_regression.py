@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.stats
 
 import discreet as d
 from discreet import Neighbours, Release
@@ -361,6 +362,24 @@ def least(stored):
     """The smallest share of intervals that hold a truth, with three standard deviations for chance."""
     shares = [hits / one["repeats"] for one in stored.values() for hits in one["held"]]
     return min(shares) + 3 * math.sqrt(0.05 * 0.95 / min(one["repeats"] for one in stored.values()))
+
+
+LAWS = {
+    "equal variances": lambda x: scipy.stats.norm(0, 0.12),
+    "unequal variances": lambda x: scipy.stats.norm(0, 0.02 + 0.6 * abs(x - 0.5)),
+    "skewed": lambda x: scipy.stats.expon(-0.12, 0.12),
+    "heavy tails, clipped": lambda x: scipy.stats.t(2.5, scale=0.06),
+}
+
+
+@pytest.mark.parametrize("kind", LAWS)
+def test_mean_outcomes_after_clipping_are_those_of_the_law(coverage, kind):
+    """The truth of the study rests on them; a Riemann sum over quantiles of the error knows nothing of the formula."""
+    x = np.array([[0.0, 1.0], [0.1, 0.9], [0.45, 0.45], [0.5, 0.2], [1.0, 0.0]])
+    means = 0.4 + 0.25 * (x[:, 0] - 0.45) - 0.15 * (x[:, 1] - 0.45)
+    levels = (np.arange(200_000) + 0.5) / 200_000
+    found = [np.clip(m + LAWS[kind](one).ppf(levels), 0, 1).mean() for m, one in zip(means, x[:, 0], strict=True)]
+    assert coverage.expected(kind, x) == pytest.approx(found, abs=1e-7)
 
 
 @pytest.mark.parametrize(("kind", "numbers", "n"), [("skewed", 4, 1000), ("unequal variances", 2, 1000)])
