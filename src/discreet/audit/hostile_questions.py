@@ -154,7 +154,9 @@ def _fits() -> dict[str, Call]:
     points, box = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.1]], ((0, 1), (0, 1))
 
     def bayes(ledger: Any, X: Any, y: Any, guarantee: Any, bounds: Any, classes: Any, weights: Any) -> Any:
-        model = d.GaussianNaiveBayes(guarantee=guarantee, bounds=bounds, classes=classes, weights=weights)
+        model = d.GaussianNaiveBayes(
+            guarantee=guarantee, bounds=bounds, classes=classes, weights=weights, variance_mechanism=d.BoundedLaplace
+        )
         return model.fit(X, y, ledger=ledger).theta_
 
     def lloyd(ledger: Any, X: Any, n_clusters: Any, guarantee: Any, bounds: Any, iterations: Any) -> Any:

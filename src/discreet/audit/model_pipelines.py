@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from discreet.audit.worlds import World, row_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.compare import compare_means
@@ -79,17 +81,23 @@ def _clusters() -> Iterator[Pipeline]:
 
 def _classifiers() -> Iterator[Pipeline]:
     records = [(1.0, "a"), (0.0, "b"), (0.0, "a"), (99.0, "b")]
-    for neighbours in (ADD, REPLACE):
+    settings: list[tuple[str, Guarantee, dict[str, Any]]] = [
+        ("", ONE, {}),
+        (", GaussianDP", GaussianDP(1.0), {}),
+        (", as published", ONE, {"variance_mechanism": BoundedLaplace}),
+    ]
+    for neighbours, (way, spent, options) in product((ADD, REPLACE), settings):
+        options = {**options, "guarantee": spent, "neighbours": neighbours}
 
-        def bayes(rows: Any, ledger: Ledger, neighbours: Any = neighbours) -> Any:
-            model = GaussianNaiveBayes(guarantee=ONE, bounds=((0, 1),), classes=("a", "b"), neighbours=neighbours)
+        def bayes(rows: Any, ledger: Ledger, options: Any = options) -> Any:
+            model = GaussianNaiveBayes(bounds=((0, 1),), classes=("a", "b"), **options)
             values = np.array([[value] for value, _ in rows], dtype=float).reshape(-1, 1)
             model.fit(values, [label for _, label in rows], ledger=ledger)
             return [model.class_count_, model.theta_, model.var_, *model.releases_]
 
         world = row_world(records, most=2, neighbours=neighbours)
-        name = f"GaussianNaiveBayes, {neighbours.value.replace('_', '/')}"
-        yield Pipeline(name, bayes, world, ONE, ("GaussianNaiveBayes",), quick=neighbours is ADD)
+        name = f"GaussianNaiveBayes, {neighbours.value.replace('_', '/')}{way}"
+        yield Pipeline(name, bayes, world, spent, ("GaussianNaiveBayes",), quick=neighbours is ADD)
 
 
 # ---- comparisons ----------------------------------------------------------------------------------------------------

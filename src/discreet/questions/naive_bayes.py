@@ -1,8 +1,8 @@
-"""Gaussian naive Bayes with private class counts, means and variances (holohan2018 Example 1.3)."""
+"""Gaussian naive Bayes with private class counts, means and variances."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,38 +16,43 @@ from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.bounded import fractions
+from discreet.questions.class_moments import ClassMoments, centred_sum
 from discreet.questions.count import labelled
 from discreet.questions.covariance import bounds_of_columns
 from discreet.releases import Release, release
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from discreet.core.ledger import Ledger
 
 __all__ = ["GaussianNaiveBayes"]
 
 Array = NDArray[np.float64]
+Cells = list[list[NDArray[np.int64]]]
+Draw = Callable[[Any, Sensitivity, Mechanism], Array]
+Fit = tuple[Array, Array, Array]
 
 
 class GaussianNaiveBayes:
     """Classify by independent normal features, fitted under differential privacy.
 
-    Three things are released, each a vector over the classes: the class counts, for every feature the centred
-    sums, and for every feature the sums of squares around the *released* means. Means and variances are quotients
-    of these by the released counts. The sums of squares go through a bounded mechanism, because a variance at or
-    below zero makes the normal density singular and the classifier useless (holohan2018 Example 1.3).
+    All that is needed is released at once: for every class the rows, and for every feature the sums of z and of
+    2z² − 1, with z the feature put between −1 and 1 by its bounds. The noise is what has the least variance: under ε
+    box noise, under μ and ρ Gaussian noise. Means and variances are read from the noisy totals, as averages over what
+    bounds allow and noise makes likely: a variance at zero would make the normal density singular and the classifier
+    useless (holohan2018 Example 1.3).
+
+    With a ``variance_mechanism`` the fit follows that paper: one release of the counts, for every feature one of the
+    sums, and one of the squares around the *released* means, through a mechanism with bounded outputs.
 
     Guarantee
     ---------
-    ``guarantee`` for the whole fit, split over 1 + 2d releases. A record belongs to one class, so under add/remove
-    one coordinate of each vector moves by at most 1 (in units of the release); under replace-one a record may also
-    change its class, so counts and squares move by at most (1, 1) and sums by at most 2 in total. Class counts are
-    protected like everything else, under both relations. Later releases use earlier ones only after these were
-    noised, so the guarantees compose.
+    ``guarantee`` for the whole fit. A row belongs to one class and moves each total of it by at most 1, so that the
+    totals of a class are a box and all boxes move by 1 together; by 2 under replace-one, whether the row changes its
+    class or stays. Following the paper, the guarantee is split over 1 + 2d releases, of which a row moves each by at
+    most 1, or by 2 in all; later ones use earlier ones only after these were noised, so the guarantees compose. Class
+    counts are protected like everything else, under both relations. Proof: ``docs/proofs/sensitivities.md``.
 
     Parameters
     ----------
@@ -60,9 +65,11 @@ class GaussianNaiveBayes:
     neighbours
         Which data sets must be hard to tell apart.
     variance_mechanism
-        Mechanism class for the sums of squares: `BoundedLaplace`, or `BoundaryInflatedLaplace` to compare.
+        None releases everything at once, with the least noise. `BoundedLaplace` for the sums of squares follows
+        holohan2018, `BoundaryInflatedLaplace` is what it compares with.
     weights
-        Shares of the guarantee: (counts, means, variances); the last two are split over the features.
+        Only with a ``variance_mechanism``: shares of the guarantee, (counts, means, variances), of which the last two
+        are split over the features; (1, 2, 2) by default.
     least_variance
         Public floor of a variance, as a share of the squared width of the feature.
     rng
@@ -88,8 +95,8 @@ class GaussianNaiveBayes:
         bounds: Sequence[tuple[float, float]],
         classes: Sequence[Any],
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        variance_mechanism: type[Mechanism] = BoundedLaplace,
-        weights: tuple[float, float, float] = (1.0, 2.0, 2.0),
+        variance_mechanism: type[Mechanism] | None = None,
+        weights: tuple[float, float, float] | None = None,
         least_variance: float = 1e-9,
         rng: int | None = None,
     ) -> None:
@@ -157,7 +164,7 @@ class GaussianNaiveBayes:
         """
         grids, labels = self._checked()
         offsets, member = _table(X, y, grids, labels)
-        parts = self._parts(len(grids))
+        shares = self._shares()
         if ledger is not None:
             preview = ledger.preview(self.guarantee)
             if not preview.affordable:  # refuse before the first release, not half-way
@@ -170,30 +177,16 @@ class GaussianNaiveBayes:
             self.releases_.append(release(exact, mechanism, ledger=ledger, rng=rng))
             return np.asarray(self.releases_[-1].value, dtype=float)
 
-        changes = self._sensitivities(len(labels))
-        counts = fractions([int(mine.sum()) for mine in member])  # type: ignore[misc]
-        noisy = draw(counts, changes["counts"], Laplace.calibrate(parts["counts"], changes["counts"]))
-        rows = np.maximum(noisy, 1.0)
-        means, variances = np.empty((2, len(labels), len(grids)))
-        for column, grid in enumerate(grids):
-            cells = [offsets[column][mine] for mine in member]
-            sums = draw(
-                fractions([_centred_sum(cell, grid) for cell in cells]),
-                changes["sums"],
-                Laplace.calibrate(parts["sums"], changes["sums"]),
-            )
-            means[:, column] = _means(sums, rows, grid)
-            squares, largest = _squares(cells, means[:, column], grid)
-            mechanism = self.variance_mechanism.calibrate(  # type: ignore[call-arg]
-                parts["squares"], changes["squares"], bounds=tuple((0.0, float(end)) for end in rows)
-            )
-            noisy_squares = draw(squares, changes["squares"], mechanism)
-            floor = self.least_variance * float(grid.width) ** 2
-            variances[:, column] = np.maximum(noisy_squares * largest / rows, floor)
+        cells = [[column[mine] for column in offsets] for mine in member]
+        if self.variance_mechanism is None:
+            rows, means, variances = self._at_once(draw, cells, grids)
+        else:
+            rows, means, variances = self._one_by_one(draw, cells, grids, self.variance_mechanism, shares)
+        floors = [self.least_variance * float(grid.width) ** 2 for grid in grids]
         self.classes_ = np.asarray(labels)
         self.class_count_ = rows
         self.class_prior_ = rows / rows.sum()
-        self.theta_, self.var_ = means, variances
+        self.theta_, self.var_ = means, np.maximum(variances, floors)
         self.n_features_in_ = len(grids)
         return self
 
@@ -211,15 +204,61 @@ class GaussianNaiveBayes:
             raise InvalidParameter("classes", labels, "must be at least two distinct labels", "List every class.")
         return [Grid(bounds=pair) for pair in bounds], labels
 
-    def _parts(self, features: int) -> dict[str, Guarantee]:
-        """The guarantee of one release of each kind."""
+    def _shares(self) -> tuple[float, float, float]:
+        """The weights of counts, means and variances."""
+        if self.weights is None:
+            return (1.0, 2.0, 2.0)
         requirements.instance("weights", self.weights, (tuple, list), "weights=(1.0, 2.0, 2.0)")
         if len(self.weights) != 3:
             raise InvalidParameter("weights", self.weights, "must be (counts, means, variances)", "Pass three numbers.")
         counts, means, variances = (requirements.positive("weights", weight) for weight in self.weights)
-        shares = [counts, *[means / features] * features, *[variances / features] * features]
-        split = self.guarantee.split(shares)
-        return {"counts": split[0], "sums": split[1], "squares": split[-1]}
+        if self.variance_mechanism is None:
+            raise InvalidParameter(
+                "weights", self.weights, "needs a variance_mechanism: without one, everything is released at once",
+                "Leave weights out, or pass variance_mechanism=BoundedLaplace.",
+            )  # fmt: skip
+        return counts, means, variances
+
+    def _at_once(self, draw: Draw, cells: Cells, grids: list[Grid]) -> Fit:
+        """Rows, means and variances from one release of all totals."""
+        moments = ClassMoments(classes=len(cells), features=len(grids), neighbours=self.neighbours)
+        mechanism, sensitivity = moments.noise(self.guarantee)
+        rows, means, variances = moments.read(draw(moments.of(cells, grids), sensitivity, mechanism), mechanism)
+        half = np.array([float(grid.width) / 2 for grid in grids])
+        low = np.array([grid.bounds[0] for grid in grids])
+        return rows, low + half * (1 + means), half**2 * variances
+
+    def _one_by_one(
+        self,
+        draw: Draw,
+        cells: Cells,
+        grids: list[Grid],
+        bounded: type[Mechanism],
+        shares: tuple[float, float, float],
+    ) -> Fit:
+        """Counts, then sums and squares of one feature after another (holohan2018 Example 1.3)."""
+        own = len(grids)
+        split = self.guarantee.split([shares[0], *[shares[1] / own] * own, *[shares[2] / own] * own])
+        parts = {"counts": split[0], "sums": split[1], "squares": split[-1]}
+        changes = self._sensitivities(len(cells))
+        counts = fractions([int(mine[0].size) for mine in cells])  # type: ignore[misc]
+        noisy = draw(counts, changes["counts"], Laplace.calibrate(parts["counts"], changes["counts"]))
+        rows = np.maximum(noisy, 1.0)
+        means, variances = np.empty((2, len(cells), own))
+        for column, grid in enumerate(grids):
+            mine = [cell[column] for cell in cells]
+            sums = draw(
+                fractions([centred_sum(cell, grid) for cell in mine]),
+                changes["sums"],
+                Laplace.calibrate(parts["sums"], changes["sums"]),
+            )
+            means[:, column] = _means(sums, rows, grid)
+            squares, largest = _squares(mine, means[:, column], grid)
+            mechanism = bounded.calibrate(  # type: ignore[call-arg]
+                parts["squares"], changes["squares"], bounds=tuple((0.0, float(end)) for end in rows)
+            )
+            variances[:, column] = draw(squares, changes["squares"], mechanism) * largest / rows
+        return rows, means, variances
 
     def _sensitivities(self, classes: int) -> dict[str, Sensitivity]:
         if self.neighbours is Neighbours.ADD_REMOVE:
@@ -277,13 +316,6 @@ def _table(X: Any, y: Any, grids: list[Grid], labels: list[Any]) -> tuple[list[A
     if int(sum(mine.sum() for mine in member)) != target.size:
         raise InvalidParameter("y", "…", f"must hold only {labels}", "List every class in classes.")
     return offsets, member
-
-
-def _centred_sum(cell: NDArray[np.int64], grid: Grid) -> Fraction:
-    """Σ(x − middle)/half-width: every row contributes between −1 and 1."""
-    middle = grid.width / 2
-    start = grid.origin - requirements.rational("low", grid.bounds[0])
-    return (int(cell.size) * (start - middle) + total(cell) * grid.exact_step) / middle
 
 
 def _means(sums: Array, rows: Array, grid: Grid) -> Array:
