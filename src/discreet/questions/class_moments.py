@@ -124,12 +124,12 @@ def mean_within(estimate: ArrayLike, error: ArrayLike, low: ArrayLike, high: Arr
     Examples
     --------
     >>> mean_within([0.3, -50.0, 7.0], [1e-6, 1.0, 1e9], 0.0, 1.0).round(2).tolist()
-    [0.3, 0.2, 0.5]
+    [0.3, 0.22, 0.5]
     """
     value, spread, bottom, top = (np.asarray(one, dtype=float) for one in (estimate, error, low, high))
     width = top - bottom
     spread = np.minimum(spread, _FLAT * width)
-    with np.errstate(divide="ignore", invalid="ignore"):  # an interval of one point is its own mean
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # an interval of one point is its own mean
         centre = np.clip(value, bottom - _FAR * spread, top + _FAR * spread)
         start, end = (bottom - centre) / spread, (top - centre) / spread
         ends = np.exp(-(start**2) / 2) - np.exp(-(end**2) / 2)
