@@ -13,6 +13,7 @@ from discreet import (
     Categories,
     Contribution,
     Exact,
+    Formula,
     Gaussian,
     GaussianDP,
     Laplace,
@@ -20,6 +21,7 @@ from discreet import (
     Neighbours,
     PoissonSample,
     PrivacyUnit,
+    PrivateBounds,
     PureDP,
     RankDeficientGaussian,
     Schema,
@@ -90,6 +92,54 @@ def test_an_adaptive_step_beyond_the_claim_draws_nothing(ledger):
 def test_an_adaptive_step_with_too_little_noise_draws_nothing(ledger):
     with pytest.raises(InvalidParameter, match="more than laplace"):
         through(claim(), lambda allowance, _: [allowance.draw(Step(Laplace(0.1), UNIT, PureDP(0.5)), 0.0)], ledger)
+
+
+@pytest.mark.parametrize("fails", ["run", "write"])
+def test_a_run_that_fails_after_a_draw_is_not_repeated_for_the_same_money(ledger, fails):
+    """Whether it fails may depend on the noise: asking until it does not would show fresh noise each time."""
+    step, drawn = Step(Laplace(1.0), UNIT, PureDP(1.0)), []
+
+    def run(allowance, _):
+        drawn.append(allowance.draw(step, 0.0))
+        if fails == "run":
+            raise ZeroDivisionError
+        return [0.0]
+
+    def ask(work=run, writing=list):
+        return pass_through(claim(steps=[step]), work, write=writing, read=list, ledger=ledger, request="r")
+
+    with pytest.raises((ZeroDivisionError, TypeError)):
+        ask(writing=list if fails == "run" else lambda answer: answer / 0)
+    for work in (run, lambda *_: [1.0]):
+        with pytest.raises(InvalidParameter, match="request = 'r': failed after its noise was drawn"):
+            ask(work)
+    assert len(drawn) == 1
+    assert ledger.remaining() == PureDP(1.0)
+
+
+@pytest.mark.parametrize(("error", "draws"), [(OSError, False), (KeyboardInterrupt, True)])
+def test_a_run_that_stops_before_a_draw_or_from_outside_is_repeated(ledger, error, draws):
+    step = Step(Laplace(1.0), UNIT, PureDP(1.0))
+
+    def stopped(allowance, _):
+        if draws:
+            allowance.draw(step, 0.0)
+        raise error
+
+    with pytest.raises(error):
+        through(claim(steps=[step]), stopped, ledger, request="r")
+    assert through(claim(steps=[step]), lambda *_: [2.0], ledger, request="r") == [2.0]
+    assert ledger.remaining() == PureDP(1.0)
+
+
+def test_private_bounds_of_text_behind_a_filter_are_answered():
+    """The second look at a column of text dropped neither filter nor joins, and failed after the first draw."""
+    rows = pa.table({"x": ["text"] * 200, "a": [1] * 200})
+    columns = {"a": Bounds(0, 4, grid=1), "x": PrivateBounds(0, 1, epsilon=1.0)}
+    schema = Schema(columns=columns, where=Formula("a > 0"))
+    session = Session(rows, schema, ledger=Ledger(":memory:", budget=PureDP(2.0)))
+    assert 0 <= session.mean("x", PureDP(1.0), request="r").mean <= 1
+    assert session.ledger.remaining().epsilon == 0
 
 
 def test_gaussian_steps_add_up_as_squares_under_epsilon_and_delta():

@@ -13,6 +13,7 @@ spark = (
     SparkSession.builder.config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.sql.execution.arrow.pyspark.enabled", "true")
     .getOrCreate()
 )
 spark.sparkContext.setLogLevel("ERROR")

@@ -41,12 +41,15 @@ __all__ = [
     "Step",
     "check_simulation",
     "charged_guarantee",
+    "not_failed",
     "pass_through",
     "recall",
 ]
 
 T = TypeVar("T")
 Rng = int | np.random.Generator | None
+_FAILED = {"discreet": "failed"}
+"""What a ledger holds for a request whose run failed after something was drawn."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,11 @@ class Allowance:
             )
         self._spent = spent
 
+    @property
+    def used(self) -> bool:
+        """Whether anything was taken."""
+        return self._spent != self._accounting.nothing
+
     def draw(self, step: Step, truth: Truth) -> Floats:
         """One noisy measurement of ``truth``, paid for."""
         self.take(step)
@@ -219,10 +227,28 @@ def pass_through(
         return run(Allowance(claim, source), Passed(simulated=True))
     reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
     if reservation.answered:
-        return read(reservation.answer)
+        return read(not_failed(reservation.answer, request))
     passed = Passed(release_id=reservation.release_id, simulated=source is not None)
-    answer = run(Allowance(claim, source), passed)
-    return answer if request is None else read(ledger.record_answer(reservation, write(answer)))
+    allowance = Allowance(claim, source)
+    try:
+        answer = run(allowance, passed)
+        written = None if request is None else write(answer)
+    except Exception:
+        # Whether it fails may depend on the noise, so the request must not get other noise for the same money.
+        if request is not None and allowance.used:
+            ledger.record_answer(reservation, _FAILED)
+        raise
+    return answer if request is None else read(not_failed(ledger.record_answer(reservation, written), request))
+
+
+def not_failed(answer: Any, request: str | None) -> Any:
+    """What a ledger holds for a request, unless its run failed after something was drawn."""
+    if answer == _FAILED:
+        raise InvalidParameter(
+            "request", request, "failed after its noise was drawn, and was paid for",
+            "Ask under another name, which spends again.",
+        )  # fmt: skip
+    return answer
 
 
 def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: str | None) -> T | None:
@@ -237,7 +263,7 @@ def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: s
         return None
     # The reservation exists, so this charges nothing; it compares the whole content and returns what is stored.
     reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
-    return read(reservation.answer) if reservation.answered else None
+    return read(not_failed(reservation.answer, request)) if reservation.answered else None
 
 
 def check_simulation(ledger: Ledger | None, rng: Any) -> None:

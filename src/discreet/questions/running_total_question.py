@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Step, not_failed, pass_through
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import Ledger, Spend
@@ -286,7 +286,8 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 "period", self.period, "of this sequence was released before",
                 f"Ask with request={before.request!r} for the stored answer. Nothing was spent.",
             )  # fmt: skip
-        earlier = [_measured(ledger.answer(made[one].release_id)) for one in self.statistic.so_far[:-1]]
+        stored = [(ledger.answer(made[one].release_id), made[one].request) for one in self.statistic.so_far[:-1]]
+        earlier = [_measured(not_failed(answer, asked)) for answer, asked in stored]
         ledger.partition(self.sequence, [str(one) for one in self.statistic.periods])
         truth = self._exact(rows)
 

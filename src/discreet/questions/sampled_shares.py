@@ -55,7 +55,7 @@ def noise_miss(q: float, shares: tuple[float, float], rows: int, error: float, f
     --------
     >>> shares = sampled_shares(0.5, 10_000, 0.02)
     >>> noise_miss(0.5, shares, 10_000, 0.05, 1.0), round(noise_miss(0.5, shares, 10_000, 0.05, 0.05), 3)
-    (1.0, 0.144)
+    (1.0, 0.108)
     """
     inside = np.append(-np.log(np.arange(_STRATA - 1, 0, -1) / _STRATA) / factor, math.inf)
     alone, both = 0.0, 0.0

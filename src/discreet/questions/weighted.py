@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
 from discreet.plans.sampling_error import groups_of, sampling_error
 from discreet.questions.forecast import DEFAULT_ROWS
@@ -60,6 +59,6 @@ def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     if both < _WORTH_IT * noise:
         return ()
     return (
-        f"weighted=True counts all rows of a {unit.name}, at the same noise; where they are twice its limit and differ "
-        f"like any rows, the standard error is {number(noise)} instead of {number(both)}",
+        f"weighted=True counts all rows of a {unit.name}, at the same noise. With twice as many rows as the limit "
+        f"each, the standard error is {noise:.3g} instead of {both:.3g}",
     )

@@ -294,7 +294,8 @@ def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, list[int]]:
     if not texts:
         return {}
     unit = PrivacyUnit(rows.schema.unit.column, nulls=rows.schema.unit.nulls)
-    schema = replace(rows.schema, columns={name: Unlisted() for name in texts}, unit=unit)
+    columns = {name: Unlisted() for name in texts}
+    schema = replace(rows.schema, columns=columns, unit=unit, where=None, related={})
     labels = take(rows.dataset, schema, salt=rows.salt)
     return {name: [int(distinct_labels(labels, name, (), groups=1)[0])] for name in texts}
 

@@ -89,13 +89,18 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
     if release is not None:
         sizes = released_sizes(release, question.guarantee)
         limit = Contribution(total=sizes.best_limit)
-        notes["limit"] = (
-            f"at most {limit.total} rows of each {schema.unit.name}, released privately; intervals do not account for "
-            f"rows beyond, about {sizes.dropped(sizes.best_limit):.1%}"
-        )
+        notes["limit"] = f"at most {limit.total} rows of each {schema.unit.name}, released privately"
+        if not _counts_all(question):
+            beyond = f"{sizes.dropped(sizes.best_limit):.1%}"
+            notes["limit"] += f"; intervals do not account for rows beyond, about {beyond}"
         if getattr(question, "contribution", None) is not None:
             changed = {"contribution": limit}
         else:
             known = replace(known, unit=replace(known.unit, contribution=limit))
     asked: Question[A] = replace(question, schema=known, **changed)  # type: ignore[type-var]  # all are dataclasses
     return Settled(asked, tuple(bounds.items()), known.unit, notes)
+
+
+def _counts_all(question: Question[Any]) -> bool:
+    """Whether no row is lost to a limit: all of a unit's rows have a weight, are added up, or are what is asked for."""
+    return bool(getattr(question, "weighted", False) or getattr(question, "unit_sum", None) or question.leads)

@@ -24,8 +24,8 @@ def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level
     Examples
     --------
     >>> from discreet import Gaussian
-    >>> counted_units([(Gaussian(1.0), [30.0, 70.0]), (Gaussian(1.0), [103.0])], 0.95).value
-    102.0
+    >>> round(counted_units([(Gaussian(1.0), [30.0, 70.0]), (Gaussian(1.0), [103.0])], 0.95).value)
+    102
     """
     totals, variances, shapes = [], [], []
     for mechanism, counts in histograms:
