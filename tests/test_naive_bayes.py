@@ -219,6 +219,19 @@ def test_noise_of_what_is_read_is_as_stated() -> None:
     assert np.mean([each[2] for each in found], axis=0)[0] == pytest.approx(variance, rel=1e-3)
 
 
+def test_few_rows_are_read_with_the_noise_that_they_have() -> None:
+    """20 rows, and noise of a quarter of their number: the formula that the test above holds against draws."""
+    moments = ClassMoments(classes=2, features=1, neighbours=Neighbours.ADD_REMOVE)
+    mechanism = moments.noise(PureDP(0.5))[0]
+    error = math.sqrt(4 * 5 / 3) / 0.5 / 20
+    rows, means, variances = moments.read(np.tile([20.0, 6.0, -10.0], 2), mechanism)
+    assert rows.tolist() == [20.0, 20.0]
+    mean = float(mean_within(0.3, error * math.sqrt(1.09), -1.0, 1.0))
+    assert means[:, 0] == pytest.approx([mean, mean])
+    spread = error * math.sqrt(0.25 + (0.5 - 0.16 + 0.09) ** 2 + 4 * 0.09)
+    assert variances[0, 0] == pytest.approx(float(mean_within(0.16, spread, 0.0, 1 - mean**2)))
+
+
 def test_everything_at_once_classifies_better() -> None:
     at_once = np.mean([_model(1.0, rng=seed).fit(X, Y).score(X, Y) for seed in range(40)])
     published = [_model(1.0, rng=seed, variance_mechanism=BoundedLaplace).fit(X, Y).score(X, Y) for seed in range(8)]
