@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Neighbours, ZeroConcentratedDP
-from discreet.mechanisms.additive import additive_noise
+from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Session, ZeroConcentratedDP
 from discreet.papers.coverage import STUDY
-from discreet.questions.parts import MeanAndVarianceInParts
+from discreet.papers.coverage_parts import columns_of, guarantee_of, released
+from discreet.questions.variance import VarianceQuestion
 
 LEAST = 0.935
 STORED = Path(__file__).parents[1] / "docs" / "studies" / "coverage"
@@ -67,10 +69,30 @@ def test_intervals_are_about_as_wide_as_they_must_be(name, most):
     assert widths[len(widths) // 2] <= most
 
 
+@pytest.mark.parametrize("size", ["private", "public"])
+def test_the_simulation_reads_totals_as_a_release_does(size):
+    """The same weights, noise and number of rows: under normal noise inner parts are weighed."""
+    cell = {"guarantee": "μ-GDP", "budget": 1.0, "size": size, "n": 4}
+    question = VarianceQuestion(columns_of(cell, "x"), "x", guarantee_of(cell))
+    drawn = released(question.measurement, np.zeros((1, 5)), np.random.default_rng(1))
+    rows = pa.table({"x": [0.0, 0.2, 0.5, 1.0]})
+    moments = Session(rows, question.schema, ledger=":memory:", budget=question.guarantee).ask(question).moments
+    assert len(set(drawn["noise"])) > 1
+    assert drawn["noise"] == pytest.approx(moments.noise)
+    for fact in ("kurtosis", "size", "rows_per_unit"):
+        assert drawn[fact] == getattr(moments, fact)
+
+
 def test_the_other_guarantees_draw_the_noise_that_was_studied():
-    """ρ-zCDP: the normal noise of μ = √(2ρ); (ε, δ): the smaller of Laplace and normal noise."""
-    unit = MeanAndVarianceInParts(bounds=(0, 1)).sensitivity(neighbours=Neighbours.ADD_REMOVE)
-    same = additive_noise(ZeroConcentratedDP(0.125), unit), additive_noise(GaussianDP(0.5), unit)
-    assert isinstance(same[0], Gaussian)
-    assert same[0].scale == pytest.approx(same[1].scale, rel=1e-9)
-    assert isinstance(additive_noise(ApproxDP(1.0, 1e-6), unit), Laplace | Gaussian)
+    """ρ-zCDP: the normal noise of μ = √(2ρ), with its weights; (ε, δ): Laplace noise, or normal noise with weights."""
+
+    def asked(guarantee):
+        return VarianceQuestion(columns_of({"size": "private"}, "x"), "x", guarantee).measurement
+
+    same = asked(ZeroConcentratedDP(0.125)), asked(GaussianDP(0.5))
+    assert isinstance(same[0].mechanism, Gaussian)
+    assert same[0].mechanism.scale == pytest.approx(same[1].mechanism.scale, rel=1e-9)
+    assert same[0].statistic == same[1].statistic
+    for delta in (1e-12, 1e-2):
+        both = asked(ApproxDP(1.0, delta))
+        assert isinstance(both.mechanism, Gaussian if both.statistic.weighed else Laplace)

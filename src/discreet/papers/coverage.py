@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
-from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.part_moments import PartMoments
 from discreet.inference.population import NoiseAware, ReleaseLaw
@@ -23,13 +23,16 @@ from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, covera
 from discreet.papers.coverage_comparisons import COMPARISON_PARTS
 from discreet.papers.coverage_joint import JOINT_PARTS
 from discreet.papers.coverage_logistic import LOGISTIC_PARTS
+from discreet.papers.coverage_parts import columns_of, guarantee_of, parts_of, released
 from discreet.papers.coverage_quantiles import QUANTILE_PARTS
 from discreet.papers.coverage_units import UNIT_PARTS
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row, Study
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, Parts
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.parts import MeanInParts, Parts
 from discreet.questions.proportion import Proportion
-from discreet.questions.variance import Variance
+from discreet.questions.question import Measurement
+from discreet.questions.variance import Variance, VarianceQuestion
 
 __all__ = ["STUDY"]
 
@@ -40,30 +43,31 @@ MECHANISMS: dict[str, Any] = {"bounded": BoundedLaplace, "boundary-inflated": Bo
 
 
 def _moments(
-    parameters: Parameters, statistic: Parts, population: Population, rng: np.random.Generator
+    parameters: Parameters, asked: Measurement, population: Population, rng: np.random.Generator
 ) -> tuple[PartMoments, Callable[[Array], float]]:
     """Noisy totals of many samples, and how large the noise of a combination of them is per row."""
-    n, degree, public = parameters["n"], statistic.degree, parameters["size"] == "public"
-    neighbours = Neighbours.REPLACE_ONE if public else Neighbours.ADD_REMOVE
-    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
-    law = additive_noise(guarantee, statistic.sensitivity(neighbours=neighbours)).law(0.0)
-    u = population.points[:, None]
-    parts = np.concatenate([math.comb(degree, k) * u**k * (1 - u) ** (degree - k) for k in range(degree + 1)], axis=1)
-    totals = population.samples(n, parameters["repeats"], rng) @ parts
-    found = PartMoments(
-        totals=totals + np.asarray(law.sample(totals.shape, rng=rng)),
-        noise=float(np.max(law.variance)),
-        kurtosis=excess_kurtosis(law),
-        size=n if public else None,
-    )
+    n, statistic = parameters["n"], cast(Parts, asked.statistic)
+    totals = population.samples(n, parameters["repeats"], rng) @ parts_of(population.points, statistic.degree)
+    found = PartMoments(**released(asked, totals, rng))
     return found, lambda weights: float(found.noise_of(weights)[0]) / n**2
+
+
+def _mean_alone(parameters: Parameters) -> Measurement:
+    """Two parts, also for a public number of rows, where a question would measure the mean itself."""
+    schema, statistic = columns_of(parameters, "x"), MeanInParts(bounds=(0, 1))
+    sensitivity = statistic.sensitivity(neighbours=schema.neighbours)
+    return Measurement(
+        statistic=statistic,
+        sensitivity=sensitivity,
+        mechanism=additive_noise(guarantee_of(parameters), sensitivity),
+        public={} if schema.size is None else {"n": schema.size},
+        read="the mean",
+    )
 
 
 def _first(found: PartMoments) -> PartMoments:
     """The first repeats, whose intervals are computed."""
-    return PartMoments(
-        totals=np.asarray(found.totals)[:SHOWN_WIDTHS], noise=found.noise, kurtosis=found.kurtosis, size=found.size
-    )
+    return replace(found, totals=np.asarray(found.totals)[:SHOWN_WIDTHS])
 
 
 def _agreeing(inside: Any, covered: NDArray[np.bool_]) -> None:
@@ -75,8 +79,9 @@ def _agreeing(inside: Any, covered: NDArray[np.bool_]) -> None:
 def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean, from five parts or, where nothing but the mean is asked for, from two."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    kind = MeanAndVarianceInParts if parameters["parts"] == 5 else MeanInParts
-    found, noise = _moments(parameters, kind(bounds=(0, 1)), population, rng)
+    question = MeanQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters), spread=True)
+    asked = question.measurement if parameters["parts"] == 5 else _mean_alone(parameters)
+    found, noise = _moments(parameters, asked, population, rng)
     covered = found.accepts_mean(population.mean, LEVEL)
     low, high = _first(found).mean_interval(LEVEL)
     _agreeing((low <= population.mean) & (population.mean <= high), covered)
@@ -88,7 +93,8 @@ def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
 def variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The variance, from five parts."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    found, noise = _moments(parameters, MeanAndVarianceInParts(bounds=(0, 1)), population, rng)
+    question = VarianceQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters))
+    found, noise = _moments(parameters, question.measurement, population, rng)
     covered = found.accepts_variance(population.variance, LEVEL)
     low, high = _first(found).variance_interval(LEVEL)
     _agreeing((low <= population.variance) & (population.variance <= high), covered)

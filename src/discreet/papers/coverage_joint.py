@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet.core.protection import Neighbours
-from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.pair_moments import PairMoments
-from discreet.mechanisms.additive import additive_noise
 from discreet.papers.coverage_cells import FEWER, GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.coverage_parts import columns_of, guarantee_of, parts_of, released
 from discreet.papers.study import Row
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.covariances_in_parts import CovariancesInParts
 
 __all__ = ["JOINT_PARTS"]
@@ -52,10 +51,7 @@ class Pairs:
     @cached_property
     def parts(self) -> Array:
         """The tensor parts of every point."""
-        first, second = (
-            np.stack([math.comb(_DEGREE, k) * u**k * (1 - u) ** (_DEGREE - k) for k in range(_DEGREE + 1)], axis=1)
-            for u in self.points.T
-        )
+        first, second = (parts_of(column, _DEGREE) for column in self.points.T)
         return np.asarray((first[:, :, None] * second[:, None, :]).reshape(len(self.points), -1))
 
 
@@ -91,30 +87,15 @@ _NAMES = ("yes .3", "yes .02", "normal", "normal .95", "lognormal", "t, 3 df", "
 
 def _released(parameters: Parameters, rng: np.random.Generator) -> PairMoments:
     """Noisy totals of many samples."""
-    n, public = parameters["n"], parameters["size"] == "public"
-    neighbours = Neighbours.REPLACE_ONE if public else Neighbours.ADD_REMOVE
-    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
-    law = additive_noise(guarantee, _STATISTIC.sensitivity(neighbours=neighbours)).law(0.0)
-    population = pairs(parameters["population"])
+    schema, population = columns_of(parameters, "x", "y"), pairs(parameters["population"])
+    asked = CovarianceMatrixQuestion(schema, ["x", "y"], guarantee_of(parameters)).measurement
     equal = np.full(len(population.points), 1 / len(population.points))
-    totals = rng.multinomial(n, equal, size=parameters["repeats"]) @ population.parts
-    return PairMoments(
-        totals=totals + np.asarray(law.sample(totals.shape, rng=rng)),
-        noise=float(np.max(law.variance)),
-        kurtosis=excess_kurtosis(law),
-        size=n if public else None,
-        shape=(_DEGREE + 1, _DEGREE + 1),
-    )
+    totals = rng.multinomial(parameters["n"], equal, size=parameters["repeats"]) @ population.parts
+    return PairMoments(**released(asked, totals, rng), shape=(_DEGREE + 1, _DEGREE + 1))
 
 
 def _first(found: PairMoments) -> PairMoments:
-    return PairMoments(
-        totals=np.asarray(found.totals)[:_SHOWN],
-        noise=found.noise,
-        kurtosis=found.kurtosis,
-        size=found.size,
-        shape=found.shape,
-    )
+    return replace(found, totals=np.asarray(found.totals)[:_SHOWN])
 
 
 def _ideal(found: PairMoments, weights: Array, departures: Array, n: int) -> float:

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.core.protection import Neighbours
-from discreet.core.schema import Contribution
-from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.core.schema import Bounds, Contribution, PrivacyUnit, Schema
 from discreet.inference.noisy_totals import moment_weights
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.omission.step import PoissonSample
 from discreet.papers.coverage_cells import FEWER, GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
+from discreet.papers.coverage_parts import guarantee_of, parts_of, released
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row
+from discreet.questions.mean import MeanQuestion
 from discreet.questions.table import ContingencyTable
+from discreet.questions.variance import VarianceQuestion
 from discreet.releases import release
 
 __all__ = ["UNIT_PARTS"]
@@ -32,37 +32,23 @@ _SHOWN = 40
 _STEP = PoissonSample(0.3)
 _ROWS = (1, 5, 30)
 """Rows of a unit; as many units have each number, and all rows of a unit are alike."""
+_COLUMNS = {"x": Bounds(0, 1, grid=2**-10)}
+_UNITS = Schema(columns=_COLUMNS, unit=PrivacyUnit("unit", contribution=Contribution(rows=max(_ROWS))))
 
 
 def _parts(population: Population) -> Array:
-    u = population.points[:, None]
-    columns = [math.comb(_DEGREE, k) * u**k * (1 - u) ** (_DEGREE - k) for k in range(_DEGREE + 1)]
-    return np.concatenate(columns, axis=1)
-
-
-def _noisy(totals: Array, guarantee: Any, rows: int, sampled: float, rng: np.random.Generator) -> PartMoments:
-    """Totals with noise for units of so many rows, and the sampling variance that they have per row."""
-    limits = Contribution(groups=1, rows=rows)
-    law = additive_noise(guarantee, in_parts(limits, 1, _DEGREE + 1, Neighbours.ADD_REMOVE)).law(0.0)
-    return PartMoments(
-        totals=totals + np.asarray(law.sample(totals.shape, rng=rng)),
-        noise=float(np.max(law.variance)),
-        kurtosis=excess_kurtosis(law),
-        rows_per_unit=sampled,
-    )
+    return parts_of(population.points, _DEGREE)
 
 
 def units(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean over rows of units with 1, 5 or 30 rows, all alike within a unit: the limit is 30."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
     each = max(parameters["n"] // len(_ROWS), 1)
-    drawn = [rows * population.samples(each, parameters["repeats"], rng) for rows in _ROWS]
-    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
-    found = _noisy(np.sum(drawn, axis=0) @ _parts(population), guarantee, max(_ROWS), max(_ROWS), rng)
+    drawn = np.sum([rows * population.samples(each, parameters["repeats"], rng) for rows in _ROWS], axis=0)
+    asked = MeanQuestion(_UNITS, "x", guarantee_of(parameters), spread=True).measurement
+    found = PartMoments(**released(asked, drawn @ _parts(population), rng))
     covered = found.accepts_mean(population.mean, LEVEL)
-    low, high = _noisy(
-        np.sum(drawn, axis=0)[:_SHOWN] @ _parts(population), guarantee, max(_ROWS), max(_ROWS), rng
-    ).mean_interval(LEVEL)
+    low, high = PartMoments(**released(asked, drawn[:_SHOWN] @ _parts(population), rng)).mean_interval(LEVEL)
     number = each * sum(_ROWS)
     noise = float(found.noise_of(moment_weights(_DEGREE, 1, population.mean))[0]) / number**2
     sampling = population.variance * each * sum(rows**2 for rows in _ROWS) / number**2
@@ -79,13 +65,19 @@ def _poisson(
     return population, data, kept, _STEP.before(PureDP(parameters["budget"])), rng
 
 
+def _kept(question: MeanQuestion | VarianceQuestion, totals: Array, rng: np.random.Generator) -> PartMoments:
+    """Totals of a Poisson sample of the data, of which a share is not in it."""
+    return PartMoments(**released(question.measurement, totals, rng) | {"rows_per_unit": 1 - _STEP.rate})
+
+
 def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean of all rows of the data, from a Poisson sample of three in ten."""
     population, data, kept, guarantee, rng = _poisson(parameters, seed)
     truths = data @ population.points / parameters["n"]
-    found = _noisy(kept, guarantee, 1, 1 - _STEP.rate, rng)
+    question = MeanQuestion(Schema(columns=_COLUMNS), "x", guarantee, spread=True)
+    found = _kept(question, kept, rng)
     covered = found.accepts_mean(truths, LEVEL)
-    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - _STEP.rate, rng).mean_interval(LEVEL)
+    low, high = _kept(question, kept[:_SHOWN], rng).mean_interval(LEVEL)
     number = _STEP.rate * parameters["n"]
     noise = float(found.noise_of(moment_weights(_DEGREE, 1, population.mean))[0]) / number**2
     sampling = (1 - _STEP.rate) * population.variance / number
@@ -96,9 +88,10 @@ def sampled_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The variance of all rows of the data, from the same sample."""
     population, data, kept, guarantee, rng = _poisson(parameters, seed)
     first, second = (data @ population.points**power / parameters["n"] for power in (1, 2))
-    found = _noisy(kept, guarantee, 1, 1 - _STEP.rate, rng)
+    question = VarianceQuestion(Schema(columns=_COLUMNS), "x", guarantee)
+    found = _kept(question, kept, rng)
     covered = found.accepts_variance(second - first**2, LEVEL)
-    low, high = _noisy(kept[:_SHOWN], guarantee, 1, 1 - _STEP.rate, rng).variance_interval(LEVEL)
+    low, high = _kept(question, kept[:_SHOWN], rng).variance_interval(LEVEL)
     number = _STEP.rate * parameters["n"]
     weights = moment_weights(_DEGREE, 2, population.mean) - population.variance
     noise = float(found.noise_of(weights)[0]) / number**2
