@@ -274,7 +274,19 @@ def tables() -> dict[str, str]:
         "mean": "\n".join([
             "| part of ε for bounds | they hold | RMSE, times that with the best bounds |", "|---" * 3 + "|", *means,
         ]),
+        "beside": beside(found["beside"]["libraries"]),
     }  # fmt: skip
+
+
+def beside(libraries: dict[str, dict[str, float]]) -> str:
+    """What each library's bounds hold, how wide they are, and how long they took."""
+    head = "| | values held | hold 95 % | width | hold 95 %, at most twice as wide | seconds |"
+    rows = [
+        f"| {name} | {one['held']:.1%} | {one['all']:.0%} | {one['width']:.3g} | {one['right']:.0%} "
+        f"| {one['seconds']:,.1f} |"
+        for name, one in libraries.items()
+    ]
+    return "\n".join([head, "|---" * 6 + "|", *rows])
 
 
 def filled(text: str) -> str:
