@@ -48,7 +48,7 @@ GUARANTEES: dict[str, Guarantee] = {
 }  # fmt: skip
 """ρ = 1/2 has the noise of μ = 1."""
 ENDS_LOOKED_AT, SMALLER_LOOKED_AT = 100, 500
-USUAL_REPEATS, AT_A_TIME = 500, 50
+USUAL_REPEATS, ENOUGH, AT_A_TIME = 500, 2_000, 50
 
 
 def drawn(outcome: str, numbers: int, n: int, rng: np.random.Generator) -> Array:
@@ -186,9 +186,9 @@ def page(text: str, stored: dict[str, Any]) -> str:
     text = re.sub(r"(?<=held in at least )\S+(?= %)", f"{100 * min(each):.1f}", text)
     repeats = [one["repeats"] for one in stored.values() if not _many(one)]
     text = re.sub(r"(?<=A cell has )\d+ to \d+(?= repeats)", f"{min(repeats)} to {max(repeats)}", text)
-    shares = [100 * min(one["held"]) / one["repeats"] for one in stored.values() if _many(one)]
-    told = f"{len(shares)} cells with more, the lowest percentage is {min(shares):.1f}"
-    return re.sub(r"\d+ cells with more, the lowest percentage is \d+\.\d", told, text)
+    shares = [100 * min(one["held"]) / one["repeats"] for one in stored.values() if one["repeats"] >= ENOUGH]
+    told = f"{len(shares)} cells with {ENOUGH:,} repeats or more, the lowest percentage is {min(shares):.1f}"
+    return re.sub(r"\d+ cells with [\d,]+ repeats or more, the lowest percentage is \d+\.\d", told, text)
 
 
 def main(seconds: str, repeats: str, *only: str) -> None:
