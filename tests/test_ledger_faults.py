@@ -172,6 +172,25 @@ def test_deleted_ledger_is_not_started_anew_by_accident(path: Path) -> None:
     Ledger(path, PureDP(1.0)).close()
 
 
+def test_half_a_slot_of_the_witness_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has room for some bytes of a slot only: the entry itself is flushed, so the witness may lag."""
+    head, write = Path(f"{path}-head"), os.write
+    size = head.stat().st_size
+
+    def short(handle: int, content: bytes) -> int:
+        witness = len(content) == 128 and content.endswith(b"\n")
+        return write(handle, content[:37] if witness else content)
+
+    with Ledger(path) as ledger:
+        monkeypatch.setattr(os, "write", short)
+        spend(ledger)
+        monkeypatch.undo()
+    assert head.stat().st_size == size
+    with Ledger(path) as ledger:
+        assert len(ledger.events()) == 4
+        ledger.verify()
+
+
 def test_missing_witness_is_written_again(path: Path) -> None:
     Path(f"{path}-head").unlink()
     Ledger(path).close()

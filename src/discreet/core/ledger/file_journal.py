@@ -250,8 +250,10 @@ class FileJournal(Journal):
             handle = os.open(f"{self.where}-head", _WRITE, 0o666)
             try:
                 self._share(handle)
+                size = os.fstat(handle).st_size
                 os.lseek(handle, entry.seq % _SLOTS * _SLOT, os.SEEK_SET)
-                os.write(handle, _slot(entry.seq, entry.hash))
+                if os.write(handle, _slot(entry.seq, entry.hash)) < _SLOT:
+                    os.ftruncate(handle, size)  # no room: half a slot would look like damage
             finally:
                 os.close(handle)
 
