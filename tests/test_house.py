@@ -3,6 +3,7 @@
 import ast
 import io
 import sys
+import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Callable
@@ -122,8 +123,11 @@ def traced(ask: Callable[[], object]) -> tuple[dict[str, int], int]:
     return dict(Counter(name for name, _ in lines)), len(lines)
 
 
-def test_a_mean_passes_through_few_files(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mean_passes_through_few_files(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What an auditor must read for ``Session.mean``: printed, and never more than now."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # folders of other processes would be looked at, too
     rows = pyarrow.table({"age": [float(i % 80) for i in range(1000)]})
     schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(4.0))

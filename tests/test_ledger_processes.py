@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 def run(program: str, *arguments: object) -> list[Any]:
     """The JSON lines that a program prints; forking is left to processes without the test runner's threads."""
     command = [sys.executable, "-W", "error", "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=1500, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -522,6 +522,25 @@ def test_engines_that_lack_something_say_what():
         open_source(backend, table="t")
 
 
+STOPPED = """
+import os, signal, threading
+from discreet.core.rows.engines import embedded, guarded
+connection = embedded(None, [])
+query = "SELECT sum(sqrt(range)) FROM range(1000000000000)"  # hours
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    guarded("people.csv", lambda: connection.con.execute(query).fetchall())
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_stopping_the_program_in_a_query_is_no_fault_of_the_source():
+    command = [sys.executable, "-W", "error", "-c", STOPPED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "stopped\n", done.stderr
+
+
 # ---- many labels ---------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ from discreet.releases import release
 
 __all__ = ["CrashReport", "crash_trials", "server_trials"]
 
-_DRAWN, _PUBLISHED = b"d", b"p"
+_DRAWN, _PUBLISHED, _LINES = b"d", b"p", b"l"
 _RECORD = struct.Struct("=cd32s")
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
 _SMALL, _LARGE = PureDP(0.05), PureDP(1000.0)  # writers race for the last of one, and never end the other
@@ -266,19 +266,20 @@ class _Laboratory(_Writers):
 
     def count_lines(self) -> int:
         """How many lines of the ledger's code one release takes, from opening the file to closing it."""
-        inlet, outlet = os.pipe()
-        process = os.fork()
-        if process == 0:
-            counter = _LineCounter(None)
+        counter = _LineCounter(None)
+
+        def work(tell: Tell) -> None:
             sys.settrace(counter.trace)
-            self.work(lambda *_: None, 1)
-            sys.settrace(None)
-            os.write(outlet, struct.pack("=q", counter.count))
-            os._exit(0)
+            try:
+                self.work(lambda *_: None, 1)
+            finally:  # a ledger that is refused has taken some lines, too
+                sys.settrace(None)
+                tell(_LINES, "00" * 32, counter.count)
+
+        process, inlet = self.writer(work)
         os.waitpid(process, 0)
-        (count,) = struct.unpack("=q", os.read(inlet, 8))
-        os.close(inlet)
-        os.close(outlet)
+        with open(inlet, "rb") as told:
+            ((_, count, _),) = _RECORD.iter_unpack(told.read())
         return int(count)
 
     def kill_at_line(self, line: int) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "combined_error",
     "excess_kurtosis",
     "half_cell",
+    "largest_variance",
     "moves_with_truth",
     "sum_quantile",
 ]
@@ -42,6 +43,11 @@ _NO_NORMAL = 1e-3
 """A normal share of so little of the standard deviation moves probabilities by less than 1e-6: it is left out."""
 _NORMAL = 1e-4
 """A smaller Laplace share (a kurtosis below 3e-8) is a rounding error of the quantiles."""
+
+
+def largest_variance(mechanism: Mechanism) -> float:
+    """Of the noise that a mechanism adds to each of its numbers, where that does not move with the truth."""
+    return float(np.max(np.asarray(mechanism.law(0.0).variance)))
 
 
 def excess_kurtosis(law: Law) -> float:

@@ -59,8 +59,7 @@ def rank_correlations(cells: Array) -> Array:
     >>> float(rank_correlations(np.array([[20.0, 0.0], [0.0, 20.0]])))
     1.0
     """
-    (first, one), (second, two) = (_ranks(cells.sum(axis=axis)) for axis in (-1, -2))
-    together = np.einsum("...ij,...i,...j->...", cells, first, second)
+    (_, one), (_, two), together = _products(cells)
     rows = np.maximum(cells.sum(axis=(-1, -2)), 1.0)
     return np.asarray(np.clip(together / np.maximum(rows * np.sqrt(one * two), 1e-12), -1.0, 1.0))
 
@@ -74,11 +73,16 @@ def correlation_of_ranks(cells: Array, n: float | None, noise: float) -> Array:
     >>> float(correlation_of_ranks(alike, None, 1.0)), float(correlation_of_ranks(apart, None, 1.0)) > 10
     (0.0, True)
     """
-    (first, one), (second, two) = (_ranks(cells.sum(axis=axis)) for axis in (-1, -2))
-    together = np.einsum("...ij,...i,...j->...", cells, first, second)
+    (first, one), (second, two), together = _products(cells)
     rows = np.maximum(cells.sum(axis=(-1, -2)), 0.0)
     squares = [np.einsum("...i,...i->...", ranks, ranks) for ranks in (first, second)]
     return np.asarray(together**2 / np.maximum(rows * one * two + noise * squares[0] * squares[1], 1e-12))
+
+
+def _products(cells: Array) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+    """Ranks and variances of two ordered columns, and the sum of products of their ranks over all rows."""
+    first, second = (_ranks(cells.sum(axis=axis)) for axis in (-1, -2))
+    return first, second, np.einsum("...ij,...i,...j->...", cells, first[0], second[0])
 
 
 def _ranks(margin: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -31,7 +31,7 @@ from discreet.mechanisms.envelope import gaussian_parameter
 from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
 from discreet.mechanisms.loss_distribution import PrivacyLoss, gaussian_loss
 
-__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale"]
+__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale", "is_pure"]
 
 Array = NDArray[np.float64]
 
@@ -142,6 +142,11 @@ class GaussianProfile(CurveProfile):
         return f"Gaussian noise, shifted by {float(self.mu):.6g} standard deviations"
 
 
+def is_pure(guarantee: Guarantee) -> TypeGuard[PureDP | ApproxDP]:
+    """Whether it is ε alone, which normal noise never meets."""
+    return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
+
+
 def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     """The smallest standard deviation σ of Gaussian noise that meets ``guarantee``.
 
@@ -155,7 +160,7 @@ def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     >>> round(gaussian_scale(ApproxDP(1.0, 1e-5), Sensitivity(l2=1.0)), 6)
     3.730632
     """
-    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+    if is_pure(guarantee):
         raise NoConversion(
             "Gaussian noise never meets a PureDP guarantee: its privacy loss is unbounded. "
             "Ask for ApproxDP with δ > 0, or use Laplace noise."

@@ -21,10 +21,10 @@ from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.inference.noise_sum import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.questions.bounded import fractions
-from discreet.questions.regression_squares import is_pure
 
 __all__ = ["ClassMoments", "centred_sum", "mean_within"]
 
@@ -84,7 +84,7 @@ class ClassMoments:
         if is_pure(guarantee):
             return box, boxes
         normal = Gaussian.calibrate(guarantee, every)
-        less = _variance(normal) < _variance(box)
+        less = largest_variance(normal) < largest_variance(box)
         return (normal, every) if less else (box, boxes)
 
     def of(self, cells: list[list[NDArray[np.int64]]], grids: list[Grid]) -> Any:
@@ -108,7 +108,7 @@ class ClassMoments:
             np.reshape(np.asarray(noisy, dtype=float), (self.classes, self.together)), [1, 1 + self.features], axis=1
         )
         rows = np.maximum(counts, 1.0)
-        error = math.sqrt(_variance(mechanism)) / rows
+        error = math.sqrt(largest_variance(mechanism)) / rows
         raw = np.clip(sums / rows, -1.0, 1.0)
         means = mean_within(sums / rows, error * np.sqrt(1 + raw**2), -1.0, 1.0)
         found = (squares / rows + 1) / 2 - raw**2
@@ -156,7 +156,3 @@ def _lowest(grid: Grid) -> tuple[Fraction, Fraction]:
     """z of the lowest grid point, and how far two of them lie apart."""
     half = grid.width / 2
     return (grid.origin - Fraction(grid.bounds[0]) - half) / half, grid.exact_step / half
-
-
-def _variance(mechanism: Mechanism) -> float:
-    return float(np.max(np.asarray(mechanism.law(0.0).variance)))

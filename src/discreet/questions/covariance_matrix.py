@@ -23,6 +23,7 @@ from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
+from discreet.inference.noise_sum import largest_variance
 from discreet.inference.population import NoiseAware, ReleaseLaw
 from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
 from discreet.interval import Interval
@@ -350,7 +351,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
         """Whether a covariance, for means in the middle, has much less noise from totals of products."""
         statistic = cast(CovariancesInParts, in_parts.statistic)
-        own, other = (float(np.max(np.asarray(one.mechanism.law(0.0).variance))) for one in (totals, in_parts))
+        own, other = (largest_variance(one.mechanism) for one in (totals, in_parts))
         # Totals of products are of z = 2u − 1, so four times as large.
         return own / 16 < _WORTH_MOMENTS**2 * other * statistic.covariance_noise()
 
@@ -385,7 +386,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
 def _noise(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
     """The noise of least variance on totals that all move by as much."""
     choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity), additive_noise(guarantee, sensitivity)]
-    return min(choices, key=lambda one: float(np.max(np.asarray(one.law(0.0).variance))))
+    return min(choices, key=largest_variance)
 
 
 def _forecast(expected: Expected, moves: Sequence[float], worst: Sequence[float]) -> Forecast:

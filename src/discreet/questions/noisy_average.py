@@ -20,7 +20,7 @@ from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
 from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.noise_sum import combined_error
+from discreet.inference.noise_sum import combined_error, largest_variance
 from discreet.inference.ratio import ratio_interval
 from discreet.interval import Interval
 from discreet.mechanisms.gaussian import Gaussian
@@ -214,7 +214,7 @@ class NoisyAverageRelease(Answer):
         _, rows = self._totals()
         if rows < 1:
             return None
-        deviation = math.sqrt(float(np.max(self.mechanism.law(0.0).variance)))
+        deviation = math.sqrt(largest_variance(self.mechanism))
         weights = self.noise_weights(np.asarray((self.mean - centre) / reach))
         return reach * deviation * float(np.linalg.norm(weights)) / rows
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.gaussian import is_pure
 
 if TYPE_CHECKING:
     from discreet.questions.covariances_in_parts import CovariancesInParts
@@ -58,7 +59,6 @@ def weighed_sensitivity(sensitivity: Sensitivity, weights: Iterable[Fraction]) -
 def with_less_noise(guarantee: Guarantee, parts: P, measured: Callable[[P], Measurement]) -> Measurement:
     """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
     plain, weighed = measured(parts), replace(parts, weighed=True)
-    laplace_only = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
-    if laplace_only or weighed.multiplied == parts.multiplied:
+    if is_pure(guarantee) or weighed.multiplied == parts.multiplied:
         return plain
     return min(plain, measured(weighed), key=lambda one: one.standard_error() or 0.0)

@@ -29,7 +29,7 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import check_unit_sum
 from discreet.core.statistic import Statistic
-from discreet.inference.noise_sum import combined_error
+from discreet.inference.noise_sum import combined_error, largest_variance
 from discreet.plans.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import Form
@@ -227,7 +227,7 @@ class Measurement:
         found = self.forecast()
         if found.error is not None:
             return None
-        deviation = math.sqrt(float(np.max(np.asarray(self.mechanism.law(0.0).variance))))
+        deviation = math.sqrt(largest_variance(self.mechanism))
         return deviation * math.hypot(*found.weights)
 
     def expected_error(self, level: float = 0.95) -> float:

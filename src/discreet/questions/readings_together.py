@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.inference.noise_sum import largest_variance
 from discreet.inference.part_moments import PartMoments
 from discreet.inference.ratio import ratio_interval
 from discreet.interval import Interval
@@ -54,7 +55,7 @@ def _means(parts: Sequence[MeanInPartsRelease]) -> list[Reading]:
     shared = np.where(bottom >= 1, np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high), (low + high) / 2)
     noise = ratio_interval((top, bottom), first.mechanism, (low, high), centre, reach, LEVEL, first.noise_weights)
     errors = reach * np.linalg.norm(first.noise_weights((shared - centre) / reach), axis=0) / np.maximum(bottom, 1.0)
-    deviation = float(np.sqrt(np.max(np.asarray(first.mechanism.law(0.0).variance))))
+    deviation = float(np.sqrt(largest_variance(first.mechanism)))
     population = [np.clip(low + (high - low) * np.asarray(end), low, high) for end in moments.mean_interval(LEVEL)]
     return [
         Reading(

@@ -21,10 +21,11 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.noise_sum import largest_variance
 from discreet.inference.product_moments import ProductMoments
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.questions.coefficients_question import CoefficientsQuestion, ExpectedError
 from discreet.questions.forecast import Forecast
 from discreet.questions.linear_fit import Term
@@ -40,7 +41,7 @@ from discreet.questions.regression_moments import (
     read_moments,
 )
 from discreet.questions.regression_release import RegressionRelease
-from discreet.questions.regression_squares import SHARE, exact_squares, is_pure, squares_step
+from discreet.questions.regression_squares import SHARE, exact_squares, squares_step
 from discreet.questions.tensor_parts import MOST_PARTS, tensor_measurement
 
 __all__ = ["RegressionInOneStep", "RegressionQuestion"]
@@ -305,7 +306,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
         moments = cast(Moments, found.statistic)
         rows = self._expected(moments).rows_per_group()
-        noise = math.sqrt(float(np.max(np.asarray(found.mechanism.law(0.0).variance))))
+        noise = math.sqrt(largest_variance(found.mechanism))
         left = moments.explained.width * moments.spread(moments.explained)
         for term in moments.terms(moments.on)[1:]:
             sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))

@@ -17,28 +17,24 @@ from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.door import Step
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.rows.totals import SHARES, squares
 from discreet.core.schema import Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares
+from discreet.inference.noise_sum import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.questions.bounded import fractions
 from discreet.questions.linear_fit import Term
 
-__all__ = ["SHARE", "exact_squares", "is_pure", "measured_squares", "squares_step"]
+__all__ = ["SHARE", "exact_squares", "measured_squares", "squares_step"]
 
 SHARE = 0.05
 """Of the guarantee, for the squares. With 1,000 to 5,000 people a tenth would narrow intervals by 2 to 10 %, and give
 the slopes themselves 5 % more noise."""
-
-
-def is_pure(guarantee: Guarantee) -> bool:
-    """Whether normal noise cannot meet it."""
-    return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
 
 
 def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighbours) -> Step:
@@ -48,7 +44,7 @@ def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighb
     choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity)]
     if not is_pure(guarantee):
         choices.append(Gaussian.calibrate(guarantee, sensitivity))
-    best = min(choices, key=lambda one: float(np.max(np.asarray(one.law(0.0).variance))))
+    best = min(choices, key=largest_variance)
     return Step(best, sensitivity, guarantee)
 
 
@@ -68,7 +64,7 @@ def exact_squares(
 
 def measured_squares(fit: LeastSquares, stored: dict[str, Any]) -> MeasuredSquares:
     """What the last step measured, as a release keeps it."""
-    variance = float(np.max(np.asarray(mechanism_from_dict(stored["mechanism"]).law(0.0).variance)))
+    variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
     return MeasuredSquares(fit, np.array(stored["value"], dtype=float), variance)
 
 

@@ -49,11 +49,11 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
 
     It spills, if it must, into a private directory that goes away with it.
     """
-    ibis = load_ibis()
     spill, held = spill_directory()
     memory = _MEMORY if memory is None else memory
-    connection = ibis.duckdb.connect(temp_directory=str(spill), memory_limit=memory, **_SEALED)
+    connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **_SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
+    weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
     sealed = ("enable_progress_bar = false", "enable_external_access = false", "lock_configuration = true")
     connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
@@ -99,7 +99,7 @@ def _spark(master: str) -> Any:
         raise MissingExtra(missing.name or "pyspark", "spark") from None
     if master.startswith("local") and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SourceError("engine = 'spark': a local Spark needs Java, and there is none. Install Java 17.")
-    settings = {
+    settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -107,9 +107,7 @@ def _spark(master: str) -> Any:
     }
     if master.startswith("local"):  # one machine gains nothing from the 200 partitions of a cluster
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
-    builder = SparkSession.builder.master(master).appName("discreet")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.master(master).appName("discreet").config(map=settings)
     getLogger("SQLQueryContextLogger").disabled = True  # so may what Python prints of it
     return connection_of(guarded(master, builder.getOrCreate))
 
@@ -191,6 +189,8 @@ def guarded(name: str, action: Callable[[], Any]) -> Any:
     except DiscreetError:
         raise
     except Exception as failure:
+        if isinstance(failure.__cause__, KeyboardInterrupt):  # so DuckDB says that somebody stopped the program
+            raise KeyboardInterrupt from None
         kind = type(failure).__name__
         reason = _REASONS.get(kind, f"it is malformed or not supported ({kind})")
         raise SourceError(

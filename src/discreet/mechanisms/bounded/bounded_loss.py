@@ -20,6 +20,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.bounded_curve import BoundedCurve
 from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale
+from discreet.mechanisms.gaussian import is_pure
 
 __all__ = ["Coordinate", "assigned_loss", "common_scale", "spread_loss"]
 
@@ -110,8 +111,7 @@ def common_scale(guarantee: Guarantee, sensitivity: Sensitivity, widths: Sequenc
     """
     moves = None if sensitivity.moves is None else [Fraction(move) for move in sensitivity.moves]
     same = len(set(widths)) == 1
-    pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
-    if moves is not None and same and not pure:
+    if moves is not None and same and not is_pure(guarantee):
         sufficient = bounded_laplace_scale(guarantee.split(len(moves))[0], max(moves), widths[0])
         if isinstance(guarantee, ApproxDP) and len(moves) > 1:
             return _convolved_scale(guarantee, moves, widths[0], sufficient)

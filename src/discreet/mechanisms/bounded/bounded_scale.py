@@ -29,6 +29,7 @@ from discreet.mechanisms.bounded.bounded_curve import (
 )
 from discreet.mechanisms.bounded.bounded_touching import bracketed_shift, half_line, pure_shift, touching_shift
 from discreet.mechanisms.envelope import dominates, first_certified
+from discreet.mechanisms.gaussian import is_pure
 
 __all__ = ["WEAK_MU", "bounded_laplace_scale", "bounded_laplace_scales", "published_scale"]
 
@@ -187,7 +188,7 @@ def bounded_laplace_scale(guarantee: Guarantee, change: Fraction, width: Fractio
             "guarantee", guarantee, "allows no information at all, so no finite noise meets it", "Raise it above 0."
         )
     limit = change if width is None else min(change, width)
-    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+    if is_pure(guarantee):
         epsilon = decimal(guarantee.epsilon)
         if limit == width:  # one pair only: the loss is Δ/b
             return least(lambda b: limit <= epsilon * Fraction(b), float(limit / epsilon))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.contract import Mechanism
-from discreet.inference.noise_sum import NoiseSum, excess_kurtosis
+from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, largest_variance
 
 __all__ = ["CellCounts", "FoundBounds", "kurtosis_of"]
 
@@ -74,7 +74,7 @@ class CellCounts:
     @cached_property
     def deviation(self) -> float:
         """Standard deviation of one count."""
-        return float(np.sqrt(self.summed * np.max(np.asarray(self.mechanism.law(0.0).variance))))
+        return float(np.sqrt(self.summed * largest_variance(self.mechanism)))
 
     def standing_out(self) -> tuple[int, int] | None:
         """First and last cell of what noise cannot explain, with what adjoins it; None where there is nothing."""

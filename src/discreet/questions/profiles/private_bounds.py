@@ -9,8 +9,8 @@ from discreet.core import requirements
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
-from discreet.core.schema import PrivacyUnit, Schema
-from discreet.questions.profiles.profile_question import ProfileQuestion, check_proportion
+from discreet.core.schema import Schema
+from discreet.questions.profiles.profile_question import ProfileQuestion, check_proportion, undeclared
 from discreet.questions.profiles.profile_release import ProfileRelease
 
 __all__ = ["PrivateBounds", "bounds_questions", "declared_by"]
@@ -64,12 +64,10 @@ class PrivateBounds(Bounds):
 
 def bounds_questions(schema: Schema, names: Any) -> dict[str, ProfileQuestion]:
     """The questions that release the private bounds of some columns, and of those that their formulas name."""
-    unit = PrivacyUnit(schema.unit.column, nulls=schema.unit.nulls)
-    bare = Schema(columns={}, unit=unit, neighbours=schema.neighbours, size=schema.size)
     known = [name for name in names if name in schema.columns]
     private = {name: schema.columns[name] for name in schema.columns_behind(known)}
     return {
-        name: ProfileQuestion(bare, PureDP(one.epsilon), columns=[name], proportion=one.proportion)
+        name: ProfileQuestion(undeclared(schema), PureDP(one.epsilon), columns=[name], proportion=one.proportion)
         for name, one in private.items()
         if isinstance(one, PrivateBounds)
     }

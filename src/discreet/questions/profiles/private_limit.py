@@ -8,8 +8,8 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.schema import Contribution, PrivacyUnit, Schema
-from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.core.schema import Contribution, Schema
+from discreet.questions.profiles.profile_question import ProfileQuestion, undeclared
 from discreet.questions.profiles.profile_release import ProfileRelease
 from discreet.questions.profiles.unit_limits import UnitSizes
 from discreet.questions.question import Question
@@ -55,9 +55,7 @@ class PrivateContribution(Contribution):
 
 def limit_question(limits: PrivateContribution, schema: Schema) -> ProfileQuestion:
     """The question that releases how many rows units have: a profile of no column."""
-    unit = PrivacyUnit(schema.unit.column, nulls=schema.unit.nulls)
-    bare = Schema(columns={}, unit=unit, neighbours=schema.neighbours, size=schema.size)
-    return ProfileQuestion(bare, PureDP(limits.epsilon))
+    return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon))
 
 
 def private_limit(question: Question[Any], schema: Schema) -> PrivateContribution | None:

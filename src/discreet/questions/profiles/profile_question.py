@@ -23,6 +23,7 @@ from discreet.core.rows import Snapshot, take
 from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.noise_sum import largest_variance
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
@@ -31,7 +32,7 @@ from discreet.questions.profiles.fine_cells import Grid, fine_counts, sizes_betw
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
 from discreet.questions.question import Question, column_names
 
-__all__ = ["Counting", "ProfileQuestion", "check_proportion"]
+__all__ = ["Counting", "ProfileQuestion", "check_proportion", "undeclared"]
 
 _STAGES = (0.4, 0.5, 0.1)
 """Parts of the budget. The last is for few columns, so a small part buys as little noise."""
@@ -134,7 +135,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         allowed = Accounting.of(self.guarantee, "gdp")
         whole = allowed.at_most(allowed.allowance)
         gaussian = "gdp", tuple(whole.split(stages))
-        return min((pure, gaussian), key=lambda one: _variance(self._noise(one[1][0], self._moved_first)))
+        return min((pure, gaussian), key=lambda one: largest_variance(self._noise(one[1][0], self._moved_first)))
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
         """How many counts a unit moves by one: a cell per histogram, or two where it is replaced, and single ones."""
@@ -183,7 +184,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             return {name: fine[name].cells(grid) for name, grid in grids.items()}
 
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            counting = Counting(cells, partial(sizes_between, _all_rows(rows), UNIT_SIZES), partial(_distinct, rows))
+            counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), partial(_distinct, rows))
             return self.drawn(counting, allowance, passed)
 
         return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
@@ -252,7 +253,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             guarantee=self.guarantee,
             read="each count",
             expected_error=error,
-            standard_error=float(np.sqrt(_variance(second))),
+            standard_error=float(np.sqrt(largest_variance(second))),
             remaining=remaining,
             remaining_after=after,
             notes=()
@@ -263,6 +264,12 @@ class ProfileQuestion(Question[ProfileRelease]):
             ),
             details={"columns": list(self.names), "mechanism": second.to_dict()},
         )
+
+
+def undeclared(schema: Schema) -> Schema:
+    """The same people and neighbours, and nothing else: no columns, limits, filters or joins."""
+    unit = PrivacyUnit(schema.unit.column, nulls=schema.unit.nulls)
+    return Schema(columns={}, unit=unit, neighbours=schema.neighbours, size=schema.size)
 
 
 def check_proportion(proportion: Any) -> float:
@@ -293,12 +300,6 @@ def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, list[int]]:
     """The number of distinct values of each column of text, one of each unit. Private."""
     if not texts:
         return {}
-    unit = PrivacyUnit(rows.schema.unit.column, nulls=rows.schema.unit.nulls)
-    columns = {name: Unlisted() for name in texts}
-    schema = replace(rows.schema, columns=columns, unit=unit, where=None, related={})
+    schema = replace(undeclared(rows.schema), columns={name: Unlisted() for name in texts})
     labels = take(rows.dataset, schema, salt=rows.salt)
     return {name: [int(distinct_labels(labels, name, (), groups=1)[0])] for name in texts}
-
-
-def _variance(noise: Noise) -> float:
-    return float(np.max(np.asarray(noise.law(0.0).variance)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from discreet.core.contract import Mechanism
-from discreet.inference.noise_sum import NoiseSum
+from discreet.inference.noise_sum import NoiseSum, largest_variance
 from discreet.interval import Interval
 from discreet.questions.profiles.column_profile import Estimate
 from discreet.questions.profiles.found_bounds import kurtosis_of
@@ -30,7 +30,7 @@ def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level
     totals, variances, shapes = [], [], []
     for mechanism, counts in histograms:
         totals.append(float(np.sum(counts)))
-        variances.append(len(counts) * max(float(np.max(np.asarray(mechanism.law(0.0).variance))), _LEAST))
+        variances.append(len(counts) * max(largest_variance(mechanism), _LEAST))
         shapes.append(kurtosis_of(mechanism) / len(counts))
     precisions = 1 / np.asarray(variances)
     weights = precisions / precisions.sum()
