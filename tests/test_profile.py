@@ -19,6 +19,7 @@ from discreet import (
     GaussianDP,
     Laplace,
     Neighbours,
+    PoissonSample,
     PrivacyUnit,
     PrivateBounds,
     PrivateContribution,
@@ -26,6 +27,7 @@ from discreet import (
     Schema,
     Session,
     Unlisted,
+    ZeroConcentratedDP,
     cli,
     schema_from_dict,
 )
@@ -347,7 +349,7 @@ INCOMES = np.round(np.exp(np.random.default_rng(2).normal(10, 0.7, 5000)))
 
 
 def private(**settings):
-    return Schema(columns={"income": PrivateBounds(0, 50_000, proportion=0.99, epsilon=0.2, **settings)})
+    return Schema(columns={"income": PrivateBounds(0, 50_000, proportion=0.99, **{"epsilon": 0.2, **settings})})
 
 
 def test_private_bounds_are_paid_once_and_used_by_every_question():
@@ -385,6 +387,21 @@ def test_private_bounds_refuse_what_they_cannot_keep():
         private(nulls=50)
     with pytest.raises(InvalidParameter, match="epsilon"):
         PrivateBounds(0, 1, epsilon=0.0)
+
+
+def test_private_bounds_behind_a_step_are_those_of_all_rows():
+    session = Session(pa.table({"income": INCOMES}), private(), ledger=":memory:", budget=PureDP(2.0))
+    sampled = session.omitting(PoissonSample(0.5))
+    mean = sampled.mean("income", PureDP(0.5))
+    assert session.ledger.remaining() == PureDP(1.3)
+    assert mean.mechanism.name == "behind_omission"
+    assert abs(mean.estimate - INCOMES.mean()) < 5000
+    session.mean("income", PureDP(0.5))  # the bounds are paid for
+    assert session.ledger.remaining() == PureDP(0.8)
+    other = Session(pa.table({"income": INCOMES}), private(epsilon=0.3), ledger=session.ledger)
+    with pytest.raises(InvalidParameter, match="behind a step"):
+        other.omitting(PoissonSample(0.5)).mean("income", ZeroConcentratedDP(0.1))
+    assert session.ledger.remaining() == PureDP(0.8)
 
 
 def visits(n=3000, seed=5):

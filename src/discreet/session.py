@@ -132,13 +132,14 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
+        asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
         if private and (first := released_first(question, self.schema)):
-            self._check_both(question, request, first)
-            found = {name: self.ask(one, first_request(one)) for name, one in first.items()}
+            self._check_both(asked, request, first)
+            everybody = self._omitting(None)
+            found = {name: everybody.ask(one, first_request(one)) for name, one in first.items()}
             then = settled(question, self.schema, found)
             return then.noted(self._with(then).ask(then.question, request))
-        asked = question if self._step is None else behind(question, self._step)
         claim = asked.claim(self.ledger)
         name = claim.request if request is None else request
         stored = recall(claim, asked.read, ledger=self.ledger, request=name)
@@ -245,8 +246,9 @@ class Session(Shorthands):
 
         Guarantees given to its questions are those of the whole: the noise is calibrated to what may be spent behind
         the step (`discreet.omission.amplification`). Each release makes its own choice of rows, so their guarantees
-        add up in the ledger as others do. Values and intervals are those of the rows that were kept. The rows are
-        brought to this machine to be chosen, so the data must fit its memory.
+        add up in the ledger as others do. Values and intervals are those of the rows that were kept. Private bounds and
+        limits, which are released first, are those of all rows. The rows are brought to this machine to be chosen, so
+        the data must fit its memory.
 
         Examples
         --------
@@ -263,8 +265,11 @@ class Session(Shorthands):
             raise InvalidParameter("step", step, "is not proved for several tables", "Ask without omitting rows.")
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
+        return self._omitting(chosen)
+
+    def _omitting(self, step: Omission | None) -> Session:
         other = copy(self)
-        other._step, other._after = chosen, {}
+        other._step, other._after = step, {}
         return other
 
     def declaring(self, **columns: Column) -> Session:
