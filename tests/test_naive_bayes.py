@@ -17,6 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from discreet import (
+    ApproxDP,
     BoundaryInflatedLaplace,
     BoundedLaplace,
     BoxNoise,
@@ -85,7 +86,7 @@ def test_bounded_variances_never_vanish() -> None:
     assert least(None, 100) > 1e-3
 
 
-@pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.5)])
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.5), ApproxDP(1.0, 1e-5)])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize(("mechanism", "releases"), [(None, 1), (BoundedLaplace, 1 + 2 * 4)])
 def test_the_ledger_pays_no_more_than_the_guarantee(

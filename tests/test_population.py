@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from discreet import (
+    ApproxDP,
     BoundaryInflatedLaplace,
     BoundedLaplace,
     Bounds,
@@ -22,6 +23,7 @@ from discreet import (
     DoubleSanitization,
     Gaussian,
     Laplace,
+    Ledger,
     Mean,
     MultipleSynthesis,
     Neighbours,
@@ -363,6 +365,17 @@ def test_multiple_synthesis_releases_within_the_budget() -> None:
     assert {one.guarantee for one in sets} == {PureDP(0.2)}
     combined = method.population(sets)
     assert combined.confidence_interval(0.999).contains(float(np.mean(ROWS > 0.3)))
+
+
+@pytest.mark.parametrize("mechanism", [Laplace, Gaussian])
+def test_multiple_synthesis_spends_what_was_asked_for(mechanism: type[Laplace | Gaussian]) -> None:
+    """Each set is charged its (ε, δ), and not the ε alone that its noise has too, which is a little larger."""
+    guarantee = ApproxDP(1.0, 1e-5)
+    ledger = Ledger(":memory:", budget=guarantee)
+    exact = Mean(bounds=(0, 1)).exact(ROWS.clip(0, 1), neighbours=REPLACE)
+    sets = MultipleSynthesis(m=5).release(exact, mechanism, guarantee, ledger=ledger)
+    assert len(sets) == 5
+    assert ledger.spent() == guarantee
 
 
 def test_double_sanitization_learns_the_noise() -> None:

@@ -19,7 +19,7 @@ from discreet.core.contract import Mechanism
 from discreet.core.display import Facts, number
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.ledger import Ledger
 from discreet.core.noise.law import generator
 from discreet.core.result import Result
@@ -155,9 +155,11 @@ class MultipleSynthesis:
             raise WrongType("mechanism", mechanism, "must be a kind of mechanism", "Pass Laplace, for example.")
         if ledger is not None and not (preview := ledger.preview(guarantee)).affordable:
             raise InsufficientBudget(guarantee, preview.remaining)  # before the first of m, not half-way
-        chosen = mechanism.calibrate(self.share(guarantee), exact.sensitivity, **options)
+        share = self.share(guarantee)
+        chosen = mechanism.calibrate(share, exact.sensitivity, **options)
+        named = share if isinstance(share, ApproxDP) else None  # an (ε, δ) pair is one of many that hold
         source = None if rng is None else generator(rng)
-        return tuple(release(exact, chosen, ledger=ledger, rng=source) for _ in range(self.m))
+        return tuple(release(exact, chosen, ledger=ledger, guarantee=named, rng=source) for _ in range(self.m))
 
     def population(self, releases: Sequence[Release], **known: Any) -> CombinedEstimate:
         """Combine m releases of a mean, proportion, variance or covariance into an estimate of the population's.

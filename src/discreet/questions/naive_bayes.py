@@ -13,7 +13,7 @@ from discreet.core.contract import Mechanism
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.grid import Grid, product_total, total
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.laplace import Laplace
@@ -30,7 +30,7 @@ __all__ = ["GaussianNaiveBayes"]
 
 Array = NDArray[np.float64]
 Cells = list[list[NDArray[np.int64]]]
-Draw = Callable[[Any, Sensitivity, Mechanism], Array]
+Draw = Callable[[Any, Sensitivity, Mechanism, Guarantee], Array]
 Fit = tuple[Array, Array, Array]
 
 
@@ -172,9 +172,10 @@ class GaussianNaiveBayes:
         rng = None if self.rng is None else np.random.default_rng(self.rng)
         self.releases_: list[Release] = []
 
-        def draw(value: Any, sensitivity: Sensitivity, mechanism: Mechanism) -> Array:
+        def draw(value: Any, sensitivity: Sensitivity, mechanism: Mechanism, cost: Guarantee) -> Array:
             exact = Exact(value, sensitivity, Protection(neighbours=self.neighbours))
-            self.releases_.append(release(exact, mechanism, ledger=ledger, rng=rng))
+            named = cost if isinstance(cost, ApproxDP) else None  # an (ε, δ) pair is one of many that hold
+            self.releases_.append(release(exact, mechanism, ledger=ledger, guarantee=named, rng=rng))
             return np.asarray(self.releases_[-1].value, dtype=float)
 
         cells = [[column[mine] for column in offsets] for mine in member]
@@ -223,7 +224,8 @@ class GaussianNaiveBayes:
         """Rows, means and variances from one release of all totals."""
         moments = ClassMoments(classes=len(cells), features=len(grids), neighbours=self.neighbours)
         mechanism, sensitivity = moments.noise(self.guarantee)
-        rows, means, variances = moments.read(draw(moments.of(cells, grids), sensitivity, mechanism), mechanism)
+        totals = draw(moments.of(cells, grids), sensitivity, mechanism, self.guarantee)
+        rows, means, variances = moments.read(totals, mechanism)
         half = np.array([float(grid.width) / 2 for grid in grids])
         low = np.array([grid.bounds[0] for grid in grids])
         return rows, low + half * (1 + means), half**2 * variances
@@ -242,22 +244,20 @@ class GaussianNaiveBayes:
         parts = {"counts": split[0], "sums": split[1], "squares": split[-1]}
         changes = self._sensitivities(len(cells))
         counts = fractions([int(mine[0].size) for mine in cells])  # type: ignore[misc]
-        noisy = draw(counts, changes["counts"], Laplace.calibrate(parts["counts"], changes["counts"]))
+        noise = {name: Laplace.calibrate(parts[name], changes[name]) for name in ("counts", "sums")}
+        noisy = draw(counts, changes["counts"], noise["counts"], parts["counts"])
         rows = np.maximum(noisy, 1.0)
         means, variances = np.empty((2, len(cells), own))
         for column, grid in enumerate(grids):
             mine = [cell[column] for cell in cells]
-            sums = draw(
-                fractions([centred_sum(cell, grid) for cell in mine]),
-                changes["sums"],
-                Laplace.calibrate(parts["sums"], changes["sums"]),
-            )
+            centred = fractions([centred_sum(cell, grid) for cell in mine])
+            sums = draw(centred, changes["sums"], noise["sums"], parts["sums"])
             means[:, column] = _means(sums, rows, grid)
             squares, largest = _squares(mine, means[:, column], grid)
             mechanism = bounded.calibrate(  # type: ignore[call-arg]
                 parts["squares"], changes["squares"], bounds=tuple((0.0, float(end)) for end in rows)
             )
-            variances[:, column] = draw(squares, changes["squares"], mechanism) * largest / rows
+            variances[:, column] = draw(squares, changes["squares"], mechanism, parts["squares"]) * largest / rows
         return rows, means, variances
 
     def _sensitivities(self, classes: int) -> dict[str, Sensitivity]:
