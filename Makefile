@@ -20,8 +20,8 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	touch $@
 
 test: lint ## Check style, types and imports; run every test and doctest
-	$(BIN)/pytest -n auto --dist loadgroup -m "not deep and not optimised" $(PYTEST_ARGS)
-	$(BIN)/pytest -n auto -m optimised tests # the privacy tests again, under python -O
+	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup -m "not deep and not optimised" $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --maxprocesses 8 -m optimised tests # the privacy tests again, under python -O
 
 matrix: ## Run every test on every Python >= 3.11 found, with locked and newest dependencies, -O, other locales
 	$(PYTHON) tests/matrix.py $(PYTEST_ARGS)
@@ -45,6 +45,7 @@ mutants: install ## Plant small faults and count who notices; goes on where it s
 
 deep: install ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto -m "hypothesis and not deep" --hypothesis-profile="new examples" tests
 	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
 	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
 

@@ -1,8 +1,9 @@
 """Runs scripts under ``python -O``, which removes every assert: what must hold there has to be raised."""
 
-import subprocess
 import sys
 from textwrap import dedent
+
+from tests.processes import output
 
 HEAD = """
 import sys
@@ -19,8 +20,4 @@ def expect(kind, call):
 
 def run_optimised(script: str) -> str:
     """What the script prints; it may use ``expect(kind, call)``, which fails where nothing is raised."""
-    command = [sys.executable, "-O", "-c", HEAD + dedent(script)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise AssertionError(run.stderr)
-    return run.stdout
+    return output([sys.executable, "-O", "-c", HEAD + dedent(script)])

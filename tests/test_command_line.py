@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from discreet.cli import _app, main
+from tests.processes import output, started, told
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = [
@@ -76,31 +76,28 @@ def test_bash_completes(typed, offered, tmp_path):
     script.write_text(_app().generate_completion(shell="bash"), encoding="utf-8")
     words = " ".join(f"'{word}'" for word in typed.split(" "))
     code = f"source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _discreet; "
-    run = subprocess.run(["bash", "-c", code + 'echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True)
-    assert set(run.stdout.split()) == offered
+    offers = output(["bash", "-c", code + 'echo "${COMPREPLY[@]}"'])
+    assert set(offers.split()) == offered
 
 
-def ended(*arguments, cwd):
-    """Exit status, output and error stream of the real program."""
-    run = subprocess.run(
-        [sys.executable, "-c", "from discreet.cli import main; main()", *arguments],
-        capture_output=True, text=True, cwd=cwd, check=False, timeout=120,
-    )  # fmt: skip
-    return run.returncode, run.stdout, run.stderr
+def ended(status, *arguments, cwd):
+    """Output and error stream of the real program, which ends with this status."""
+    program = started([sys.executable, "-c", "from discreet.cli import main; main()", *arguments], cwd=cwd)
+    return told(program, status=status)
 
 
 def test_exit_statuses(tmp_path):
     for name in ("survey.csv", "survey.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
-    status, out, err = ended("plan", "survey.toml", cwd=tmp_path)
-    assert (status, err) == (0, "")
+    out, err = ended(0, "plan", "survey.toml", cwd=tmp_path)
+    assert err == ""
     assert "cost: PureDP(ε=1)" in out
-    status, out, err = ended("plan", "missing.toml", cwd=tmp_path)
-    assert (status, out) == (2, "")
+    out, err = ended(2, "plan", "missing.toml", cwd=tmp_path)
+    assert out == ""
     assert err.startswith("discreet: ")
     assert "Traceback" not in err
-    status, out, err = ended("plan", "--nonsense", "survey.toml", cwd=tmp_path)
-    assert (status, out) == (2, "")
+    out, err = ended(2, "plan", "--nonsense", "survey.toml", cwd=tmp_path)
+    assert out == ""
     assert "nonsense" in err
 
 

@@ -1,7 +1,7 @@
 """How often the suite fails although nothing is wrong: the stated rates of all tests that draw real noise, added up."""
 
 import pytest
-from conftest import rate
+from conftest import OTHER_NOISE, rate
 
 ALLOWED = 1e-4
 LARGEST = 1e-7
@@ -16,6 +16,7 @@ def test_stated_rates_add_up(request: pytest.FixtureRequest, capsys: pytest.Capt
     assert max(rates.values(), default=0.0) <= LARGEST
 
 
+@pytest.mark.skipif(OTHER_NOISE != "", reason="OTHER_NOISE asks for other noise")
 def test_other_tests_draw_the_same_noise_again() -> None:
     from discreet import Laplace
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.journal import ROOT, canonical, chained
 from discreet.core.protection import Protection
+from tests.processes import output
 
 SUFFIXES = ("", "-head")
 
@@ -377,9 +377,7 @@ except LedgerUnavailable as error:
 
 
 def test_full_disk_is_told_and_nothing_is_drawn(path: Path) -> None:
-    root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, cwd=root, check=True)
-    drawn, text = done.stdout.split(" ", 1)
+    drawn, text = output([sys.executable, "-c", FILL, str(path)]).split(" ", 1)
     assert "the file may not grow any more" in text
     assert "Nothing was drawn" in text
     with Ledger(path) as ledger:

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,17 +12,14 @@ import pytest
 
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
+from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
-ROOT = Path(__file__).parents[1]
 
-
-def run(program: str, *arguments: object) -> list[Any]:
+def run(program: str, *arguments: object, limit: float = LIMIT) -> list[Any]:
     """The JSON lines that a program prints; forking is left to processes without the test runner's threads."""
     command = [sys.executable, "-W", "error", "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in output(command, limit=limit).splitlines()]
 
 
 # -- kills ---------------------------------------------------------------------------------------------------
@@ -37,7 +33,7 @@ print(json.dumps(dataclasses.asdict(report)))
 
 
 def survived(directory: Path, trials: int, seed: int) -> None:
-    (report,) = run(TRIALS, directory, trials, seed)
+    (report,) = run(TRIALS, directory, trials, seed, limit=max(LIMIT, trials))
     assert report["lost"] == 0, report["findings"]
     assert min(report[name] for name in ("lines", "moments", "torn", "starved")) >= trials / 50
     assert report["drawn"] >= trials / 20  # the trials did reach the interesting steps
@@ -184,7 +180,7 @@ def worker(ledger: Ledger) -> int:
 def test_spawned_workers_share_a_ledger(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.db", PureDP(1.0)) as ledger:
         with multiprocessing.get_context("spawn").Pool(2) as pool:
-            positions = pool.map(worker, [ledger] * 4)
+            positions = pool.map_async(worker, [ledger] * 4).get(LIMIT)
         assert sorted(positions) == [2, 3, 4, 5]
         assert ledger.remaining() == PureDP(0.6)
 
@@ -213,11 +209,12 @@ if os.fork() == 0:
     except LedgerUnavailable as error:
         print(json.dumps(str(error)), flush=True)
     os._exit(0)
-os.read(inlet, 5)
+os.close(outlet)
+os.read(inlet, 5)  # nothing, where the child failed
 spend(ledger)
 spend(memory)
 ledger.close()
-os.wait()
+assert os.wait()[1] == 0
 with Ledger(sys.argv[1]) as ledger:
     print(ledger.verify().spends)
 """
@@ -256,6 +253,4 @@ thread.join()
 print(len(ledger.events()))
 """
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path / "ledger.db")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 5
+    assert int(output(command)) >= 5

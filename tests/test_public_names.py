@@ -1,11 +1,11 @@
 """The public face: every name imports, and importing the package stays light."""
 
-import subprocess
 import sys
 
 import pytest
 
 import discreet
+from tests.processes import output
 
 
 @pytest.mark.parametrize("name", discreet.__all__)
@@ -26,14 +26,12 @@ def test_names_are_neither_modules_nor_misspelt():
 def test_a_bare_import_loads_no_heavy_library():
     heavy = ("numpy", "scipy", "flint", "ibis", "duckdb", "pandas", "altair", "sklearn")
     code = f"import sys, discreet; print([name for name in {heavy} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
 def test_the_function_release_is_not_hidden_by_its_room():
     code = "import discreet.core.door; from discreet import Exact, release; print(callable(release))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "True"
+    assert output([sys.executable, "-c", code]).strip() == "True"
 
 
 def test_editors_see_the_same_names():

@@ -1,6 +1,5 @@
 """Registries: a name that releases are stored under keeps its meaning."""
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,6 +10,7 @@ from discreet import Laplace
 from discreet.core.contract import mechanism_from_dict
 from discreet.core.errors import InvalidParameter
 from discreet.core.registry import Registry
+from tests.processes import output
 
 STORED = {"name": "laplace", "scale": 2.0, "grid": None}
 
@@ -38,8 +38,7 @@ except ValueError as error:
     print(error)
 from discreet.mechanisms.laplace import Laplace
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("name = 'laplace': already names the mechanism")
+    assert output([sys.executable, "-c", script]).startswith("name = 'laplace': already names the mechanism")
 
 
 def test_the_same_class_may_come_again() -> None:
