@@ -15,15 +15,17 @@ LIMIT = 300.0
 def started(command: Sequence[str | Path], **options: object) -> "subprocess.Popen[str]":
     """A program in a process group of its own, whose output is read; `told` ends it."""
     settings = {"cwd": ROOT, "stdin": subprocess.DEVNULL, **options}
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **settings
     )
 
 
-def told(program: "subprocess.Popen[str]", *, status: int = 0, limit: float = LIMIT) -> tuple[str, str]:
+def told(
+    program: "subprocess.Popen[str]", *, given: str | None = None, status: int = 0, limit: float = LIMIT
+) -> tuple[str, str]:
     """What a program said until its end, on both streams; the test fails where it ends otherwise or not at all."""
     try:
-        out, err = program.communicate(timeout=limit)
+        out, err = program.communicate(given, timeout=limit)
     except BaseException as stopped:
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Noise is never shared: not by forks, threads, spawned workers or repeated calls."""
 
 import multiprocessing
-import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
 from discreet.mechanisms.laplace import LaplaceLaw
+from tests.processes import LIMIT, output
 
 pytestmark = pytest.mark.false_failure(3e-12, "640,000 fair bits seven standard errors off; equal draws are far rarer")
 WORKERS = 1000
@@ -19,23 +20,25 @@ def draw(_=None):
     return LaplaceLaw(np.zeros(100), 1.0).sample().tobytes()
 
 
-def forked_draws(count):
-    """Each child draws right after the fork, without any re-seeding, and writes its draw to a pipe."""
-    for _ in range(count):
-        read, write = os.pipe()
-        if os.fork() == 0:
-            os.write(write, draw())
+FORKED = """
+import os, sys
+from tests.test_entropy import draw
+draw()
+for _ in range(int(sys.argv[1])):
+    child = os.fork()
+    if child == 0:
+        try:
+            print(draw().hex(), flush=True)
+        finally:
             os._exit(0)
-        os.close(write)
-        with os.fdopen(read, "rb") as pipe:
-            yield pipe.read()
-        os.wait()
+    os.waitpid(child, 0)
+"""
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forked_children_draw_different_noise():
-    draw()
-    assert len(set(forked_draws(FORKS))) == FORKS
+    """Each child draws right after the fork, without any re-seeding."""
+    draws = output([sys.executable, "-c", FORKED, str(FORKS)]).split()
+    assert len(set(draws)) == len(draws) == FORKS
 
 
 def test_threads_draw_different_noise():
@@ -45,7 +48,7 @@ def test_threads_draw_different_noise():
 
 def test_spawned_workers_draw_different_noise():
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        assert len(set(pool.map(draw, range(20), chunksize=1))) == 20
+        assert len(set(pool.map_async(draw, range(20), chunksize=1).get(LIMIT))) == 20
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 10_000])

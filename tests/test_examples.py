@@ -2,24 +2,20 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 from discreet.cli import main
+from tests import processes
+from tests.processes import ROOT
 
-ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def output(script: str, *options: str) -> str:
-    run = subprocess.run(
-        [sys.executable, EXAMPLES / script, *options], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return processes.output([sys.executable, EXAMPLES / script, *options])
 
 
 def test_first_release():
@@ -71,7 +67,7 @@ def test_demonstration_on_few_rows(tmp_path):
 
 def test_the_survey_is_what_its_script_writes(tmp_path):
     shutil.copy(EXAMPLES / "survey.py", tmp_path)
-    subprocess.run([sys.executable, tmp_path / "survey.py"], check=True)
+    processes.output([sys.executable, tmp_path / "survey.py"])
     assert (tmp_path / "survey.csv").read_bytes() == (EXAMPLES / "survey.csv").read_bytes()
 
 

@@ -11,9 +11,9 @@ import pytest
 from discreet.core.errors import LedgerUnavailable
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
+from tests.processes import output, started, told
 from tests.test_ledger_faults import spend
 
-ROOT = Path(__file__).parents[1]
 SPEND = """
 import sys
 from discreet.core.errors import DiscreetError
@@ -30,16 +30,15 @@ except DiscreetError as refusal:
 
 def other_process(path: Path, *before: str) -> str:
     """What another process says that spends 0.6 of the ledger."""
-    command = [*before, sys.executable, "-c", SPEND, str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
+    return output([*before, sys.executable, "-c", SPEND, str(path)])
 
 
 def mounting(source: Path, target: Path) -> list[str]:
     """A command that runs another where ``source`` is mounted at ``target``, as containers do."""
     command = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift 1 && exec "$@"', str(source)]
     command.append(str(target))
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+    tried = [*command, "true"]
+    if shutil.which("unshare") is None or subprocess.run(tried, capture_output=True, timeout=60).returncode:
         pytest.skip("mounts need unshare(1) and the right to mount")
     return command
 
@@ -110,14 +109,11 @@ def test_companions_that_vanish_all_the_time_lose_no_spend(tmp_path: Path) -> No
     path, second = tmp_path / "ledger", tmp_path / "second"
     Ledger(path, PureDP(3.0)).close()
     os.link(path, second)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", STORM, str(name)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for name in (path, second, path)
-    ]
+    writers = [started([sys.executable, "-c", STORM, str(name)]) for name in (path, second, path)]
     while any(writer.poll() is None for writer in writers):
         for other in set(os.listdir(tmp_path)) - {"ledger", "second"}:
             (tmp_path / other).unlink(missing_ok=True)
-    assert [int(writer.communicate()[0]) for writer in writers] == [100] * 3
+    assert [int(told(writer)[0]) for writer in writers] == [100] * 3
     with Ledger(path) as ledger:
         assert ledger.verify().spends == 300
         assert ledger.remaining() == PureDP(0.0)

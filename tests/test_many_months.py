@@ -1,14 +1,13 @@
 """Months of releases by four writers that are killed at random: the budget holds, and nothing is half written."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import LIMIT, output
 
 
 def months(folder: Path, count: int, units: int, seed: int) -> dict[str, Any]:
@@ -21,9 +20,7 @@ def months(folder: Path, count: int, units: int, seed: int) -> dict[str, Any]:
         "tests.months",
         *map(str, (folder, count, units, seed)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=3000, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(output(command, limit=LIMIT * count))
     assert found["finished"] == 4 * count
     assert found["releases"] == 3 * count  # the plan that two writers run at once is paid for once
     assert found["unanswered at the end"] == 0

@@ -1,11 +1,10 @@
 """Plan files and the command line: located refusals, no data for plans, resumed and repeated runs, kills."""
 
+import fcntl
 import io
 import json
 import random
 import re
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -25,10 +24,13 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
+from discreet.publish import whole_file
+from discreet.publish.whole_file import write_whole
 from discreet.questions.forms import COLUMN
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import MeasuredQuestion
 from discreet.releases import Release
+from tests.processes import started, told
 
 PLAN = """\
 title = "Visits <b>&</b> spend"
@@ -261,14 +263,16 @@ def test_shares_leave_nothing_over(plan):
 
 
 def test_killed_runs_resume_and_never_under_count(plan):
-    # 6 kills at random moments of a run; every release that reached the results is in the ledger exactly once.
+    # 6 kills, at random moments after so many releases; each that reached the results is in the ledger exactly once.
     command = [sys.executable, "-c", "from discreet.cli import main; main()", "run", str(plan)]
     chance = random.Random(5)
-    for _ in range(6):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.8, 3.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    for releases in (0, 1, 2, 4, 4, 4):  # after the fourth, reports are written
+        program = started(command)
+        for _ in range(releases):
+            program.stderr.readline()  # nothing, where it has ended
+        time.sleep(chance.uniform(0.0, 0.4))
+        program.kill()
+        program.communicate()
     result = Job(plan).run()
     with Ledger(plan.parent / "rows.ledger", read_only=True) as ledger:
         assert ledger.verify().spent == PureDP(2.0)
@@ -277,6 +281,32 @@ def test_killed_runs_resume_and_never_under_count(plan):
     stored = json.loads(result.results.read_text())["releases"]
     assert {one["release_id"] for one in stored.values()} == {spend.release_id for spend in spends}
     assert not [path for path in result.results.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(tmp_path):
+    abandoned, written = tmp_path / ".plan[1].md-abandoned.part", tmp_path / ".plan[1].md-written.part"
+    abandoned.touch()
+    with written.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for content in ("once", "again"):
+            write_whole(tmp_path / "plan[1].md", content)
+    assert sorted(one.name for one in tmp_path.iterdir()) == [written.name, "plan[1].md"]
+    assert (tmp_path / "plan[1].md").read_text() == "again"
+
+
+def test_an_unfinished_file_that_another_writer_takes_for_abandoned_is_made_again(tmp_path, monkeypatch):
+    lock, taken = whole_file._locked, []
+
+    def late(handle, *, wait):
+        if wait and not taken:
+            taken.append(True)
+            whole_file._remove_abandoned(tmp_path / "plan.md")
+            assert list(tmp_path.iterdir()) == []
+        return lock(handle, wait=wait)
+
+    monkeypatch.setattr(whole_file, "_locked", late)
+    write_whole(tmp_path / "plan.md", "text")
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["text"]
 
 
 def test_a_ledger_whose_creation_was_cut_short_is_started_again(plan):
@@ -304,10 +334,10 @@ def test_ledger_commands(plan, capsys):
 
 def test_a_reader_that_stops_reading_is_no_failure(plan):
     command = [sys.executable, "-c", "from discreet.cli import main; main()", "plan", str(plan), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
+    program = started(command)
+    program.stdout.close()
+    program.stdout = None  # nobody reads it
+    assert told(program)[1] == ""
 
 
 def test_describe_writes_names_and_types_only(plan, capsys):

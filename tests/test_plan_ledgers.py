@@ -4,9 +4,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +14,8 @@ from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
+from tests.processes import ROOT, output, started, told
 
-ROOT = Path(__file__).parents[1]
 PLAN = """
 [source]
 path = "{source}"
@@ -198,9 +196,9 @@ def test_simultaneous_runs_count_each_release_once(folder: Path) -> None:
     more = "".join(f'\n[[release]]\nname = "{number}"\nask = "count"' for number in range(3))
     file = plan(folder, extra=more)
     command = [sys.executable, "-c", RUN, "run", str(file)]
-    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(2)]
-    told = [run.communicate()[0].split(" released now")[0] for run in runs]
-    assert sorted(told) == ["0", "4"]
+    runs = [started(command) for _ in range(2)]
+    released = [told(run)[0].split(" released now")[0] for run in runs]
+    assert sorted(released) == ["0", "4"]
 
 
 def test_links_in_names_are_text(folder: Path) -> None:
@@ -235,25 +233,20 @@ def test_statuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_stopped_run_says_so(folder: Path) -> None:
     more = "".join(f'\n[[release]]\nname = "{number}"\nask = "count"' for number in range(300))
     command = [sys.executable, "-c", RUN, "run", str(plan(folder, extra=more))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as run:
-        assert run.stderr is not None
-        while "released" not in run.stderr.readline():
-            time.sleep(0.01)
-        run.send_signal(signal.SIGINT)
-        told = run.communicate()[1]
-    assert run.returncode == 130
-    assert "stopped; what was released so far is in the ledger" in told
+    run = started(command)
+    assert run.stderr is not None
+    for line in run.stderr:  # to its end, where the run fails before
+        if "released" in line:
+            run.send_signal(signal.SIGINT)
+            break
+    assert "stopped; what was released so far is in the ledger" in told(run, status=130)[1]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_terminals_that_cannot_show_epsilon(folder: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     for command in ("plan", "run"):
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, command, str(plan(folder))], env=environment, cwd=ROOT, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert b"PureDP(?=1)" in done.stdout
+        assert "PureDP(?=1)" in output([sys.executable, "-c", RUN, command, str(plan(folder))], env=environment)
 
 
 def test_names_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 """What readers are shown: tables with totals in place, findings as sentences, the methods note and its workbook."""
 
 import io
-import subprocess
 import sys
 from itertools import combinations, product
 
@@ -24,6 +23,7 @@ from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.readings import reliability
 from discreet.publish.wording import reading_words, verdict
 from discreet.publish.workbook import as_workbook
+from tests.processes import output
 
 LABELS = {"region": ["north", "south", "Isles"], "band": ["young", "old"], "sex": ["f", "m"]}
 PLAN = """\
@@ -273,5 +273,4 @@ def test_a_ledger_is_shown_with_names_and_words(facts, capsys):
 
 
 def test_the_package_is_a_command():
-    told = subprocess.run([sys.executable, "-m", "discreet", "--version"], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == discreet.__version__
+    assert output([sys.executable, "-m", "discreet", "--version"]).strip() == discreet.__version__

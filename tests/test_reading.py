@@ -6,7 +6,6 @@ import gzip
 import io
 import random
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,6 +30,7 @@ from discreet.core.rows.frames import canonical_text
 from discreet.core.rows.read import open_source
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.testing.values import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
+from tests.processes import output
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, needs_java])]
@@ -527,8 +527,8 @@ import os, signal, threading
 from discreet.core.rows.engines import embedded, guarded
 connection = embedded(None, [])
 query = "SELECT sum(sqrt(range)) FROM range(1000000000000)"  # hours
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     guarded("people.csv", lambda: connection.con.execute(query).fetchall())
 except KeyboardInterrupt:
     print("stopped")
@@ -536,9 +536,7 @@ except KeyboardInterrupt:
 
 
 def test_stopping_the_program_in_a_query_is_no_fault_of_the_source():
-    command = [sys.executable, "-W", "error", "-c", STOPPED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "stopped\n", done.stderr
+    assert output([sys.executable, "-W", "error", "-c", STOPPED]) == "stopped\n"
 
 
 # ---- many labels ---------------------------------------------------------------------------------
@@ -605,7 +603,7 @@ def test_reading_needs_no_slow_imports(tmp_path):
         "ledger=':memory:', budget=PureDP(2.0)); s.count(PureDP(1.0), by='x'); print('scipy.special' in sys.modules); "
         "s.profile(PureDP(1.0)); print('pandas' in sys.modules)"
     )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+    assert output([sys.executable, "-c", code]).split() == ["False", "False"]
 
 
 def test_messages_of_refused_sources_name_a_fix():

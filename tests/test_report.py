@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
@@ -23,6 +22,7 @@ from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion
+from tests.processes import output
 
 EVIL = "<script>alert(1)</script> | x"
 
@@ -196,14 +196,9 @@ def test_readings_of_public_sizes():
 def test_the_page_renders_in_a_browser_on_a_phone(facts, tmp_path):
     page, picture = tmp_path / "report.html", tmp_path / "report.png"
     page.write_text(as_page(facts), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    subprocess.run(
-        ["chromium", *options, "--window-size=500,900", f"--screenshot={picture}", page.as_uri()],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    options.append(f"--user-data-dir={tmp_path / 'profile'}")
+    output(["chromium", *options, "--window-size=500,900", f"--screenshot={picture}", page.as_uri()])
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert picture.stat().st_size > 20_000
-    dumped = subprocess.run(
-        ["chromium", *options, "--dump-dom", page.as_uri()], check=True, capture_output=True, timeout=60
-    )
-    assert b"What is protected" in dumped.stdout
+    assert "What is protected" in output(["chromium", *options, "--dump-dom", page.as_uri()])

@@ -32,6 +32,7 @@ from discreet.core.rows import Selected, histograms, keep, spilling, take, total
 from discreet.core.rows.read import Dataset, open_source
 from discreet.core.rows.spilling import remove_directory, spill_directory
 from discreet.questions.comparison.partitioning import arms_on_engine
+from tests.processes import output, started, told
 
 ONE_ROW = PrivacyUnit("u", contribution=Contribution(groups=1, rows=1))
 LABELS = {"l": Categories(["a", "b"]), "x": Bounds(0, 9, grid=1)}
@@ -164,10 +165,8 @@ def test_the_declared_size_is_compared_without_assertions():
             print("refused:", refusal)
         assert False, "not run"
     """
-    ran = subprocess.run(
-        [sys.executable, "-O", "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.startswith("refused: size = 1000000")
+    said = output([sys.executable, "-O", "-c", textwrap.dedent(code)])
+    assert said.startswith("refused: size = 1000000")
 
 
 # ---- threads ------------------------------------------------------------------------------------------------------
@@ -239,14 +238,12 @@ def test_what_dead_processes_spilled_is_removed_and_what_live_ones_spill_is_not(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code = "from discreet.core.rows.spilling import *; d = spill_directory(); print(d[0], flush=True); input()"
     places = {**os.environ, "TMPDIR": str(tmp_path)}
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], env=places, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    dead, live = (Path(one.stdout.readline().decode().strip()) for one in started)
+    both = [started([sys.executable, "-c", code], env=places, stdin=subprocess.PIPE) for _ in range(2)]
+    dead, live = (tmp_path / Path(one.stdout.readline().strip()) for one in both)
+    assert tmp_path not in (dead, live), both[0].communicate("\n")
     (dead / "block.tmp").write_bytes(b"private")
-    started[0].send_signal(signal.SIGKILL)
-    started[0].wait()
+    both[0].send_signal(signal.SIGKILL)
+    both[0].communicate()
     assert dead.exists()
     mine, held = spill_directory()
     assert not dead.exists()
@@ -254,8 +251,7 @@ def test_what_dead_processes_spilled_is_removed_and_what_live_ones_spill_is_not(
     assert mine.stat().st_mode & 0o077 == 0
     remove_directory(mine, held)
     assert not mine.exists()
-    for one in started:
-        one.communicate(b"\n")
+    told(both[1], given="\n")
 
 
 def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):

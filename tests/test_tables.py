@@ -1,7 +1,6 @@
 """Contingency tables: counting, refusals that reveal nothing, and sensitivity over all neighbours."""
 
 import itertools
-import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from discreet import Bins, ContingencyTable, Exact, Neighbours, RankDeficientGaussian, Release, release
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.statistic import statistic_from_dict
+from tests.processes import output
 
 ROWS = {"arm": ["a", "a", "b", "b", "b"], "outcome": ["no", "yes", "no", "no", "yes"]}
 TABLE = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})
@@ -43,7 +43,7 @@ def test_frame_libraries_are_not_imported():
         "import sys; from discreet import ContingencyTable as C; C({'a': [0, 1]}).counts({'a': [0, 1, 1]});"
         "print([m for m in ('pandas', 'polars', 'pyarrow', 'ibis') if m in sys.modules])"
     )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
 @pytest.mark.parametrize(

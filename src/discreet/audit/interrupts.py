@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import discreet.core.ledger as ledger_package
+from discreet.audit.collection import no_collection
 from discreet.core.display import Facts
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
@@ -121,11 +122,12 @@ class _Interrupt:
 def interrupted(call: Callable[[], object], at: int | None) -> tuple[int, BaseException | None]:
     """How many instructions of the ledger's code a call takes, and the interrupt that hit it at one of them."""
     interrupt, before = _Interrupt(at), sys.gettrace()
-    sys.settrace(interrupt.trace)
-    try:
-        call()
-    except KeyboardInterrupt as stopped:
-        return interrupt.count, stopped
-    finally:
-        sys.settrace(before)
+    with no_collection():
+        sys.settrace(interrupt.trace)
+        try:
+            call()
+        except KeyboardInterrupt as stopped:
+            return interrupt.count, stopped
+        finally:
+            sys.settrace(before)
     return interrupt.count, None

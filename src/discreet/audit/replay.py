@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import discreet
+from discreet.audit.collection import no_collection
 from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
@@ -230,9 +231,10 @@ def path_taken(call: Callable[[], Any]) -> frozenset[tuple[str, int, int]]:
         return line
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
+    with no_collection():
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
     return frozenset(steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.audit.collection import no_collection
 from discreet.core import requirements
 from discreet.core.display import Facts
 from discreet.core.result import Result
@@ -95,11 +95,8 @@ def audit_timing(
     swapped = np.random.default_rng().integers(0, 2, count).astype(bool)
     for call in (first, second):
         call()
-    gc.disable()
-    try:
+    with no_collection():
         times = np.array([_pair(second, first) if swap else _pair(first, second) for swap in swapped])
-    finally:
-        gc.enable()
     slower = np.sign(times[:, 1] - times[:, 0]) * np.where(swapped, -1, 1)  # 1 where the second input took longer
     auc = float((slower.mean() + 1) / 2)
     deviations = NormalDist().inv_cdf((1 + requirements.level(confidence)) / 2)
