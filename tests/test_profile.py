@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import os
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -36,6 +38,7 @@ from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile
 from discreet.plans.review import review
+from discreet.publish.codebook_page import _chart
 from discreet.questions.distinct import DistinctLabels
 from discreet.questions.profiles.cell_edges import UNIT_SIZES, even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.found_bounds import CellCounts
@@ -290,6 +293,43 @@ def test_declared_columns_are_left_alone(csv_file):
     assert "city" not in book.profile.names
     assert book.origin("city") == "declared"
     assert 'source = "declared"' in book.plan_text()
+
+
+def test_money_and_percent_are_numbers_where_their_marks_are_declared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f'"${1000 + 2 * k:,}.50",{k % 60}.5%,{k % 90:05d}' for k in range(2000)]
+    Path("sales.csv").write_text("\n".join(["spent,rate,zip", *lines]) + "\n", encoding="utf-8")
+    command = ["profile", "sales.csv", "--epsilon", "8", "--codes", "zip", "--ledger", "other.ledger", "--yes"]
+    Path("plans").mkdir()
+    cli.main([*command, "--thousands", ",", "--symbols", "$ %", "--out", "plans/sales.toml"])
+    plan = PlanFile.read(tmp_path / "plans" / "sales.toml")
+    assert 4000 <= plan.schema.bounds("spent").high <= 8000
+    assert 50 <= plan.schema.bounds("rate").high <= 80
+    assert isinstance(plan.schema.columns["zip"], Unlisted)
+    assert Job(plan).plan(rehearse=False).releases  # finds the ledger that the profile was paid from
+    assert "sales.ledger" not in os.listdir()
+
+
+def test_a_profile_that_is_only_planned_leaves_no_ledger(csv_file, tmp_path):
+    planned = plan_profile("people.csv", PureDP(1.0))
+    assert "numbers like 1234.5; dates like 2024-01-31" in str(planned).replace("\n" + " " * 14, " ")
+    assert os.listdir(tmp_path) == ["people.csv"]
+    assert not planned.released
+    assert run_profile(planned).ledger == str(tmp_path / "people.ledger")
+    again = plan_profile("people.csv", PureDP(1.0))
+    assert again.released
+    assert "costs nothing" in str(again)
+
+
+def test_bars_of_a_codebook_are_as_wide_as_their_cells(csv_file):
+    """Even values make a level histogram, although cells are wider where values are larger."""
+    table = pa.table({"x": [str(k / 10) for k in range(10_240)]})
+    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(40.0)).profile(PureDP(40.0))
+    one = found.columns["x"]
+    bars = _chart({**one.to_dict(), "range_words": one.range_words()})["bars"]
+    assert len(bars) > 5
+    assert all(float(bar["height"]) > 0.9 * 36 for bar in bars if float(bar["width"]) > 1)  # bounds end a bit later
+    assert sum(float(bar["width"]) for bar in bars) > 0.9 * 170
 
 
 def test_the_command_shows_the_cost_first_and_spends_once(csv_file, tmp_path, capsys):

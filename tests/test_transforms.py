@@ -378,6 +378,26 @@ def test_thousands(engine):
         open_source(table, thousands=".")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_declared_symbols_stand_around_numbers(engine):
+    """A symbol is no part of the number before or after which it stands; anywhere else it makes text of it."""
+    said = {
+        "$1,234.50": 1234.5, "-$5": -5, "$-5": -5, "- 5": None, "-$ 5": -5, "12.5%": 12.5, "12.5 %": 12.5, "US$7": 7,
+        "EUR 8": 8, "1e2 EUR": 100, "1$2": None, "$": None, "%%": None, "$$5": 5, "5 kr": None, "6": 6, "": None,
+        "£5": None, "$1,23": None, "1,000 $": 1000, "true": 1,
+    }  # fmt: skip
+    table = pa.table({"id": range(len(said)), "x": list(said)})
+    schema = Schema(columns={"x": Bounds(-10_000, 10_000, grid=0.5)})
+    found = encoded(table, schema, engine=engine, thousands=",", symbols="$ % US$ EUR")["x"]
+    assert found == [None if value is None else round(2 * value) for value in said.values()]
+
+
+@pytest.mark.parametrize("symbols", ["5", "-", "e", ".", None, ["$"]])
+def test_symbols_are_not_parts_of_numbers(symbols):
+    with pytest.raises(InvalidParameter, match="symbols"):
+        open_source(pa.table({"x": ["1"]}), symbols=symbols)
+
+
 def test_frames_agree():
     """pandas, polars and Arrow give the same encoded rows."""
     schema = Schema(

@@ -222,6 +222,8 @@ def _describe(
     *,
     delimiter: str | None = None,
     decimal: str = ".",
+    thousands: str | None = None,
+    symbols: str = "",
     encoding: str = "utf-8",
     out: Path | None = None,
     json: bool = False,
@@ -236,6 +238,10 @@ def _describe(
         Character between the fields of a CSV file: a comma by default, a tab for .tsv.
     decimal
         Decimal mark of the numbers: "." or ",".
+    thousands
+        Mark between groups of three digits: "," where numbers look like 1,234.5.
+    symbols
+        Signs before or after numbers, with blanks between them: "$ %".
     encoding
         Encoding of a CSV file, for example cp1252.
     out
@@ -248,8 +254,11 @@ def _describe(
     from discreet.plans.skeleton import skeleton
 
     delimiter = "\t" if delimiter == "\\t" else delimiter  # as shells pass it on
-    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
-    text = skeleton(file, column_types(file, dialect), dialect.declared())
+    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, thousands=thousands, symbols=symbols)
+    types = column_types(file, dialect)
+    # A plan finds its data from its own folder.
+    place = file if out is None or os.path.isabs(file) else os.path.relpath(file, out.parent)
+    text = skeleton(place, types, dialect.declared())
     if out is not None:
         write_new(out, text)
     if json:

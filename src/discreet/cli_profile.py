@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from discreet.core.errors import DiscreetError
@@ -20,11 +21,14 @@ def profile(
     delta: float | None = None,
     budget: float | None = None,
     unit: str | None = None,
+    codes: tuple[str, ...] = (),
     proportion: float = 0.95,
     order: str = "ymd",
     ledger: str | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
+    thousands: str | None = None,
+    symbols: str = "",
     encoding: str = "utf-8",
     yes: bool = False,
     json: bool = False,
@@ -48,6 +52,9 @@ def profile(
         default.
     unit
         The id column, where several rows can belong to one person.
+    codes
+        A column of codes that look like numbers, such as 00501: left alone, and written into the plan as labels.
+        Repeat it for further columns.
     proportion
         Proportion of the values that bounds are to hold.
     order
@@ -58,6 +65,10 @@ def profile(
         Character between the fields of a CSV file: a comma by default, a tab for .tsv.
     decimal
         Decimal mark of the numbers: "." or ",".
+    thousands
+        Mark between groups of three digits: "," where numbers look like 1,234.5.
+    symbols
+        Signs before or after numbers, with blanks between them: "$ %".
     encoding
         Encoding of a CSV file, for example cp1252.
     yes
@@ -73,6 +84,8 @@ def profile(
     csv
         Table of all figures to write.
     """
+    from discreet.core.columns import Unlisted
+    from discreet.core.schema import PrivacyUnit, Schema
     from discreet.plans.profile import plan_profile, run_profile
     from discreet.questions.spending import KINDS
 
@@ -82,23 +95,26 @@ def profile(
     planned = plan_profile(
         file,
         kind(**given),
-        unit=unit,
+        schema=Schema(columns={name: Unlisted() for name in codes}, unit=PrivacyUnit(unit)),
         proportion=proportion,
         order=order,  # type: ignore[arg-type]  # the question refuses other words
         ledger=ledger,
         budget=whole,
         delimiter="\t" if delimiter == "\\t" else delimiter,
         decimal=decimal,
+        thousands=thousands,
+        symbols=symbols,
         encoding=encoding,
     )
     say(planned, sys.stderr)
-    _agree(yes)
+    _agree(yes or planned.released)
     for path in (out, html, ddi, csv):
         if path is not None and path.exists():
             raise DiscreetError(f"{str(path)!r}: exists already. Choose another name. Nothing was spent.")
     found = run_profile(planned)
     say(found.to_json(indent=1) if json else found)
-    written = {out: found.plan_text, html: found.html, ddi: found.ddi, csv: found.csv}
+    plan_text = partial(found.plan_text, "" if out is None else out.parent)
+    written = {out: plan_text, html: found.html, ddi: found.ddi, csv: found.csv}
     for path, text in written.items():
         if path is not None:
             write_new(path, text())

@@ -66,7 +66,7 @@ class Session(Shorthands):
         The budget of a new ledger.
     table, engine, memory
         Passed on to `open_source`.
-    delimiter, decimal, encoding, header, thousands
+    delimiter, decimal, encoding, header, thousands, symbols
         How a CSV file is written: see `Dialect`. discreet never guesses it from the file.
     related
         The sources of the tables that the schema calls related, by name; or, for each, a dict of what `open_source`
@@ -100,6 +100,7 @@ class Session(Shorthands):
         encoding: str = "utf-8",
         header: bool = True,
         thousands: str | None = None,
+        symbols: str = "",
         related: Mapping[str, Any] | None = None,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
@@ -110,7 +111,9 @@ class Session(Shorthands):
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
         self._after: dict[Any, Session] = {}
-        dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
+        dialect = Dialect(
+            delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
+        )
         self._related = dict(related or {})
         self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
         if isinstance(ledger, Ledger):
@@ -228,9 +231,7 @@ class Session(Shorthands):
         """The rows that the next question is asked of: read once, or chosen afresh behind a step."""
         if self._step is not None:
             whole = self.dataset
-            kept = open_source(
-                self._step.apply(whole.fetch(whole.table)), decimal=whole.decimal, thousands=whole.thousands
-            )
+            kept = open_source(self._step.apply(whole.fetch(whole.table)), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if self._taken is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ __all__ = ["Dialect"]
 # Encodings without a shift state: in a stateful one, a character of one row could change how later rows are read.
 _ENCODINGS = ("utf-8", "utf-16", "utf-32", "ascii", "iso8859", "cp", "mac", "koi8", "gb", "big5", "euc", "shift_jis")
 
+_DELIMITER = r"""(?![0-9A-Za-z"'\r\n])[\x01-\x7f]"""
 THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
 
 
@@ -36,6 +38,9 @@ class Dialect:
         Whether the first line names the columns; they are ``column1``, ``column2``, … otherwise.
     thousands
         Mark between groups of three digits, for example ``"."`` in 1.234,50: a dot, a comma, an apostrophe or a blank.
+    symbols
+        Signs that may stand before or after a number and are no part of it, with blanks between them: ``"$ % EUR"``.
+        The number in ``12.5 %`` is 12.5.
 
     Examples
     --------
@@ -50,31 +55,28 @@ class Dialect:
     encoding: str = "utf-8"
     header: bool = True
     thousands: str | None = None
+    symbols: str = ""
 
     def __post_init__(self) -> None:
-        given: Any = self.delimiter
-        if given is not None and not _separates(given):
-            raise InvalidParameter(
-                "delimiter", given, "must be one ASCII character that is no letter, digit, quote or end of line",
-                'Pass ";", "\\t" or "|".',
-            )  # fmt: skip
+        if self.delimiter is not None and not re.fullmatch(_DELIMITER, str(self.delimiter)):
+            raise InvalidParameter("delimiter", self.delimiter, "must be one ASCII sign", 'Pass ";" or "\\t".')
         requirements.one_of("decimal", self.decimal, (".", ","))
         if self.thousands is not None:
             requirements.one_of("thousands", self.thousands, [mark for mark in THOUSANDS if mark != self.decimal])
+        if not isinstance(self.symbols, str) or re.search(r"[0-9.,+-]|\b[eE]\b", self.symbols):
+            raise InvalidParameter("symbols", self.symbols, "must be signs without digits", 'Pass "$ %", for example.')
         requirements.instance("header", self.header, bool, "True or False")
-        if not self._codec().startswith(_ENCODINGS):
+        if not self.codec.startswith(_ENCODINGS):
             raise InvalidParameter("encoding", self.encoding, "is not known", 'Pass "utf-8", "latin-1" or "cp1252".')
-
-    def _codec(self) -> str:
-        try:
-            return codecs.lookup(self.encoding).name
-        except (LookupError, TypeError):
-            return ""
 
     @property
     def codec(self) -> str:
         """Python's codec; a byte-order mark, which spreadsheets write before UTF-8, is no part of the data."""
-        return "utf-8-sig" if self._codec() == "utf-8" else self._codec()
+        try:
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, TypeError):
+            return ""
+        return "utf-8-sig" if name == "utf-8" else name
 
     def declared(self) -> dict[str, Any]:
         """What differs from the default, as in the ``[source]`` table of a plan file."""
@@ -86,8 +88,3 @@ class Dialect:
         if delimiter == self.decimal:
             raise InvalidParameter("decimal", self.decimal, "is the delimiter too", 'Pass delimiter=";".')
         return delimiter
-
-
-def _separates(character: Any) -> bool:
-    one = isinstance(character, str) and len(character) == 1 and character.isascii()
-    return one and not character.isalnum() and character not in "\"'\r\n\0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from csv import DictWriter
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Schema
 from discreet.interval import Interval
+from discreet.mechanisms.composition import compose
+from discreet.plans.ledger_terms import LedgerTerms
 from discreet.publish.codebook_page import codebook_page
 from discreet.publish.ddi_codebook import ddi_codebook
 from discreet.publish.tidy import Row, Tidy, aligned
@@ -44,6 +47,8 @@ class Codebook(Tidy):
         Common labels that were released, by column.
     budget, remaining
         The ledger's budget, and what the profile left of it.
+    ledger
+        The path of the ledger.
     """
 
     source: str
@@ -53,6 +58,7 @@ class Codebook(Tidy):
     labels: Mapping[str, ReleasedGroups]
     budget: Guarantee
     remaining: Guarantee
+    ledger: str = ":memory:"
 
     def heading(self) -> str:
         return f"Codebook of {Path(self.source).name}"
@@ -60,12 +66,22 @@ class Codebook(Tidy):
     def facts(self) -> Facts:
         """What to show."""
         shown = []
-        for name, text in self.profile.facts():
+        for name, text in self._profile_facts():
             listed = name in self.labels
             shown.append((name, self.column(name).words() if listed else text))
             if listed:
                 shown.append(("", self._listed(name)))
         return [*shown, ("left to spend", f"{self.remaining} of {self.budget}")]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the profile and the lists of labels guarantee together."""
+        return compose(self.profile.guarantee, *(one.guarantee for one in self.labels.values()))
+
+    def _profile_facts(self) -> Facts:
+        """What the profile shows of itself, but for the guarantee: that of all releases together."""
+        whole = f"{self.guarantee}: {self.guarantee.sentence()}"
+        return [(name, whole if name == "guarantee" else text) for name, text in self.profile.facts()]
 
     def column(self, name: str) -> ColumnProfile:
         """What was released of a column: it has at least as many distinct labels as were listed."""
@@ -110,7 +126,9 @@ class Codebook(Tidy):
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
         profile, sizes, unit = self.profile, self.profile.unit_sizes, str(self.profile.protection.unit)
-        told = [(name, text) for name, text in profile.facts() if name in ("guarantee", "protects against", "release")]
+        told = [
+            (name, text) for name, text in self._profile_facts() if name in ("guarantee", "protects against", "release")
+        ]
         return {
             "discreet": "codebook",
             "format": 1,
@@ -126,7 +144,7 @@ class Codebook(Tidy):
         }
 
     def _column(self, name: str) -> dict[str, Any]:
-        one, listed, edges = self.column(name), self.labels.get(name), self.profile.columns[name].histogram[0]
+        one, listed = self.column(name), self.labels.get(name)
         ends = {"low_words": one.low, "high_words": one.high}
         return {
             **one.to_dict(),
@@ -134,8 +152,8 @@ class Codebook(Tidy):
             "labels": None if listed is None else self._listed(name),
             "label_list": None if listed is None else list(listed.labels),
             "origin": self.origin(name),
-            "edge_words": f"{one.shown(edges[0])} to {one.shown(edges[-1])}" if edges else "",
-            "quartile_words": [one.shown(value.value) for value in one.quartiles],
+            "range_words": one.range_words(),
+            "quartile_words": [one.shown_about(value).replace(",", "") for value in one.quartiles],
             **{key: None if end is None else one.shown(end).replace(",", "") for key, end in ends.items()},
         }
 
@@ -156,19 +174,20 @@ class Codebook(Tidy):
         writer.writerows(rows)
         return text.getvalue()
 
-    def plan_text(self) -> str:
-        """A plan file with all that is known filled in, each fact with its source."""
+    def plan_text(self, folder: str | Path = "") -> str:
+        """A plan file with all that is known filled in, each fact with its source; paths as seen from its folder."""
         parameters = (f"{name} = {value!r}" for name, value in self.budget.parameters().items())
         lines = [
             f"title = {_text(f'Releases from {Path(self.source).name}')}",
             "",
             "[source]",
-            f"path = {_text(self.source)}",
+            f"path = {_text(_seen_from(folder, self.source))}",
             *(f"{name} = {_text(value)}" for name, value in self.dialect.items()),
             "",
             "# What the profile and this plan may cost together; the profile has spent its part.",
             "[budget]",
             *parameters,
+            *self._ledger_lines(folder),
             "",
             "[schema]",
             f"neighbours = {_text(self.schema.neighbours.value)}",
@@ -181,6 +200,13 @@ class Codebook(Tidy):
         left = (f"{name} = {value!r}" for name, value in self.remaining.parameters().items())
         lines += ["", "[[release]]", 'name = "rows"', 'ask = "count"', *left]
         return "\n".join(lines) + "\n"
+
+    def _ledger_lines(self, folder: str | Path) -> list[str]:
+        """Where the ledger is, unless it is where a plan looks for it: beside the data."""
+        usual = LedgerTerms().place(Path(), {"path": self.source})
+        if self.ledger == ":memory:" or os.path.abspath(usual) == os.path.abspath(self.ledger):
+            return []
+        return ["", "[ledger]", f"path = {_text(_seen_from(folder, self.ledger))}"]
 
     def _unit_lines(self) -> list[str]:
         unit, sizes = self.schema.unit, self.profile.unit_sizes
@@ -198,20 +224,30 @@ class Codebook(Tidy):
     def _column_lines(self, name: str, column: Column | None) -> list[str]:
         head = f"[schema.columns.{_text(name)}]"
         if column is None:
-            return [f"# {head}", f"# {self.profile.columns[name].words()}"]
+            return [f"# {head}", f"# {self.column(name).words()}"]
         told = column.to_dict()
         if isinstance(column, Bounds):
             shown = {key: told[key] for key in ("low", "high", "grid")}
             words = [
-                f"{key} = {value if isinstance(column, Dates) and key != 'grid' else _text(value)}"
+                f"{key} = {value if isinstance(column, Dates) and key != 'grid' else _text(_short(value))}"
                 for key, value in shown.items()
             ]
         elif isinstance(column, Categories):
             words = [f"categories = {_text(told['categories'])}"]
         else:
             words = ["unlisted = true"]
-        about = [] if name in self.schema.columns else [f"# {self.profile.columns[name].words()}"]
+        about = [] if name in self.schema.columns else [f"# {self.column(name).words()}"]
         return [*about, head, *words, f"source = {_text(self.origin(name))}"]
+
+
+def _seen_from(folder: str | Path, path: str) -> str:
+    """A path as a plan in this folder writes it; addresses stay as they are."""
+    return path if "://" in path or os.path.isabs(path) else os.path.relpath(path, folder or ".")
+
+
+def _short(value: Any) -> Any:
+    """A whole number without its decimal point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _text(value: Any) -> str:

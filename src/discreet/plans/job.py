@@ -13,7 +13,6 @@ from typing import Any
 
 from discreet.core.errors import (
     DiscreetError,
-    LedgerMissing,
     MissingExtra,
     NotApproved,
     PlanFileError,
@@ -25,6 +24,7 @@ from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
 from discreet.plans.job_cost import cost_in_all, cost_now, refusal_of
 from discreet.plans.job_results import JobPlan, JobResult, Progress
+from discreet.plans.ledger_terms import begun
 from discreet.plans.meaning import differences, meaning
 from discreet.plans.other_ledgers import other_ledgers
 from discreet.plans.plan_file import PlanFile
@@ -65,7 +65,7 @@ class Job:
     def ledger(self, *, write: bool) -> Ledger:
         """The ledger of the plan; a plan that is only looked at leaves no file behind."""
         file, schema = self.file, self.file.schema
-        kept = not write and _begun(file.ledger)
+        kept = not write and begun(file.ledger)
         ledger = Ledger(
             file.ledger if write or kept else ":memory:",
             file.budget,
@@ -154,7 +154,7 @@ class Job:
 
     def finished(self) -> bool:
         """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
-        if not _begun(self.file.ledger):
+        if not begun(self.file.ledger):
             return False
         with self.ledger(write=False) as ledger:
             made = _Made(ledger, self.file)
@@ -343,15 +343,6 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
-
-
-def _begun(address: str) -> bool:
-    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
-    try:
-        Ledger(address, read_only=True).close()
-    except LedgerMissing:
-        return False
-    return True
 
 
 def _transforms(schema: Schema) -> tuple[str, ...]:

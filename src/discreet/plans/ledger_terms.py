@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from discreet.core.errors import PlanFileError
+from discreet.core.errors import LedgerMissing, PlanFileError
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Approvals
+from discreet.core.ledger import Approvals, Ledger
 from discreet.core.ledger.windows import check_window
 from discreet.questions.spending import KINDS
 
-__all__ = ["LedgerTerms"]
+__all__ = ["LedgerTerms", "begun"]
 
 _TEXTS = ("path", "dataset", "anchor", "window", "team")
 
@@ -65,6 +65,15 @@ class LedgerTerms:
             approvals=None if approvals is None else _approvals(approvals),
             teams=None if teams is None else {name: _guarantee(name, part) for name, part in _tables(teams).items()},
         )
+
+
+def begun(address: str) -> bool:
+    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
+    try:
+        Ledger(address, read_only=True).close()
+    except LedgerMissing:
+        return False
+    return True
 
 
 def _text(key: str, value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from discreet.core.result import Result
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.codebook import Codebook
-from discreet.plans.ledger_terms import LedgerTerms
+from discreet.plans.ledger_terms import LedgerTerms, begun
 from discreet.plans.plan import Plan
 from discreet.plans.shares import divided
 from discreet.plans.source_options import DIALECT
@@ -33,6 +33,7 @@ from discreet.session import Session
 
 __all__ = ["ProfilePlan", "plan_profile", "run_profile"]
 
+_DATES = {"ymd": "2024-01-31", "dmy": "31.01.2024", "mdy": "01/31/2024"}
 _LABELS = 0.2
 """Part of an (ε, δ) that is kept for lists of common labels."""
 
@@ -53,6 +54,10 @@ class ProfilePlan(Result):
         How a file is written, where it differs from the default.
     source
         The path of the data.
+    options
+        What opens the data: its dialect, and a table, an engine or memory where they are given.
+    new_ledger
+        Where a ledger is to be created when the profile is released; None where there is one.
     """
 
     session: Session = field(repr=False)
@@ -60,6 +65,22 @@ class ProfilePlan(Result):
     labels: ApproxDP | None
     dialect: Mapping[str, Any]
     source: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    new_ledger: str | None = None
+
+    @property
+    def ledger_path(self) -> str:
+        """Where the ledger is, or will be."""
+        return self.new_ledger or self.session.ledger.path
+
+    def opened(self) -> ProfilePlan:
+        """The same with its ledger, created where there was none: planning alone leaves no file behind."""
+        if self.new_ledger is None:
+            return self
+        session = Session(
+            self.source, self.session.schema, ledger=self.new_ledger, budget=self.session.ledger.budget, **self.options
+        )
+        return replace(self, session=session, new_ledger=None)
 
     @property
     def cost(self) -> Guarantee:
@@ -69,7 +90,12 @@ class ProfilePlan(Result):
     @property
     def plan(self) -> Plan:
         """The plan of the profile's question."""
-        return self.session.plan(self.question)
+        return self.question.plan(None) if self.released else self.session.plan(self.question)
+
+    @property
+    def released(self) -> bool:
+        """Whether the ledger holds this profile already, so that asking again costs nothing."""
+        return self.session.ledger.requested(_request(self.question)) is not None
 
     def heading(self) -> str:
         return f"Profile of {Path(self.source).name}"
@@ -82,9 +108,11 @@ class ProfilePlan(Result):
         left = ledger.remaining()
         facts = [
             ("columns", listed),
+            ("reads", _ways_of_writing(self.dialect, self.question.order)),
             ("protects", str(self.question.schema.protection())),
             ("cost", f"{self.cost}: {self.cost.sentence()}"),
-            ("ledger", f"{left} left of {ledger.budget}, in {ledger.path}"),
+            *([("already paid", "the ledger holds this profile: asking again costs nothing")] if self.released else []),
+            ("ledger", f"{left} left of {ledger.budget}, in {self.ledger_path}"),
             ("each count", f"off by at most {planned.expected_error:,.0f} (95 %)"),
             *(("note", note) for note in planned.notes),
         ]
@@ -100,8 +128,18 @@ class ProfilePlan(Result):
             "plan": self.plan.to_dict(),
             "cost": self.cost.to_dict(),
             "labels": None if self.labels is None else self.labels.to_dict(),
-            "ledger": self.session.ledger.path,
+            "ledger": self.ledger_path,
         }
+
+
+def _ways_of_writing(dialect: Mapping[str, Any], order: Order) -> str:
+    """How numbers and dates must be written to be read as such, and what to set where they are not."""
+    decimal, thousands, symbols = (dialect.get(name) or "" for name in ("decimal", "thousands", "symbols"))
+    signs = f", with {' or '.join(symbols.split())} around them" if symbols else ""
+    return (
+        f"numbers like 1{thousands}234{decimal or '.'}5{signs}; dates like {_DATES[order]}. Other values are text: set "
+        "decimal, thousands (1,234), symbols ($, %) or order (of dates) first where yours are written differently"
+    )
 
 
 def _together(cost: Guarantee, budget: Guarantee) -> str:
@@ -109,8 +147,8 @@ def _together(cost: Guarantee, budget: Guarantee) -> str:
     power = 1 - float(budget.tradeoff(0.05))
     alone = 1 - float(cost.tradeoff(0.05))
     return (
-        f"an attacker who accepts 5 % false alarms recognises a person from the profile at most {alone:.0%} of the "
-        f"time, and from all that the ledger allows, {budget}, at most {power:.0%}"
+        f"an attacker who accepts 5 % false alarms recognises a person from the profile at most {100 * alone:.0f} % of "
+        f"the time, and from all that the ledger allows, {budget}, at most {100 * power:.0f} %"
     )
 
 
@@ -151,15 +189,17 @@ def plan_profile(
         The budget of a new ledger: what the profile and all releases after it may cost together. Twice the profile's
         by default.
     dialect
-        ``delimiter``, ``decimal``, ``encoding``, ``header`` and ``thousands``, as for a `Session`.
+        ``delimiter``, ``decimal``, ``encoding``, ``header``, ``thousands`` and ``symbols``, as for a `Session`.
     """
     place = str(source)
     known = Schema(columns={}, unit=PrivacyUnit(unit)) if schema is None else schema
     if ledger is None:
         ledger = LedgerTerms().place(Path(), {"path": place})
-    if budget is None and not (isinstance(ledger, Ledger) or Path(ledger).exists()):
-        budget = compose(guarantee, guarantee)
-    opened = str(ledger) if isinstance(ledger, Path) else ledger
+    opened = ledger if isinstance(ledger, Ledger) else str(ledger)
+    new = None
+    if isinstance(opened, str) and opened != ":memory:" and not begun(opened):
+        new, opened = opened, ":memory:"
+        budget = compose(guarantee, guarantee) if budget is None else budget
     session = Session(place, known, ledger=opened, budget=budget, **dialect)
     names = tuple(columns) or tuple(name for name in session.source_names() if name not in known.columns)
     labels, rest = None, guarantee
@@ -168,7 +208,15 @@ def plan_profile(
         labels = ApproxDP(**kept.parameters())
     question = ProfileQuestion(known, rest, columns=names, proportion=proportion, order=order)
     written = Dialect(**{name: dialect[name] for name in DIALECT if name in dialect}).declared()
-    return ProfilePlan(session=session, question=question, labels=labels, dialect=written, source=place)
+    return ProfilePlan(
+        session=session,
+        question=question,
+        labels=labels,
+        dialect=written,
+        source=place,
+        options=dialect,
+        new_ledger=new,
+    )
 
 
 def run_profile(planned: ProfilePlan) -> Codebook:
@@ -176,6 +224,7 @@ def run_profile(planned: ProfilePlan) -> Codebook:
 
     Asking again returns the stored answers and spends nothing.
     """
+    planned = planned.opened()
     session, question = planned.session, planned.question
     profile = session.ask(question, _request(question))
     return Codebook(
@@ -186,6 +235,7 @@ def run_profile(planned: ProfilePlan) -> Codebook:
         labels=_common_labels(planned, profile),
         budget=session.ledger.budget,
         remaining=session.ledger.remaining(),
+        ledger=planned.ledger_path,
     )
 
 
@@ -199,7 +249,7 @@ def _common_labels(planned: ProfilePlan, profile: ProfileRelease) -> dict[str, R
     schema = Schema(
         columns={name: Unlisted() for name in names}, unit=unit, neighbours=known.neighbours, size=known.size
     )
-    session = Session(planned.source, schema, ledger=planned.session.ledger, **planned.dialect)
+    session = Session(planned.source, schema, ledger=planned.session.ledger, **planned.options)
     limits = None if unit.column is None else Contribution(total=1)
     parts = zip(names, planned.labels.split(len(names)), strict=True)
     asked = [GroupsQuestion(schema, name, part, contribution=limits) for name, part in parts]

@@ -11,7 +11,7 @@ from discreet.core.dialect import Dialect
 
 __all__ = ["DIALECT", "open_options", "plan_identity"]
 
-DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands")
+DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands", "symbols")
 
 
 def open_options(table: Mapping[str, Any], folder: Path, period: str | None) -> dict[str, Any]:
@@ -34,4 +34,5 @@ def plan_identity(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         place = os.path.relpath(os.path.realpath(place), os.path.realpath(folder))
     dialect = Dialect(**{key: options[key] for key in DIALECT if key in options})
     others = {name: plan_identity(one, folder) for name, one in options.get("related", {}).items()}
-    return {"place": place, "table": options.get("table"), **vars(dialect), **({"related": others} if others else {})}
+    written = {name: value for name, value in vars(dialect).items() if value != ""}
+    return {"place": place, "table": options.get("table"), **written, **({"related": others} if others else {})}

@@ -42,7 +42,8 @@ def _variable(data: ElementTree.Element, place: int, one: Mapping[str, Any]) -> 
         found.set("intrvl", kind)
     if one["low"] is not None:
         valid = ElementTree.SubElement(found, "valrng")
-        ElementTree.SubElement(valid, "range", {"UNITS": "REAL", "min": one["low_words"], "max": one["high_words"]})
+        units = "INT" if kind == "discrete" else "REAL"
+        ElementTree.SubElement(valid, "range", {"UNITS": units, "min": one["low_words"], "max": one["high_words"]})
     for name, value in zip(_QUARTILES, one["quartile_words"], strict=False):
         kinds = {"type": "medn"} if name == "median" else {"type": "other", "otherType": name}
         ElementTree.SubElement(found, "sumStat", kinds).text = value
@@ -50,9 +51,8 @@ def _variable(data: ElementTree.Element, place: int, one: Mapping[str, Any]) -> 
     ElementTree.SubElement(found, "sumStat", missing).text = f"{one['missing']['value']:.4f}"
     for label in one.get("label_list") or ():
         ElementTree.SubElement(ElementTree.SubElement(found, "catgry"), "catValu").text = _plain(str(label))
-    ElementTree.SubElement(
-        found, "varFormat", {"type": "numeric" if kind == "discrete" or kind == "contin" else "character"}
-    )
+    date = {"category": "date"} if one["kind"] == "date" else {}
+    ElementTree.SubElement(found, "varFormat", {"type": "character" if date or kind is None else "numeric", **date})
     ElementTree.SubElement(found, "notes").text = f"{one['words']}. {one['origin']}."
 
 

@@ -54,12 +54,15 @@ figcaption { color: var(--soft); font-size: .9rem; }
 figure svg text { fill: var(--ink); } figure svg [stroke="#888"], figure svg [stroke="#ddd"] { stroke: var(--line); }
 figure svg [stroke="#0b5cad"] { stroke: var(--blue); } figure svg [stroke="#b4530a"] { stroke: var(--amber); }
 figure svg [fill="#111111"] { fill: var(--ink); }
+.hist { fill: var(--blue); }
 .noise { color: var(--blue); font-weight: 600; } .both { color: var(--amber); font-weight: 600; }
 pre { overflow-x: auto; background: var(--faint); padding: 1rem; border-radius: .5rem; font-size: .85rem; }
 details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
  th, td { padding: .3rem .55rem .3rem .2rem; font-size: .9rem; } h1 { font-size: 1.45rem; }
- ul { padding-left: 1.2rem; } .card { padding: .8rem; } }
+ ul { padding-left: 1.2rem; } .card { padding: .8rem; }
+ .stack, .stack tbody, .stack tr, .stack th, .stack td { display: block; text-align: left; padding-right: 0; }
+ .stack thead { position: absolute; clip-path: inset(50%); } .stack th { padding-top: .6rem; } }
 @media print { main { max-width: none; padding: 0; } body { font-size: 10pt; } a { color: inherit; }
  section.card, figure, tr, dl { break-inside: avoid; } thead, h2, h3, .caption { break-after: avoid; }
  pre { white-space: pre-wrap; }

@@ -13,6 +13,7 @@ from typing import Any
 from discreet.core.bands import Bands
 from discreet.core.columns import ASCII_LOWER, Bounds, Categories, Column, Label
 from discreet.core.dates import Dates
+from discreet.core.dialect import Dialect
 from discreet.core.errors import WrongType
 from discreet.core.rows.calendar import date_count
 from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
@@ -26,14 +27,16 @@ _WORD = rf"^{_BLANK}[+-]?[tTfFiI]"
 _DIGITS = r"^(0|-?[1-9][0-9]*)\z"
 _WHOLE = rf"^{_BLANK}(?:\+|(-))?0*([0-9]+)(?:\.0*)?{_BLANK}\z"
 _LOST_DIGITS = r"^[+-]?[0-9]+(\.[0-9]*)?[eE][+-][0-9]+\z"
-_EXACT_DIGITS = 15
-_FEW = 32
+_EXACT_DIGITS, _FEW = 15, 32
+_PLAIN = Dialect()
 
 
-def _number(decimal: str, thousands: str | None = None) -> str:
-    mark = "," if decimal == "," else r"\."
-    grouped = "" if thousands is None else rf"[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+(?:{mark}[0-9]*)?|"
-    return rf"^{_BLANK}[+-]?(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?{_BLANK}\z"
+def _number(written: Dialect) -> str:
+    mark, thousands = re.escape(written.decimal), re.escape(written.thousands or "")
+    grouped = rf"[0-9]{{1,3}}(?:{thousands}[0-9]{{3}})+(?:{mark}[0-9]*)?|" if thousands else ""
+    digits = rf"(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    symbol = rf"(?:{'|'.join(map(re.escape, written.symbols.split()))})?{_BLANK}" if written.symbols else ""
+    return rf"^{_BLANK}{symbol}[+-]?{symbol}{digits}{_BLANK}{symbol}\z"
 
 
 def stripped(text: Any) -> Any:
@@ -200,29 +203,31 @@ def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
     return forbidden
 
 
-def number_of(column: Any, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+def number_of(column: Any, name: str, written: Dialect = _PLAIN) -> Any:
     """The value as a double, infinite ones included; null where it is missing or not a number."""
     kind = column.type()
     if kind.is_floating():
         return column.isnan().ifelse(None, column.cast("float64"))
     if kind.is_string():
-        return _number_in(column, decimal, thousands)
+        return _number_in(column, written)
     if kind.is_boolean():
         return column.cast("int64").cast("float64")
     if kind.is_decimal() and (kind.precision or _EXACT_DIGITS + 1) > _EXACT_DIGITS:
-        return _number_in(column.cast("string"), ".")  # engines round long decimals differently
+        return _number_in(column.cast("string"), _PLAIN)  # engines round long decimals differently
     if kind.is_numeric():
         return column.cast("float64")
     raise WrongType("column", name, f"is of type {kind}, not a number", "Declare categories, or convert it.")
 
 
-def _number_in(text: Any, decimal: str, thousands: str | None = None) -> Any:
+def _number_in(text: Any, written: Dialect) -> Any:
     import ibis
 
-    digits = text if thousands is None else text.replace(thousands, "")
-    digits = digits if decimal == "." else digits.replace(decimal, ".")
+    digits, symbols = text, sorted(written.symbols.split(), key=len, reverse=True)  # US$ before $
+    for mark in (written.thousands, *symbols, *(" \t" if symbols else "")):
+        digits = digits.replace(mark, "") if mark else digits
+    digits = digits if written.decimal == "." else digits.replace(written.decimal, ".")
     return ibis.cases(
-        (text.re_search(_number(decimal, thousands)), digits.try_cast("float64")),
+        (text.re_search(_number(written)), digits.try_cast("float64")),
         (~text.re_search(_WORD), ibis.literal(None, type="float64")),  # one test instead of four, for most texts
         (text.re_search(_TRUE), 1.0),
         (text.re_search(_FALSE), 0.0),
@@ -235,26 +240,23 @@ def _number_in(text: Any, decimal: str, thousands: str | None = None) -> Any:
 def _without(value: Any, column: Any, bounds: Bounds) -> Any:
     """The value; null where a number or word stands for a missing one."""
     words = [str(one).strip(" \t") for one in bounds.missing]
-    numbers = [float(one) for one in words if re.fullmatch(_number(".").replace(r"\z", ""), one)]
+    numbers = [float(one) for one in words if re.fullmatch(_number(_PLAIN).replace(r"\z", ""), one)]
     gone = value.isin(numbers)
     if column.type().is_string():
         gone = gone | stripped(column).isin(words)
     return gone.fill_null(False).ifelse(None, value)
 
 
-def _value_of(column: Any, bounds: Bounds, name: str, decimal: str, thousands: str | None) -> Any:
+def _value_of(column: Any, bounds: Bounds, name: str, written: Dialect) -> Any:
     """The number, or the count of a date, before it is clipped; null where there is none."""
-    if isinstance(bounds, Dates):
-        value = date_count(column, bounds, name)
-    else:
-        value = number_of(column, name, decimal, thousands)
+    value = date_count(column, bounds, name) if isinstance(bounds, Dates) else number_of(column, name, written)
     return _without(value, column, bounds) if bounds.missing else value
 
 
-def usable(column: Any, declared: Column, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+def usable(column: Any, declared: Column, name: str, written: Dialect = _PLAIN) -> Any:
     """1 where a value can be read, lies inside its bounds and is on its list; else 0."""
     if isinstance(declared, Bounds):
-        found = _value_of(column, declared, name, decimal, thousands).between(declared.low, declared.high)
+        found = _value_of(column, declared, name, written).between(declared.low, declared.high)
     elif isinstance(declared, Categories):
         found = ~_no_label(column, declared, name) & _code(column, declared, name).notnull()
     else:
@@ -262,11 +264,11 @@ def usable(column: Any, declared: Column, name: str, decimal: str = ".", thousan
     return found.fill_null(False).cast("int8")
 
 
-def grid_step(column: Any, bounds: Bounds, name: str, decimal: str = ".", thousands: str | None = None) -> Any:
+def grid_step(column: Any, bounds: Bounds, name: str, written: Dialect = _PLAIN) -> Any:
     """Grid step of the clipped value. Clipping first means that no cast can overflow."""
     import ibis
 
-    value = _value_of(column, bounds, name, decimal, thousands)
+    value = _value_of(column, bounds, name, written)
     return ibis.cases(
         (value.isnull(), ibis.literal(bounds.null_index(), type="int64")),
         (value <= bounds.low, ibis.literal(bounds.lowest, type="int64")),

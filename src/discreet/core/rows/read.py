@@ -49,8 +49,8 @@ class Dataset:
         The ibis connection that holds it.
     name
         What the source is called in messages.
-    decimal, thousands
-        Decimal mark of numbers that are text, and the mark between groups of three digits.
+    written
+        How its text is written: the marks of numbers.
     lock
         Held while the engine works: connections are not safe to share between threads.
     discarded
@@ -60,8 +60,7 @@ class Dataset:
     table: ir.Table
     connection: Any
     name: str
-    decimal: str = "."
-    thousands: str | None = None
+    written: Dialect = field(default_factory=Dialect)
     lock: Any = field(default_factory=Lock, repr=False, compare=False)
     discarded: list[str] = field(default_factory=list, repr=False, compare=False)
 
@@ -137,6 +136,7 @@ def open_source(
     encoding: str = "utf-8",
     header: bool = True,
     thousands: str | None = None,
+    symbols: str = "",
 ) -> Dataset:
     """Open a data set where it lies.
 
@@ -154,8 +154,8 @@ def open_source(
         Most memory the embedded DuckDB may use, for example ``"3GB"``; beyond it spills to a private directory.
     delimiter, encoding, header
         How CSV files are written: see `Dialect`.
-    decimal, thousands
-        Decimal mark of numbers that are text, in files and elsewhere, and the mark between groups of three digits.
+    decimal, thousands, symbols
+        How numbers that are text are written, in files and elsewhere: see `Dialect`.
 
     Examples
     --------
@@ -165,10 +165,12 @@ def open_source(
     """
     if isinstance(source, Dataset):
         return source
-    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands)
+    dialect = Dialect(
+        delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
+    )
     rows, connection, name = _opened(source, table, engine, memory, dialect)
     engines.require_operations(connection)
-    return Dataset(rows, connection, name, dialect.decimal, dialect.thousands)
+    return Dataset(rows, connection, name, dialect)
 
 
 def _opened(
@@ -296,5 +298,4 @@ def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
     files = _files(path)
     if path.lower().rstrip("/").endswith(".parquet"):
         return _parquet_schema(files)
-    names = engines.guarded(path, lambda: read_names(files[0], dialect))
-    return dict.fromkeys(names, "string")
+    return dict.fromkeys(engines.guarded(path, lambda: read_names(files[0], dialect)), "string")

@@ -151,8 +151,8 @@ def _computed(schema: Schema, names: Mapping[str, str], table: ir.Table, formula
 def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Dataset, marked: bool) -> dict[str, Any]:
     """An encoded column, and whether each value can be used."""
     if isinstance(declared, Bands):  # its text is a number, written with the marks of the source
-        column = number_of(column, name, dataset.decimal, dataset.thousands)
-    mark = {MARK + encoded: usable(column, declared, name, dataset.decimal, dataset.thousands)} if marked else {}
+        column = number_of(column, name, dataset.written)
+    mark = {MARK + encoded: usable(column, declared, name, dataset.written)} if marked else {}
     return {encoded: _value(column, declared, name, dataset), **mark}
 
 
@@ -176,7 +176,7 @@ def _value(column: Any, declared: Any, name: str, dataset: Dataset) -> Any:
     """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
     if isinstance(declared, Bounds):
         reach = max(abs(declared.lowest), abs(declared.highest))
-        return grid_step(column, declared, name, dataset.decimal, dataset.thousands).cast(_narrowest(reach))
+        return grid_step(column, declared, name, dataset.written).cast(_narrowest(reach))
     if not isinstance(declared, Categories):
         return identifier(column, name)
     code = label_code(column, declared, name)

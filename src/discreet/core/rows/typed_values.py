@@ -88,7 +88,7 @@ def _typed(dataset: Dataset, columns: Sequence[str], order: Order, keys: Mapping
         column, kind = dataset.table[name], dataset.table[name].type()
         plain = kind.is_numeric() or kind.is_boolean()
         if plain or kind.is_string():
-            read[f"n{place}"] = number_of(column, name, dataset.decimal, dataset.thousands)
+            read[f"n{place}"] = number_of(column, name, dataset.written)
         if not plain:
             read[f"d{place}"] = column
     rows = dataset.table.select(**keys, **read).view()  # a view, so that engines compute each number once

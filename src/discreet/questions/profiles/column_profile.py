@@ -17,7 +17,7 @@ from discreet.questions.profiles.cell_edges import FIRST, between, even_edges, o
 from discreet.questions.profiles.fine_cells import Grid
 from discreet.questions.profiles.found_bounds import CellCounts, FoundBounds, whole_numbers
 
-__all__ = ["QUARTILES", "ColumnProfile", "Estimate", "Located", "located", "narrowed"]
+__all__ = ["QUARTILES", "ColumnProfile", "Estimate", "Located", "located", "narrowed", "percent"]
 
 QUARTILES = (0.25, 0.5, 0.75)
 _FEW_FRACTIONS = 0.1
@@ -28,8 +28,15 @@ _MOST_STEPS = 2**40
 """Grid steps from zero that bounds may have."""
 _SHARP = 0.02
 """Proportions whose interval is no longer are told without it."""
+_MARKED = 10_000
+"""Numbers from here on get marks between thousands: 1984 may be a year."""
 _PER_LABEL = 10
 """Units per distinct value from which text is a label."""
+
+
+def percent(proportion: float) -> str:
+    """A proportion as people write it."""
+    return f"{100 * proportion:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class Estimate:
         """A proportion in words: with its interval where that is not all but nothing."""
         low, high = float(self.interval.low), float(self.interval.high)
         if high - low <= _SHARP:
-            return f"{self.value:.0%}"
-        return f"at most {high:.0%}" if low <= 0 else f"{self.value:.0%} ({low:.0%} to {high:.0%})"
+            return percent(self.value)
+        return f"at most {percent(high)}" if low <= 0 else f"{percent(self.value)} ({percent(low)} to {percent(high)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Both as JSON-ready data."""
@@ -177,18 +184,31 @@ class ColumnProfile:
             return "…"
         if self.kind == "date":
             return str(_day(value))
-        return f"{value:,.0f}" if self.kind == "whole number" else f"{value:,.6g}"
+        marked = "," if abs(value) >= _MARKED else ""
+        return f"{value:{marked}.0f}" if self.kind == "whole number" else f"{value:{marked}.6g}"
+
+    def shown_about(self, found: Estimate) -> str:
+        """A value that is known about, without digits that its interval does not support."""
+        width = float(found.interval.high) - float(found.interval.low)
+        if self.kind != "number" or not width > 0:
+            return self.shown(found.value)
+        width = min(width, abs(found.value) / 10 or 1.0)  # three digits at least
+        return self.shown(round(found.value, 1 - math.floor(math.log10(width))))
+
+    def range_words(self) -> str:
+        """The bounds as people write them; nothing where there are none."""
+        return "" if self.low is None or self.high is None else f"{self.shown(self.low)} to {self.shown(self.high)}"
 
     def words(self) -> str:
         """The column in a sentence of a codebook."""
+        if self.kind == "unknown":
+            return "unknown: too few values stand out from the noise"
         parts = [self.kind]
         if self.low is not None and self.high is not None and self.held is not None:
             least = min(max(float(self.held.interval.low), 0.0), 1.0)
-            parts.append(
-                f"{self.shown(self.low)} to {self.shown(self.high)} holds {self.held.value:.0%} (≥ {least:.0%})"
-            )
+            parts.append(f"{self.range_words()} holds {percent(self.held.value)} (at least {percent(least)})")
         if self.quartiles:
-            parts.append(f"quartiles {', '.join(self.shown(one.value) for one in self.quartiles)}")
+            parts.append(f"quartiles {', '.join(map(self.shown_about, self.quartiles))}")
         if self.distinct is not None:
             ends = self.distinct.interval
             parts.append(f"{self.distinct.value:,.0f} distinct ({ends.low:,.0f} to {ends.high:,.0f})")

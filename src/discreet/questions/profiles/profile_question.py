@@ -259,7 +259,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             notes=()
             if not self.names
             else (
-                f"bounds of {len(self.names)} columns that hold {self.proportion:.0%} need about "
+                f"bounds of {len(self.names)} columns that hold {100 * self.proportion:g} % need about "
                 f"{digit * math.ceil(needed / digit):,.0f} {self.schema.unit.name}s or more",
             ),
             details={"columns": list(self.names), "mechanism": second.to_dict()},

@@ -91,7 +91,7 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
         limit = Contribution(total=sizes.best_limit)
         notes["limit"] = f"at most {limit.total} rows of each {schema.unit.name}, released privately"
         if not _counts_all(question):
-            beyond = f"{sizes.dropped(sizes.best_limit):.1%}"
+            beyond = f"{100 * sizes.dropped(sizes.best_limit):.1f} %"
             notes["limit"] += f"; intervals do not account for rows beyond, about {beyond}"
         if getattr(question, "contribution", None) is not None:
             changed = {"contribution": limit}

@@ -16,7 +16,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.profiles.cell_edges import UNIT_SIZES
-from discreet.questions.profiles.column_profile import Estimate
+from discreet.questions.profiles.column_profile import Estimate, percent
 from discreet.questions.profiles.found_bounds import CellCounts
 
 __all__ = ["UnitSizes"]
@@ -88,7 +88,8 @@ class UnitSizes:
         sizes, units = self._units
         usual = float(sizes @ units / max(units.sum(), 1.0))
         return (
-            f"about {usual:.3g}; a limit of {best} loses least: {whole.value:.0%} (≥ {whole.interval.low:.0%}) of the "
-            f"{unit}s have no more, it drops about {self.dropped(best):.1%} of the rows, and the error of a count at "
-            f"this guarantee is about {self.error(best):,.0f} rows"
+            f"about {usual:.3g}; a limit of {best} loses least: {percent(whole.value)} (at least "
+            f"{percent(float(whole.interval.low))}) of the {unit}s have no more, it drops about "
+            f"{100 * self.dropped(best):.1f} % of the rows, and the error of a count at this guarantee is about "
+            f"{self.error(best):,.0f} rows"
         )
