@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def profile(
     found = run_profile(planned)
     say(found.to_json(indent=1) if json else found)
     plan_text = partial(found.plan_text, "" if out is None else out.parent)
-    written = {out: plan_text, html: found.html, ddi: found.ddi, csv: found.csv}
+    written: dict[Path | None, Callable[[], str]] = {out: plan_text, html: found.html, ddi: found.ddi, csv: found.csv}
     for path, text in written.items():
         if path is not None:
             write_new(path, text())

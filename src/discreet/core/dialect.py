@@ -63,7 +63,7 @@ class Dialect:
         requirements.one_of("decimal", self.decimal, (".", ","))
         if self.thousands is not None:
             requirements.one_of("thousands", self.thousands, [mark for mark in THOUSANDS if mark != self.decimal])
-        if not isinstance(self.symbols, str) or re.search(r"[0-9.,+-]|\b[eE]\b", self.symbols):
+        if re.search(r"[0-9.,+-]|\b[eE]\b", requirements.instance("symbols", self.symbols, str, 'text like "$ %"')):
             raise InvalidParameter("symbols", self.symbols, "must be signs without digits", 'Pass "$ %", for example.')
         requirements.instance("header", self.header, bool, "True or False")
         if not self.codec.startswith(_ENCODINGS):
@@ -73,10 +73,9 @@ class Dialect:
     def codec(self) -> str:
         """Python's codec; a byte-order mark, which spreadsheets write before UTF-8, is no part of the data."""
         try:
-            name = codecs.lookup(self.encoding).name
+            return re.sub(r"^utf-8$", "utf-8-sig", codecs.lookup(self.encoding).name)
         except (LookupError, TypeError):
             return ""
-        return "utf-8-sig" if name == "utf-8" else name
 
     def declared(self) -> dict[str, Any]:
         """What differs from the default, as in the ``[source]`` table of a plan file."""
