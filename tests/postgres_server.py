@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+from tests.processes import LIMIT, output, started
+
 NOBODY = 65534
 
 
@@ -56,10 +58,9 @@ class Server:
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run(
+        output(
             [self.binaries / program, *arguments],
-            check=True, user=self.user, group=self.user, cwd=self.directory, stdout=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C"},
+            user=self.user, group=self.user, cwd=self.directory, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
 
     @property
@@ -68,34 +69,37 @@ class Server:
 
     def start(self) -> None:
         """Start, after a crash too, and wait until it answers."""
-        (self.directory / "data" / "postmaster.pid").unlink(missing_ok=True)
-        with open(self.directory / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binaries / "postgres", "-D", str(self.directory / "data"), "-k", str(self.directory), "-h", ""],
-                user=self.user, group=self.user, cwd=self.directory, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, "LC_ALL": "C"},
-            )  # fmt: skip
-        deadline = time.monotonic() + 60
+        ask = [self.binaries / "pg_isready", "-q", "-h", str(self.directory)]
+        deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
-            ready = subprocess.run([self.binaries / "pg_isready", "-q", "-h", str(self.directory)], check=False)
-            if ready.returncode == 0:
+            if self.process is None or self.process.poll() is not None:  # it ends where a killed one is not gone yet
+                self.process = self._started()
+            if subprocess.run(ask, check=False, timeout=LIMIT).returncode == 0:
                 return
             time.sleep(0.02)
         raise RuntimeError((self.directory / "log").read_text())
 
+    def _started(self) -> "subprocess.Popen[bytes]":
+        (self.directory / "data" / "postmaster.pid").unlink(missing_ok=True)
+        with open(self.directory / "log", "ab") as log:
+            return subprocess.Popen(
+                [self.binaries / "postgres", "-D", str(self.directory / "data"), "-k", str(self.directory), "-h", ""],
+                user=self.user, group=self.user, cwd=self.directory, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, "LC_ALL": "C"},
+            )  # fmt: skip
+
     def kill(self) -> None:
         """End every process of the server at once, as a power cut does."""
         if self.process is not None:
-            children = subprocess.run(
-                ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
-            )
-            for pid in [self.process.pid, *map(int, children.stdout.split())]:
+            self.process.send_signal(signal.SIGSTOP)  # so that it starts no more of them
+            children = started(["ps", "-o", "pid=", "--ppid", str(self.process.pid)]).communicate()[0]
+            for pid in [self.process.pid, *map(int, children.split())]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self.process.wait()
 
     def stop(self) -> None:
         if self.process is not None:
-            self.process.send_signal(signal.SIGINT)  # a fast shutdown
-            self.process.wait(30)
+            self.process.send_signal(signal.SIGQUIT)  # at once: nobody needs the data any more
+            self.process.wait(LIMIT)
         shutil.rmtree(self.directory, ignore_errors=True)

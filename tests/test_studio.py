@@ -31,6 +31,7 @@ from discreet.studio.form_fields import place_of_name
 from discreet.studio.self_attack import attack_oneself, most_right
 from discreet.studio.toml_document import GONE, Conflict, TomlDocument
 from discreet.studio.typed_text import shown_text, typed_value
+from tests.processes import LIMIT
 
 PORT = 8123
 PLAN = """\
@@ -592,17 +593,19 @@ def test_undo_never_crosses_what_others_wrote(tmp_path):
 
 
 def test_a_long_run_tells_how_far_it_is(browser, folder, monkeypatch):
-    going, seen = threading.Event(), _seen(browser, "people.toml")
+    told, going, seen = threading.Event(), threading.Event(), _seen(browser, "people.toml")
 
     class Slow(Job):
         def run(self, *, progress, **settings):
             progress(Progress("rows", 1, 2, True))
-            going.wait(20)
+            told.set()
+            going.wait(LIMIT)
             return super().run(progress=progress, **settings)
 
     monkeypatch.setattr("discreet.studio.running.Job", Slow)
-    page = browser.post("/run?plan=people.toml", {"seen": seen}).text
-    assert "1 of 1 released; last: rows" in page
+    browser.post("/run?plan=people.toml", {"seen": seen})
+    assert told.wait(LIMIT)
+    assert "1 of 1 released; last: rows" in browser.get("/run?plan=people.toml").text
     assert "Running" in browser.get("/progress?plan=people.toml").text
     assert len(_desk_runs(browser)) == 1
     going.set()
@@ -610,7 +613,8 @@ def test_a_long_run_tells_how_far_it_is(browser, folder, monkeypatch):
     assert browser.get("/progress?plan=people.toml").headers["hx-refresh"] == "true"
 
 
-def test_slides_are_one_step_to_undo(tmp_path):
+def test_slides_are_one_step_to_undo(tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.studio.toml_document._TOGETHER", math.inf)  # seconds
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)
     document = TomlDocument(path)
