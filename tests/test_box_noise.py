@@ -188,6 +188,9 @@ def test_several_boxes_cost_what_they_move_together():
         noise.profile(Sensitivity(linf=1.0, dimension=4))
     with pytest.raises(InvalidParameter, match="each of the 2 boxes"):
         noise.profile(Sensitivity(l1=1.0))
+    for value in (3.0, [1.0, 2.0], [0.0] * 5):
+        with pytest.raises(InvalidParameter, match="as many as there are numbers"):
+            noise.check(Exact(value, both))
 
 
 @pytest.mark.parametrize("rng", [None, 5])

@@ -370,6 +370,16 @@ def test_distinct_labels_move_no_further_than_is_said():
     assert said.sensitivity(neighbours=Neighbours.REPLACE_ONE).l1 == alone == 2
 
 
+@pytest.mark.parametrize(("neighbours", "sides"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
+def test_a_unit_moves_a_cell_of_each_histogram_or_two_where_it_is_replaced(neighbours, sides):
+    size = 7 if neighbours is Neighbours.REPLACE_ONE else None
+    for unit, histograms in ((PrivacyUnit(), 2), (PrivacyUnit("person"), 3)):  # of sizes, too
+        schema = Schema(columns={}, unit=unit, neighbours=neighbours, size=size)
+        asked = ProfileQuestion(schema, PureDP(1.0), columns=["age", "income"])
+        assert asked.claim(None).sensitivity.moves == (1.0,) * histograms * sides
+        assert asked._moved(2, 1).l1 == 2 * sides + 1  # distinct labels of one column move by one in either case
+
+
 def test_distinct_counts_labels_units_and_groups():
     table = pa.table({"person": [1, 1, 2, 2, 3, None], "city": ["a", "b", "a", "", "c", "d"], "half": list("LRLLRR")})
     schema = Schema(

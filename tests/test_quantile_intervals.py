@@ -13,6 +13,7 @@ from scipy import stats
 from discreet import Bounds, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
+from discreet.mechanisms.choices.quantile_choice import _cut
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval, edge_pairs, fine_pair, rough_pair
 from discreet.mechanisms.choices.ranks import simulated
 from discreet.mechanisms.choices.round_edges import round_edges
@@ -289,3 +290,53 @@ def test_only_pure_guarantees_flip_intervals():
     moved = of.sensitivity(neighbours=Neighbours.ADD_REMOVE)
     assert of.mechanism(PureDP(1.0), moved).flip
     assert not of.mechanism(ZeroConcentratedDP(0.1), moved).flip
+
+
+@pytest.mark.parametrize("interval", [None, 0.9])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_what_is_claimed_is_what_all_stages_lose(interval, neighbours):
+    """Two quantiles: each choice may lose 2·factor·Δ, and by permute and flip ρ follows from that ε alone."""
+    of = Quantiles(probabilities=(0.25, 0.5), bounds=GRID, interval=interval)
+    moved = of.sensitivity(neighbours=neighbours)
+    for asked in (PureDP(1.0), ZeroConcentratedDP(0.1)):
+        made = of.mechanism(asked, moved)
+        factors = [made.factor] if interval is None else [made.first, made.second]
+        losses = 2 * [2 * factor * moved.l1 for factor in factors]
+        pure, concentrated = (made.guarantee(moved, kind) for kind in (PureDP, ZeroConcentratedDP))
+        assert pure.epsilon == pytest.approx(sum(losses), rel=1e-9)
+        rho = [one * math.tanh(one / 2) if made.flip else one**2 / 8 for one in losses]
+        assert concentrated.rho == pytest.approx(sum(rho), rel=1e-9)
+        assert made.profile(moved).within(asked)
+        assert not made.profile(moved).within(asked.split([0.98, 0.02])[0])
+
+
+def moved_ranks(here, there, share, ends):
+    """The largest change of a rank distance between the rows of a part and its rows after a change."""
+    points = range(ends[0], ends[1] + 1)
+    apart = [[distance(rows, v, v, share * len(rows), ends) for v in points] for rows in (here, there)]
+    return max(abs(one - other) for one, other in zip(*apart, strict=True))
+
+
+@pytest.mark.parametrize("q", [0.25, 0.5])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_ranks_of_all_groups_together_move_as_far_as_declared(q, neighbours):
+    """A replaced row may leave one group for another, and moves the ranks of both."""
+    of, ends, share = Quantiles(probabilities=q, bounds=Bounds(0, 2, grid=1)), (0, 2), Fraction(q)
+    groups = list(itertools.chain.from_iterable(
+        itertools.combinations_with_replacement(range(3), size) for size in range(5)
+    ))  # fmt: skip
+    one = max(moved_ranks(rows, (*rows, more), share, ends) for rows in groups for more in range(3))
+    both = one if neighbours is Neighbours.ADD_REMOVE else 2 * one  # each group by itself, as a row comes or goes
+    declared = of.sensitivity(neighbours=neighbours, grouped=True)
+    assert declared.l1 == both == max(q, 1 - q) * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
+    assert of.sensitivity(neighbours=neighbours, grouped=True, rows_per_unit=3).l1 == 3 * both
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_a_recursion_puts_every_row_into_one_part(at):
+    steps, counts = np.array([0, 2, 3, 6]), np.array([1, 4, 0, 5])
+    (low, under), (high, over) = _cut(steps, counts, at)
+    assert (low[-1], high[0]) == (at, at)
+    assert (under.sum(), over.sum()) == (counts[steps <= at].sum(), counts[steps > at].sum())
+    several = Quantiles(probabilities=(0.2, 0.5, 0.7), bounds=GRID, recursive=True)
+    assert [several.sensitivity(neighbours=one).l1 for one in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)] == [1, 2]

@@ -16,6 +16,7 @@ import discreet as d
 from discreet import Neighbours, Release
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
+from discreet.core.rows.totals import SHARES, squares
 from discreet.inference.least_squares import MeasuredSquares
 from discreet.inference.linear_moments import Linear
 from discreet.inference.product_moments import Coordinates, ProductMoments
@@ -225,6 +226,21 @@ def test_squares_are_sums_over_the_rows_that_are_kept(unit):
         read = MeasuredSquares(fit, np.array(measured, dtype=float), 1e-18)
         known = ((z @ pulls.T / reaches) ** 2 * np.minimum(left**2, 1)[:, None]).sum(axis=0)
         assert np.allclose(read._shares[0], known, atol=1e-5)
+
+
+def test_a_row_adds_one_at_most_to_each_square_whatever_the_fit_is():
+    """Noise decides the fit, so no slope may be too large: squares are clipped before they are multiplied."""
+    row = {"a": [3.0], "two": [1.0], "sex": ["m"], "region": ["s"]}
+    sizes = [0.3, 1.0, 7.0, 1e9, 1e200, math.inf]
+    functions = [
+        {"": [one], "a": [slope * one], "two": [0.1], "sex": [0.0, one], "region": [one, 0.0, one]}
+        for one in sizes for slope in (-1.0, 1.0)
+    ]  # fmt: skip
+    selected = Selected(by=("sex", "region"), columns=("a", "two"))
+    snapshot = session(d.PureDP(1.0), row)._snapshot()
+    found = [squares(snapshot, selected, functions, first) for first in (functions[0], functions[-1])]
+    assert all(abs(one) <= SHARES for own in found for one in own)
+    assert found[1][-1] == SHARES
 
 
 def test_without_noise_it_is_least_squares_with_robust_errors():

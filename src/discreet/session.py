@@ -155,9 +155,13 @@ class Session(Shorthands):
     def _check_both(self, question: Question[Any], request: str | None, first: Mapping[str, ProfileQuestion]) -> None:
         """Refuse a question that cannot be answered, or paid for after what must be released first."""
         question.claim(self.ledger)
-        if request is not None and self.ledger.requested(request) is not None:
-            return
         unpaid = [one.guarantee for one in first.values() if self.ledger.requested(first_request(one)) is None]
+        if request is not None and self.ledger.requested(request) is not None:
+            if unpaid:  # its answer would have needed them
+                raise InvalidParameter(
+                    "request", request, "was used for a different release", "Use a new request. Nothing was spent."
+                )
+            return
         try:
             together = compose(*unpaid, question.charge_now(self.ledger))
         except NoConversion:

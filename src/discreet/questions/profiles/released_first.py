@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
+from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
 from discreet.questions.profiles.private_limit import (
@@ -37,9 +38,34 @@ def has_private_facts(schema: Schema) -> bool:
 
 def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
     """What must be released before a question, by name: nothing where its bounds and limits are declared."""
-    found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, question.columns_read()).items()}
+    _check_unit_sum(question, schema)
+    names = [name for name in question.columns_read() if not isinstance(_binned(question, name), Sequence)]
+    found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, names).items()}
     limits = private_limit(question, schema)
     return found if limits is None else {**found, f"{LIMIT}{schema.unit.name}": limit_question(limits, schema)}
+
+
+def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
+    """How a question divides a number into bins, where it does: so many of one width, or between public edges.
+
+    Bins between public edges need no bounds: their ends hold what lies beyond.
+    """
+    edges, bins = (getattr(question, one, None) for one in ("edges", "bins"))
+    if isinstance(bins, Mapping):
+        given = bins.get(name)
+    else:
+        given = (bins if edges is None else edges) if name == getattr(question, "column", None) else None
+    return given if given is None or isinstance(given, int) else tuple(given)
+
+
+def _check_unit_sum(question: Question[Any], schema: Schema) -> None:
+    """Refuse sums of units where the grid that they must be on is not known, before anything is spent."""
+    name = getattr(question, "column", None)
+    if getattr(question, "unit_sum", None) is not None and isinstance(schema.columns.get(name), PrivateBounds):
+        raise InvalidParameter(
+            "unit_sum", name, "is on the grid of a column whose bounds are not known",
+            f"Declare Bounds for {name!r}, or leave unit_sum out. Nothing was spent.",
+        )  # fmt: skip
 
 
 def first_request(question: ProfileQuestion) -> str:
@@ -76,11 +102,13 @@ class Settled(Generic[A]):
 
 def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRelease]) -> Settled[A]:
     """The question that follows from what was released: a function of public facts and of those outputs."""
-    bounds, notes, changed = {}, {}, {}
+    bounds, notes = {}, {}
+    # What a plan expects need not lie within the bounds that are found.
+    changed: dict[str, Any] = {"expected_mean": None} if hasattr(question, "expected_mean") else {}
     for key, one in found.items():
         name = key.removeprefix(BOUNDS)
         if key.startswith(BOUNDS):
-            bounds[name] = declared_by(one, name, schema.bounds(name))
+            bounds[name] = _divisible(declared_by(one, name, schema.bounds(name)), _binned(question, name))
     if bounds:
         told = ", ".join(f"{name} {one.low:g} to {one.high:g}" for name, one in bounds.items())
         notes["bounds"] = f"{told}, released privately; intervals do not account for values beyond"
@@ -94,11 +122,19 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
             beyond = f"{100 * sizes.dropped(sizes.best_limit):.1f} %"
             notes["limit"] += f"; intervals do not account for rows beyond, about {beyond}"
         if getattr(question, "contribution", None) is not None:
-            changed = {"contribution": limit}
+            changed["contribution"] = limit
         else:
             known = replace(known, unit=replace(known.unit, contribution=limit))
     asked: Question[A] = replace(question, schema=known, **changed)  # type: ignore[type-var]  # all are dataclasses
     return Settled(asked, tuple(bounds.items()), known.unit, notes)
+
+
+def _divisible(bounds: Bounds, bins: int | Sequence[float] | None) -> Bounds:
+    """The bounds, on a grid with as many steps as there are bins of one width: a narrow column has an answer, too."""
+    steps, finer = bounds.highest - bounds.lowest, 1
+    while isinstance(bins, int) and steps * finer < bins:
+        finer *= 10
+    return bounds if finer == 1 else replace(bounds, grid=float(bounds.step / finer))
 
 
 def _counts_all(question: Question[Any]) -> bool:

@@ -1,0 +1,76 @@
+"""Private bounds: whatever bounds are found, the question that needed them has an answer, or spends nothing."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import Bounds, Contribution, Ledger, PoissonSample, PrivacyUnit, PrivateBounds, PureDP, Schema, Session
+from discreet.core.errors import InvalidParameter
+from discreet.questions.histogram import HistogramQuestion
+from discreet.questions.profiles.released_first import released_first, settled
+
+GUESS = PrivateBounds(0, 1000, grid=0.5, epsilon=0.5)
+ROWS = Schema(columns={"x": GUESS})
+HALF = PureDP(0.5)
+
+
+def session(values, schema=ROWS, ledger=None):
+    table = pa.table({"x": np.asarray(values, dtype=float), "person": np.arange(len(values)) // 2})
+    return Session(table, schema, ledger=ledger or Ledger(":memory:", PureDP(2.0)))
+
+
+@pytest.mark.parametrize("values", [np.full(2000, 7.0), np.linspace(-5e12, -4e12, 2000)], ids=["one value", "far away"])
+def test_settings_that_suit_the_expected_bounds_suit_all_that_are_found(values):
+    """A plan's expectation, and bins of one width, need not fit bounds that nobody knew."""
+    asked = session(values)
+    released = asked.mean("x", HALF, expected_mean=500.0, expected_rows=2000)
+    assert "released privately" in released.public["bounds"]
+    assert asked.histogram("x", HALF, bins=10).value.size == 10
+    assert asked.ledger.remaining() == PureDP(0.5)
+
+
+def test_public_edges_need_no_bounds():
+    """What lies beyond the edges is in the bins at the ends."""
+    asked = session(np.r_[np.full(500, -4e6), np.full(300, 7e9)], ROWS)
+    assert released_first(HistogramQuestion(ROWS, "x", HALF, edges=[0, 10, 1000]), ROWS) == {}
+    low, high = asked.histogram("x", HALF, edges=[0, 10, 1000]).value
+    assert abs(low - 500) < 80
+    assert abs(high - 300) < 80
+    assert asked.ledger.spent() == HALF
+
+
+def test_a_grid_is_finer_where_bins_need_it():
+    question = HistogramQuestion(ROWS, "x", HALF, bins=25)
+    (key, first), *_ = released_first(question, ROWS).items()
+    found = session(np.full(2000, 7.0)).ask(first)
+    own = settled(question, ROWS, {key: found}).question.schema.bounds("x")
+    assert (own.low, own.high, own.grid) == (7.0, 8.0, 0.01)
+
+
+def test_sums_of_units_are_refused_before_anything_is_spent():
+    unit = PrivacyUnit("person", contribution=Contribution(total=2))
+    asked = session(np.arange(2000.0), Schema(columns={"x": GUESS}, unit=unit))
+    with pytest.raises(InvalidParameter, match=r"whose bounds are not known.*Nothing was spent"):
+        asked.sum("x", HALF, unit_sum=Bounds(0, 50, grid=0.5))
+    assert asked.ledger.spent() == PureDP(0.0)
+
+
+def test_a_name_that_was_used_is_refused_before_bounds_are_paid_for():
+    ledger = Ledger(":memory:", PureDP(2.0))
+    session(np.arange(2000.0), Schema(columns={"x": Bounds(0, 1000, grid=0.5)}), ledger).mean("x", HALF, request="r")
+    with pytest.raises(InvalidParameter, match=r"different release.*Nothing was spent"):
+        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, request="r")
+    assert ledger.spent() == HALF
+    answer = session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, request="other")
+    assert session([], ROWS, ledger).mean("x", HALF, request="other").to_dict() == answer.to_dict()
+    assert ledger.remaining() == PureDP(0.5)
+
+
+def test_sessions_with_and_without_a_step_do_not_share_what_follows_from_bounds():
+    whole = session(np.arange(2000.0))
+    plain = whole.mean("x", HALF)
+    sampled = whole.omitting(PoissonSample(0.5)).mean("x", HALF)
+    assert "omission" in sampled.public
+    assert "omission" not in plain.public
+    assert sampled.mechanism.scale < plain.mechanism.scale
+    assert sampled.public["bounds"] == plain.public["bounds"]
