@@ -60,7 +60,7 @@ def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
 
 def _check_unit_sum(question: Question[Any], schema: Schema) -> None:
     """Refuse sums of units where the grid that they must be on is not known, before anything is spent."""
-    name = getattr(question, "column", None)
+    name: Any = getattr(question, "column", None)
     if getattr(question, "unit_sum", None) is not None and isinstance(schema.columns.get(name), PrivateBounds):
         raise InvalidParameter(
             "unit_sum", name, "is on the grid of a column whose bounds are not known",
