@@ -112,7 +112,7 @@ def slope(groups: Groups, epsilon: float, rng: Generator) -> bool:
     moments = LinearMoments(totals=totals, noise=2 / epsilon**2, kurtosis=3.0, cells=1, degrees=(4, 2))
     terms = (Linear(np.ones(1), np.zeros(2)), Linear(np.zeros(1), np.array([1.0, 0.0])))
     fit = LeastSquares(moments, terms, Linear(np.zeros(1), np.array([0.0, 1.0])))
-    return fit.pvalue(np.array([0.0, 1.0])) <= LEVEL
+    return float(fit.pvalue(np.array([0.0, 1.0]))) <= LEVEL
 
 
 def correlation(groups: Groups, epsilon: float, rng: Generator) -> bool:

@@ -87,9 +87,10 @@ def study(
 ) -> dict[str, list[float]]:
     """For every slope: error of the noise, in the units of the data and over the sampling error; coverage; width."""
     rng = np.random.default_rng(len(on) * 1000 + n)
-    rows = np.column_stack([data[name] for name in (*on, outcome)])
-    made = Simulation(tuple(len(np.unique(values)) == 2 for values in rows.T), guarantee)
-    design = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
+    numbers = [data[name] for name in (*on, outcome)]
+    made = Simulation(tuple(len(np.unique(values)) == 2 for values in numbers), guarantee)
+    rows = np.column_stack([np.ones(len(numbers[0])), *numbers])
+    design = rows[:, :-1]
     whole = np.linalg.lstsq(design, rows[:, -1], rcond=None)[0]
     noise, sampled, inside, widths = [], [], [], []
     for _ in range(repeats):

@@ -1,11 +1,10 @@
 """Coverage of the intervals of regressions, on outcomes of five kinds.
 
 ``python benchmarks/regression_coverage.py seconds repeats [part of a name …]`` brings the cells whose names have all of
-these parts to so many repeats, those with the fewest first, until the time is over. Cells may have different numbers of
-repeats. Never let the figures of a cell decide when to stop: choose cells by their first repeats, then run them to a
-number that was fixed before. Every slope counts, and for several numbers the slope of a model on the first alone. An
-interval without an end is a refusal; it holds the truth, and is counted apart too. ``--page`` puts what is stored into
-the documentation.
+these parts to so many repeats, those with the fewest first, until the time is over. Fix the number of repeats before
+looking at figures. Every slope counts, and for several numbers the slope of a model on the first alone. An interval
+without an end is a refusal; it holds the truth, and is counted apart too. ``--page`` puts what is stored into the
+documentation; ``--slopes`` finds the slopes of the populations again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -33,11 +32,12 @@ from regression_releases import Simulation
 
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "regression_coverage.json"
+SLOPES_FOUND = RESULTS.with_name("regression_slopes.json")
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "regression_coverage.md"
 SLOPES = np.array([0.25, -0.15, 0.1, 0.0, 0.05, 0.0, 0.0, -0.05])
 ERRORS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
     "equal variances": lambda rng, x: rng.normal(0.0, 0.12, len(x)),
-    "unequal variances": lambda rng, x: rng.normal(0.0, 0.02 + 0.6 * np.abs(x[:, 0] - 0.5)),
+    "unequal variances": lambda rng, x: (0.02 + 0.6 * np.abs(x[:, 0] - 0.5)) * rng.standard_normal(len(x)),
     "skewed": lambda rng, x: rng.exponential(0.12, len(x)) - 0.12,
     "heavy tails, clipped": lambda rng, x: 0.06 * rng.standard_t(2.5, len(x)),
 }
@@ -47,25 +47,35 @@ GUARANTEES: dict[str, Guarantee] = {
     "ε = 0.3": PureDP(0.3), "ε = 1": PureDP(1.0), "ε = 5": PureDP(5.0), "μ = 1": GaussianDP(1.0)
 }  # fmt: skip
 """ρ = 1/2 has the noise of μ = 1."""
-ENDS_LOOKED_AT, SMALLER_LOOKED_AT = 100, 500
-USUAL_REPEATS, ENOUGH, AT_A_TIME = 500, 2_000, 50
+GOAL, STORED_EVERY, AT_ONCE = 4_000, 200, 8_192
 
 
-def drawn(outcome: str, numbers: int, n: int, rng: np.random.Generator) -> Array:
-    """Rows between 0 and 1, the outcome last; numbers are correlated."""
-    x = _numbers(numbers, n, rng)
-    means = _unclipped_means(x)
-    if outcome == "yes or no":
-        return np.column_stack([x, rng.random(n) < means])
-    return np.column_stack([x, np.clip(means + ERRORS[outcome](rng, x), 0.0, 1.0)])
+def at_a_time(n: int) -> int:
+    """How many repeats are drawn together: as many as half a million rows, which all are in memory."""
+    return min(max(500_000 // n, 1), 100)
+
+
+def drawn(outcome: str, numbers: int, n: int, repeats: int, rng: np.random.Generator) -> Array:
+    """Samples of rows: a 1, correlated numbers between 0 and 1, and the outcome last."""
+    rows = np.ones((repeats * n, numbers + 2))
+    for start in range(0, len(rows), AT_ONCE):
+        piece = rows[start : start + AT_ONCE]
+        piece[:, 1:-1] = x = _numbers(numbers, len(piece), rng)
+        means = _unclipped_means(x)
+        yes = outcome == "yes or no"
+        piece[:, -1] = rng.random(len(x)) < means if yes else np.clip(means + ERRORS[outcome](rng, x), 0.0, 1.0)
+    return rows.reshape(repeats, n, -1)
 
 
 def _numbers(numbers: int, n: int, rng: np.random.Generator) -> Array:
-    return np.clip(0.45 + 0.2 * (0.8 * rng.normal(size=(n, numbers)) + 0.6 * rng.normal(size=(n, 1))), 0.0, 1.0)
+    found = rng.standard_normal((n, numbers))
+    found *= 0.16
+    found += 0.12 * rng.standard_normal((n, 1)) + 0.45
+    return np.clip(found, 0.0, 1.0, out=found)
 
 
 def _unclipped_means(x: Array) -> Array:
-    return np.asarray(0.4 + (x - 0.45) @ SLOPES[: x.shape[1]])
+    return np.asarray(0.4 + (x - 0.45) @ SLOPES[: x.shape[-1]])
 
 
 def expected(outcome: str, x: Array) -> Array:
@@ -94,62 +104,106 @@ def _capped(outcome: str, x: Array, z: Array) -> Array:
     return np.asarray(scale * (t * ndtr(-t) - np.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)))
 
 
-def held(fit: LeastSquares, truths: Array) -> list[bool]:
-    """Whether the interval of every slope holds the truth."""
-    size = len(fit.terms)
-    return [fit.pvalue(np.eye(size)[j + 1], float(truth)) >= 0.05 for j, truth in enumerate(truths)]
+def held(fit: LeastSquares, truths: Array) -> list[int]:
+    """How many intervals of every slope hold the truth."""
+    every = np.eye(len(fit.terms))[1:]
+    return [int(np.sum(fit.pvalue(row, float(truth)) >= 0.05)) for row, truth in zip(every, truths, strict=True)]
 
 
-def endless(fit: LeastSquares) -> list[bool]:
-    """Whether the interval of every slope has no end."""
-    size = len(fit.terms)
-    return [math.isinf(high - low) for low, high in (fit.interval(row, 0.95) for row in np.eye(size)[1:])]
+def endless(fit: LeastSquares) -> list[int]:
+    """How many intervals of every slope have no end."""
+    every = (fit.interval(row, 0.95) for row in np.eye(len(fit.terms))[1:])
+    return [int(np.sum(np.isinf(np.subtract(high, low)))) for low, high in every]
+
+
+def slopes_of(outcome: str, numbers: int, rows: int = 250_000, chunks: int = 24) -> dict[str, Any]:
+    """Slopes in the population, on all numbers and on the first alone, from the mean outcomes of six million rows.
+
+    Outcomes themselves would leave the slopes uncertain by a tenth of the standard error that 50,000 people have. Their
+    uncertainty is told from the spread of the chunks.
+    """
+    rng = np.random.default_rng(crc32(f"{outcome} {numbers}".encode()))
+    products = np.zeros((chunks, numbers + 2, numbers + 2))
+    for chunk in products:
+        x = _numbers(numbers, rows, rng)
+        sample = np.column_stack([np.ones(rows), x, expected(outcome, x)])
+        chunk += sample.T @ sample
+    few = products[:, [[0], [1], [-1]], [0, 1, -1]]
+    every, alone = (_slopes(np.concatenate([one, one.sum(axis=0)[None]])) for one in (products, few))
+    found = {"slopes": every, "first alone": alone}
+    errors = {f"{name}, error": one[:-1].std(axis=0, ddof=1) / math.sqrt(chunks) for name, one in found.items()}
+    return {name: one.tolist() for name, one in ({name: one[-1] for name, one in found.items()} | errors).items()}
+
+
+def _slopes(products: Array) -> Array:
+    return np.asarray(np.linalg.solve(products[:, :-1, :-1], products[:, :-1, -1:])[:, 1:, 0])
 
 
 @cache
-def truth(outcome: str, numbers: int, rows: int = 500_000, chunks: int = 12) -> tuple[Array, Array]:
-    """Slopes in the population, on all numbers and on the first alone, from the mean outcomes of some million rows.
+def truth(outcome: str, numbers: int) -> tuple[Array, Array]:
+    """Slopes in the population, on all numbers and on the first alone, as they are stored."""
+    found = json.loads(SLOPES_FOUND.read_text(encoding="utf-8"))[f"{outcome}, {numbers} numbers"]
+    return np.array(found["slopes"]), np.array(found["first alone"])
 
-    Outcomes themselves would leave the slopes uncertain by a tenth of the standard error that 50,000 people have.
+
+@dataclass(frozen=True)
+class Setting:
+    """A population and a number of people.
+
+    Attributes
+    ----------
+    alone
+        Whether the model on the first number alone is looked at, which was named before the release.
     """
-    rng = np.random.default_rng(crc32(f"{outcome} {numbers}".encode()))
-    products = np.zeros((numbers + 2, numbers + 2))
-    for _ in range(chunks):
-        x = _numbers(numbers, rows, rng)
-        sample = np.column_stack([np.ones(rows), x, expected(outcome, x)])
-        products += sample.T @ sample
-    few = products[np.ix_([0, 1, -1], [0, 1, -1])]
-    every, first = (np.asarray(np.linalg.solve(one[:-1, :-1], one[:-1, -1]), float)[1:] for one in (products, few))
-    return every, first
+
+    outcome: str
+    numbers: int
+    n: int
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        of = f"first of {self.numbers}" if self.alone else f"{self.numbers}"
+        return f"{self.outcome}, {of} numbers, {self.n:,} people"
+
+    @property
+    def truths(self) -> Array:
+        """The slopes that intervals shall hold."""
+        return truth(self.outcome, self.numbers)[self.alone]
+
+    def simulation(self, guarantee: str) -> Simulation:
+        return _simulation(self.numbers, self.outcome == "yes or no", guarantee, (("x0",),) if self.alone else ())
 
 
-def study(
-    outcome: str, numbers: int, n: int, repeats: int, stored: dict[str, Any], kinds: Collection[str] = tuple(GUARANTEES)
-) -> None:
-    """Bring cells of one population and number of people to so many repeats: all guarantees see the same rows."""
-    two = (*(False,) * numbers, outcome == "yes or no")
-    made = {name: Simulation(two, GUARANTEES[name]) for name in kinds}
-    truths, alone = truth(outcome, numbers)
-    cells = {name: f"{outcome}, {numbers} numbers, {n:,} people, {name}" for name in made}
-    counts = dict.fromkeys(("repeats", "looked at", "alone", "alone of"), 0)
-    empty: dict[str, Any] = counts | {"held": [0] * numbers, "endless": [0] * numbers}
-    found = {name: stored.setdefault(cell, json.loads(json.dumps(empty))) for name, cell in cells.items()}
-    for at in range(min(own["repeats"] for own in found.values()), repeats):
-        rows = drawn(outcome, numbers, n, np.random.default_rng([crc32(f"{outcome} {numbers} {n}".encode()), at]))
+@cache
+def _simulation(numbers: int, yes_or_no: bool, guarantee: str, models: tuple[tuple[str, ...], ...]) -> Simulation:
+    return Simulation((*(False,) * numbers, yes_or_no), GUARANTEES[guarantee], models)
+
+
+def study(one: Setting, repeats: int, stored: dict[str, Any], kinds: Collection[str] = tuple(GUARANTEES)) -> None:
+    """Bring the cells of a setting to so many repeats: all guarantees see the same rows."""
+    slopes, more = len(one.truths), at_a_time(one.n)
+    empty: dict[str, Any] = {"repeats": 0, "held": [0] * slopes, "endless": [0] * slopes}
+    if not one.alone:
+        empty["alone"] = 0
+    found = {kind: stored.setdefault(f"{one.name}, {kind}", json.loads(json.dumps(empty))) for kind in kinds}
+    for at in range(min(own["repeats"] for own in found.values()), repeats, more):
+        rng = np.random.default_rng([crc32(f"{one.outcome} {one.numbers} {one.n}".encode()), at])
+        rows = drawn(one.outcome, one.numbers, one.n, more, rng)
         totals: dict[bool, Array] = {}
-        for name in (name for name, own in found.items() if own["repeats"] == at):
-            one, own, pure = made[name], found[name], name.startswith("ε")
+        for kind, own in ((kind, own) for kind, own in found.items() if own["repeats"] == at):
+            made, pure = one.simulation(kind), kind.startswith("ε")
             if pure not in totals:  # totals do not depend on ε
-                totals[pure] = one.totals(rows)
-            fit = one.fit(totals[pure], rows, np.random.default_rng([crc32(cells[name].encode()), at]))
-            own["held"] = [a + b for a, b in zip(own["held"], held(fit, truths), strict=True)]
-            own["repeats"] += 1
-            if own["looked at"] < ENDS_LOOKED_AT:
-                own["endless"] = [a + b for a, b in zip(own["endless"], endless(fit), strict=True)]
-                own["looked at"] += 1
-            if numbers > 1 and own["alone of"] < SMALLER_LOOKED_AT:
-                own["alone of"] += 1
-                own["alone"] += held(replace(fit, terms=fit.terms[:2], places=(0, 1)), alone)[0]
+                totals[pure] = made.totals(rows)
+            noise = np.random.default_rng([crc32(f"{one.name}, {kind}".encode()), at])
+            fit = made.fits(totals[pure], rows, noise)[-1]
+            own["held"] = [a + b for a, b in zip(own["held"], held(fit, one.truths), strict=True)]
+            own["endless"] = [a + b for a, b in zip(own["endless"], endless(fit), strict=True)]
+            if not one.alone:
+                own["alone"] += held(replace(fit, terms=fit.terms[:2], places=(0, 1)), replace(one, alone=True).truths)[
+                    0
+                ]
+            own["repeats"] += more
 
 
 def short_of(one: dict[str, Any]) -> bool:
@@ -162,19 +216,17 @@ def table(stored: dict[str, Any], n: int) -> str:
     """For so many people, percent of intervals of the worst slope that hold it, and of those without an end."""
     lines = ["| outcome | numbers | " + " | ".join(GUARANTEES) + " |", "|---" * (2 + len(GUARANTEES)) + "|"]
     for outcome, numbers in product(OUTCOMES, NUMBERS):
-        found = [stored[f"{outcome}, {numbers} numbers, {n:,} people, {kind}"] for kind in GUARANTEES]
+        found = [stored[f"{Setting(outcome, numbers, n).name}, {kind}"] for kind in GUARANTEES]
         cells = []
         for one in found:
             share = f"{100 * min(one['held']) / one['repeats']:.1f}"
-            without = max(one["endless"]) / one["looked at"]
-            marks = (f" ({without:.0%})" if without else "") + (f" [{one['repeats']:,}]" if _many(one) else "")
+            without = max(one["endless"]) / one["repeats"]
+            marks = (f" ({without:.0%})" if without else "") + (
+                f" [{one['repeats']:,}]" if one["repeats"] < GOAL else ""
+            )
             cells.append((f"**{share}**" if short_of(one) else share) + marks)
         lines.append(f"| {outcome} | {numbers} | " + " | ".join(cells) + " |")
     return "\n".join(lines).replace("%", " %")
-
-
-def _many(one: dict[str, Any]) -> bool:
-    return bool(one["repeats"] > USUAL_REPEATS)
 
 
 def page(text: str, stored: dict[str, Any]) -> str:
@@ -182,36 +234,60 @@ def page(text: str, stored: dict[str, Any]) -> str:
     for n in PEOPLE:
         head, rest = text.split(f"<!-- {n:,} people -->\n")
         text = f"{head}<!-- {n:,} people -->\n{table(stored, n)}\n\n" + rest[rest.index("<!-- end -->") :]
-    each = [one["alone"] / one["alone of"] for one in stored.values() if len(one["held"]) > 1]
-    text = re.sub(r"(?<=held in at least )\S+(?= %)", f"{100 * min(each):.1f}", text)
-    repeats = [one["repeats"] for one in stored.values() if not _many(one)]
-    text = re.sub(r"(?<=A cell has )\d+ to \d+(?= repeats)", f"{min(repeats)} to {max(repeats)}", text)
-    shares = [100 * min(one["held"]) / one["repeats"] for one in stored.values() if one["repeats"] >= ENOUGH]
-    told = f"{len(shares)} cells with {ENOUGH:,} repeats or more, the lowest percentage is {min(shares):.1f}"
-    return re.sub(r"\d+ cells with [\d,]+ repeats or more, the lowest percentage is \d+\.\d", told, text)
+    several = [setting.name for setting in SETTINGS if setting.numbers > 1 and not setting.alone]
+    whole = [stored[f"{name}, {kind}"] for name, kind in product(several, GUARANTEES)]
+    least = [100 * min(one["held"]) / one["repeats"] for one in stored.values()]
+    bounded = [100 * one["alone"] / one["repeats"] for one in whole]
+    text = re.sub(r"(?<=The lowest percentage of all cells is )\d+\.\d", f"{min(least):.1f}", text)
+    text = re.sub(
+        r"(?<=that was not named held in )\S+ to \S+(?= %)", f"{min(bounded):.1f} to {max(bounded):.1f}", text
+    )
+    head, rest = text.split("<!-- named -->\n")
+    return f"{head}<!-- named -->\n{named_table(stored)}\n\n" + rest[rest.index("<!-- end -->") :]
+
+
+def named_table(stored: dict[str, Any]) -> str:
+    """The least and the largest percentage over outcomes and guarantees, for a smaller model that was named."""
+    lines = ["| numbers | " + " | ".join(f"{n:,} people" for n in PEOPLE) + " |", "|---" * (1 + len(PEOPLE)) + "|"]
+    for numbers in NUMBERS[1:]:
+        cells = []
+        for n in PEOPLE:
+            names = [Setting(outcome, numbers, n, alone=True).name for outcome in OUTCOMES]
+            found = [stored[f"{name}, {kind}"] for name, kind in product(names, GUARANTEES)]
+            shares = [100 * one["held"][0] / one["repeats"] for one in found]
+            fewest = min(one["repeats"] for one in found)
+            cells.append(f"{min(shares):.1f} to {max(shares):.1f}" + (f" [{fewest:,}]" if fewest < GOAL else ""))
+        lines.append(f"| {numbers} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main(seconds: str, repeats: str, *only: str) -> None:
     """Run the cells whose names have all of the given parts, and store after each step."""
     end, goal = time.monotonic() + float(seconds), int(repeats)
-    every = {
-        f"{outcome}, {k} numbers, {n:,} people": (outcome, k, n) for outcome, k, n in product(OUTCOMES, NUMBERS, PEOPLE)
-    }
     while time.monotonic() < end:
         stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
         done = {
-            (name, kind): stored.get(f"{name}, {kind}", {}).get("repeats", 0)
-            for name, kind in product(every, GUARANTEES)
-            if all(part in f"{name}, {kind}" for part in only)
+            (setting, kind): stored.get(f"{setting.name}, {kind}", {}).get("repeats", 0)
+            for setting, kind in product(SETTINGS, GUARANTEES)
+            if all(part in f"{setting.name}, {kind}" for part in only)
         }
-        (name, _), least = min(done.items(), key=lambda one: one[1])
+        (setting, _), least = min(done.items(), key=lambda one: one[1])
         if least >= goal:
             return
-        kinds = [kind for of, kind in done if of == name and done[of, kind] < goal]
-        study(*every[name], min(least + AT_A_TIME, goal), stored, kinds)
+        kinds = [kind for of, kind in done if of == setting and done[of, kind] < goal]
+        study(setting, min(least + STORED_EVERY, goal), stored, kinds)
         RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        found = {kind: stored[f"{name}, {kind}"] for kind in kinds}
-        print(name, {kind: round(min(one["held"]) / one["repeats"], 3) for kind, one in found.items()}, flush=True)
+        found = {kind: stored[f"{setting.name}, {kind}"] for kind in kinds}
+        print(
+            setting.name, {kind: round(min(one["held"]) / one["repeats"], 3) for kind, one in found.items()}, flush=True
+        )
+
+
+SETTINGS = tuple(
+    Setting(outcome, numbers, n, alone)
+    for alone, outcome, numbers, n in product((False, True), OUTCOMES, NUMBERS, PEOPLE)
+    if numbers > 1 or not alone
+)
 
 
 if __name__ == "__main__":
@@ -219,5 +295,8 @@ if __name__ == "__main__":
         PAGE.write_text(
             page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), "utf-8"
         )
+    elif sys.argv[1] == "--slopes":
+        each = {f"{outcome}, {k} numbers": slopes_of(outcome, k) for outcome, k in product(OUTCOMES, NUMBERS)}
+        SLOPES_FOUND.write_text(json.dumps(each, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     else:
         main(*sys.argv[1:])

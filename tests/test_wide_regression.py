@@ -4,7 +4,6 @@ import importlib
 import itertools
 import math
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from discreet.core.rows import Selected
 from discreet.core.rows.totals import SHARES, squares
 from discreet.inference.least_squares import MeasuredSquares
 from discreet.inference.linear_moments import Linear
+from discreet.inference.noise_along import NoiseAlong
 from discreet.inference.product_moments import Coordinates, ProductMoments
 from discreet.questions.moment_products import MomentBoxes, MomentProducts, weighed
 from discreet.questions.regression import RegressionQuestion, outcome_share
@@ -177,6 +177,37 @@ def test_the_share_of_the_outcome_is_the_best_one():
         assert outcome_share(boxes) == min(noise, key=noise.get)
 
 
+def test_noise_along_a_line_is_that_of_each_point():
+    rng = np.random.default_rng(6)
+    start, step, variances = rng.normal(size=(3, 7)), rng.normal(size=(3, 7)), rng.uniform(0.5, 2, 7)
+    line = NoiseAlong(start, step, variances, ((3, 0.4, -1.1), (4, 0.2, 3.0)))
+    for t in (-2.0, 0.0, 0.3, 50.0):
+        v = (start - t * step) ** 2 * variances
+        one, other = v[:, :3], v[:, 3:]
+        fourth = 0.4 * one.sum(1) ** 2 - 1.1 * (one**2).sum(1) + 0.2 * other.sum(1) ** 2 + 3.0 * (other**2).sum(1)
+        variance, cumulant = line(np.full(3, t))
+        assert np.allclose(variance, v.sum(1))
+        assert np.allclose(cumulant, fourth)
+
+
+@pytest.mark.parametrize("guarantee", [d.PureDP(1.0), d.GaussianDP(1.0)])
+@pytest.mark.parametrize("numbers", [1, 2, 3])
+def test_repeats_of_a_simulation_are_read_as_releases_are(coverage, guarantee, numbers):
+    """All at once, and one by one: coefficients, errors, intervals and p-values."""
+    made = coverage.Simulation((*(False,) * numbers, False), guarantee)
+    rows = coverage.drawn("skewed", numbers, 400, 3, np.random.default_rng(numbers))
+    every = made.fit(made.totals(rows), rows, np.random.default_rng(1))
+    for place in range(3):
+        one = replace(every, moments=replace(every.moments, totals=every.moments.totals[place]), squares=None)
+        if every.squares is not None:
+            one = replace(one, squares=MeasuredSquares(one, every.squares.totals[place], every.squares.noise))
+        assert np.allclose(one.coefficients, every.coefficients[place])
+        for along in np.eye(numbers + 1):
+            assert one.standard_error(along) == pytest.approx(every.standard_error(along)[place])
+            assert one.pvalue(along, 0.1) == pytest.approx(every.pvalue(along, 0.1)[place])
+            assert one.interval(along, 0.9) == pytest.approx([end[place] for end in every.interval(along, 0.9)])
+
+
 def test_weights_lower_the_noise_of_slopes():
     """Against equal weights: at the guess that they are made for, and at another one."""
     names = {"columns": (*NUMBERS, "y"), "outcome": "y", "on": NUMBERS}
@@ -275,6 +306,52 @@ def test_models_on_fewer_columns_have_intervals_that_are_wide_enough():
         assert (ratio[1:] < 4).all()
         assert part.rsquared == pytest.approx(1 - (rows["y"] - design(rows, on) @ b).var() / rows["y"].var(), abs=5e-3)
     assert found.model(*ON).bse == found.bse
+
+
+@pytest.mark.parametrize("guarantee", [d.PureDP(1000.0), d.GaussianDP(1000.0)])
+def test_models_that_were_named_have_intervals_of_their_own(guarantee):
+    rows, models = people(), [["a"], ["region", "a"], ["b", "sex", "two"]]
+    found = session(guarantee, rows).regression("y", ON, guarantee, models=models)
+    assert len(found.public["centred_squares"]["value"]) == 9 + 2 + 4 + 4
+    again = Release.from_json(found.to_json())
+    for on in (*models, ["a", "region"], ["two", "b", "sex"]):  # in any order
+        b, errors = robust(design(rows, on), rows["y"])
+        part = found.model(*on)
+        assert np.allclose(list(part.params.values()), b, atol=5e-3)
+        assert np.allclose(list(part.bse.values())[1:], errors[1:], rtol=0.02)
+        left = rows["y"] - design(rows, on) @ b
+        assert math.sqrt(part.scale) == pytest.approx(math.sqrt((left**2).sum() / (1500 - len(b))), rel=5e-3)
+        assert again.model(*on).summary() == part.summary()
+    b, errors = robust(design(rows), rows["y"])
+    assert np.allclose(list(found.bse.values())[1:], errors[1:], rtol=0.02)
+
+
+def test_named_models_belong_to_the_question():
+    asked = session(d.PureDP(2.0))
+    asked.regression("y", ON, d.PureDP(1.0), models=["a"], request="one")
+    with pytest.raises(DiscreetError):
+        asked.regression("y", ON, d.PureDP(1.0), models=["b"], request="one")
+    assert asked.regression("y", ON, d.PureDP(1.0), models=[("a",)], request="one").model("a").params
+    few = RegressionQuestion(SCHEMA, "y", ["a", "sex"], d.PureDP(1.0), models=["a"])
+    assert not few.several_steps  # everything is measured at once, and every model is as good
+
+
+@pytest.mark.parametrize(
+    ("models", "match"),
+    [
+        ("a", "list of models"),
+        (7, "list of models"),
+        ([[]], "some of"),
+        ([["y"]], "some of"),
+        ([["a", "a"]], "must not repeat"),
+        ([["a", "b"], ["b", "a"]], "no model twice"),
+        ([ON], "not all"),
+        ([list(one) for one in itertools.combinations(ON, 4)], "at most 40"),
+    ],
+)
+def test_models_that_make_no_sense_are_refused(models, match):
+    with pytest.raises(DiscreetError, match=match):
+        RegressionQuestion(SCHEMA, "y", ON, d.PureDP(1.0), models=models)
 
 
 @pytest.mark.parametrize(
@@ -399,12 +476,20 @@ def test_mean_outcomes_after_clipping_are_those_of_the_law(coverage, kind):
 
 
 @pytest.mark.parametrize(("kind", "numbers", "n"), [("skewed", 4, 1000), ("unequal variances", 2, 1000)])
-def test_intervals_cover(monkeypatch, coverage, kind, numbers, n):
+@pytest.mark.parametrize("alone", [False, True])
+def test_intervals_cover(coverage, kind, numbers, n, alone):
     stored = {}
-    monkeypatch.setattr(coverage, "truth", partial(coverage.truth, chunks=1))
-    coverage.study(kind, numbers, n, 60, stored)
+    coverage.study(coverage.Setting(kind, numbers, n, alone), 100, stored)
     assert len(stored) == len(coverage.GUARANTEES)
     assert least(stored) > 0.935
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [("yes or no", 8), ("unequal variances", 2), ("skewed", 4)])
+def test_stored_slopes_are_those_of_the_population(coverage, kind, numbers):
+    few = coverage.slopes_of(kind, numbers, rows=40_000, chunks=5)
+    for stored, name in zip(coverage.truth(kind, numbers), ("slopes", "first alone"), strict=True):
+        off = np.abs(stored - few[name])
+        assert (off <= 8 * np.array(few[f"{name}, error"]) + 1e-12).all()  # five chunks: Student's law
 
 
 @pytest.mark.deep
@@ -414,5 +499,5 @@ def test_intervals_cover(monkeypatch, coverage, kind, numbers, n):
 @pytest.mark.parametrize(("numbers", "n"), list(itertools.product((1, 2, 4, 8), (300, 1000, 5000, 50_000))))
 def test_intervals_cover_on_a_grid(coverage, kind, numbers, n):
     stored = {}
-    coverage.study(kind, numbers, n, 200, stored)
+    coverage.study(coverage.Setting(kind, numbers, n), 200, stored)
     assert least(stored) > 0.935

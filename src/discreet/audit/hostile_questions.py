@@ -63,7 +63,7 @@ def _session() -> dict[str, Call]:
         "share": {"column": "arm", "label": "A", "weighted": False, **some},
         "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
         "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
-        "regression": {"column": "y", "on": ("x", "arm"), "expected_rows": None, **some},
+        "regression": {"column": "y", "on": ("x", "arm"), "models": (("x",),), "expected_rows": None, **some},
         "logistic_regression": {"column": "half", "on": ("x", "arm"), "expected_rows": None, **some},
         "quantile": {
             "column": "x", "probabilities": 0.5, "interval": None, "rows_at_least": None, "recursive": False, **summed,

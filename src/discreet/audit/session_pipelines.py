@@ -207,6 +207,7 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
     asked: dict[str, Ask] = {
         "parts": lambda s, g: s.regression("y", ["x", "a"], g, request="r"),
         "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
+        "smaller models": lambda s, g: s.regression("y", ["x", "a"], g, models=["x", "a"], request="r"),
     }
     for name, ask in asked.items():
         yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=name == "boxes")

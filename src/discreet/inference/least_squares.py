@@ -9,7 +9,6 @@ Proof: ``docs/proofs/regression.md``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,9 @@ import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
+from discreet.core.noise.law import Floats, plain
 from discreet.inference.linear_moments import Linear, LinearMoments
+from discreet.inference.noise_along import polynomial
 from discreet.inference.product_moments import ProductMoments
 
 __all__ = ["JointTest", "LeastSquares", "MeasuredSquares"]
@@ -52,6 +53,8 @@ class JointTest:
 @dataclass(frozen=True)
 class LeastSquares:
     """The best linear description of an outcome by some terms.
+
+    Leading axes of the totals are repeats of a simulation: coefficients, errors, intervals and p-values have them too.
 
     Attributes
     ----------
@@ -86,17 +89,17 @@ class LeastSquares:
     def coefficients(self) -> Array:
         """One per term."""
         products = [self.moments.total(self.moments.weights(one, self.outcome)) for one in self.terms]
-        return np.asarray(self._inverse @ np.array(products, dtype=float))
+        return np.asarray((self._inverse @ np.stack(products, axis=-1)[..., None])[..., 0])
 
     @property
-    def rows(self) -> float:
+    def rows(self) -> Floats:
         """Number of rows, known or estimated."""
-        return float(self.moments.rows if self.moments.size is None else self.moments.size)
+        return plain(self.moments.rows if self.moments.size is None else self.moments.size)
 
     @cached_property
     def residual_variance(self) -> float:
         """Σe²/(n − k), at least 0."""
-        return max(self._left, 0.0) / max(self.rows - len(self.terms), 1.0)
+        return float(max(self._left, 0.0) / self._free)
 
     @cached_property
     def _left(self) -> float:
@@ -134,23 +137,27 @@ class LeastSquares:
         return np.asarray(np.maximum(self.moments.total(weights), 0.0) + _CAUTION * np.sqrt(noise))
 
     @property
-    def _sampled(self) -> float:
+    def _free(self) -> Floats:
+        """Rows less terms, at least 1."""
+        return plain(np.maximum(self.rows - len(self.terms), 1.0))
+
+    @property
+    def _sampled(self) -> Floats:
         """What a measured square stands for: the rows of a unit may move together, and k terms were fitted."""
-        return self.moments.rows_per_unit * self.rows / max(self.rows - len(self.terms), 1.0)
+        return self.moments.rows_per_unit * self.rows / self._free
 
     def _spread(self, along: Array) -> Callable[[Array], tuple[Array, Array]]:
         """Variance, and fourth cumulant, of the estimate of ``along``·β where the truth is off it by so much."""
         pulled = self._inverse @ along
-        reach = float(along @ pulled)
+        reach = pulled @ along
         pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
         moment = self.moments.weights
-        noise = [moment(pull, left), moment(pull, pull) / reach]
+        noise = self.moments.noise_along(moment(pull, left), moment(pull, pull) / reach[..., None])
         sampled = self._squares(pulled, pull, left)
 
         def spread(off: Array) -> tuple[Array, Array]:
-            distance = np.asarray(off, dtype=float)
-            variance, fourth = self.moments.noise_of(noise[0] - distance[..., None] * noise[1])
-            return variance + self._sampled * sampled(distance / reach), fourth
+            variance, fourth = noise(off)
+            return np.maximum(variance, 0.0) + self._sampled * sampled(off / reach), fourth
 
         return spread
 
@@ -162,19 +169,20 @@ class LeastSquares:
         if isinstance(self.moments, ProductMoments):
             raise InvalidParameter("squares", None, "were not measured", "Measure them after the fit.")
         square = self.moments.weights_above
-        each = [square(pull, pull, left, left), square(pull, pull, pull, left), square(pull, pull, pull, pull)]
-        return lambda further: self._cautious(
-            each[0] - 2 * further[..., None] * each[1] + further[..., None] ** 2 * each[2]
+        each = [square(pull, pull, left, left), -2 * square(pull, pull, pull, left), square(pull, pull, pull, pull)]
+        totals, noise = [self.moments.total(one) for one in each], self.moments.noise_of_parabola(*each)
+        return lambda further: np.asarray(
+            np.maximum(polynomial(totals, further), 0.0)
+            + _CAUTION * np.sqrt(np.maximum(polynomial(noise, further), 0.0))
         )
 
-    def standard_error(self, along: Array) -> float:
+    def standard_error(self, along: Array) -> Floats:
         """Of the estimate of ``along``·β: noise and sampling together."""
-        variance, _ = self._spread(along)(np.zeros(1))
-        return math.sqrt(float(variance[0]))
+        return plain(np.sqrt(self._spread(along)(np.zeros(()))[0]))
 
-    def interval(self, along: Array, level: float) -> tuple[float, float]:
+    def interval(self, along: Array, level: float) -> tuple[Floats, Floats]:
         """All values of ``along``·β that are not rejected; without an end where noise leaves nothing to divide by."""
-        estimate, spread = float(along @ self.coefficients), self._spread(along)
+        estimate, spread = self.coefficients @ along, self._spread(along)
         z = NormalDist().inv_cdf((1 + level) / 2)
 
         def rejected(off: Array) -> NDArray[np.bool_]:
@@ -182,20 +190,21 @@ class LeastSquares:
             tails = max(z**3 - 3 * z, 0.0) / 24 * fourth / variance**2
             return np.asarray(np.abs(off) > (z + tails) * np.sqrt(variance))
 
-        unit = math.sqrt(float(spread(np.zeros(1))[0][0]))
-        return estimate - _end(rejected, -unit), estimate + _end(rejected, unit)
+        unit = np.sqrt(spread(np.zeros(()))[0])
+        return plain(estimate - _end(rejected, -unit)), plain(estimate + _end(rejected, unit))
 
-    def pvalue(self, along: Array, value: float = 0.0) -> float:
+    def pvalue(self, along: Array, value: float = 0.0) -> Floats:
         """Of the hypothesis that ``along``·β has this value; below 1 − level exactly where the interval excludes it."""
-        off = value - float(along @ self.coefficients)
-        variance, fourth = (float(one[0]) for one in self._spread(along)(np.array([off])))
-        tails, ratio = fourth / variance**2 / 24, abs(off) / math.sqrt(variance)
+        off = value - self.coefficients @ along
+        variance, fourth = self._spread(along)(off)
+        tails, ratio = fourth / variance**2 / 24, np.abs(off) / np.sqrt(variance)
         # z + tails·max(z³ − 3z, 0) grows with z, so the z of a given ratio is found by halving.
-        low, high = 0.0, ratio
+        low, high = np.zeros_like(ratio), ratio
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if middle + tails * max(middle**3 - 3 * middle, 0.0) < ratio else (low, middle)
-        return 2 * NormalDist().cdf(-high)
+            below = middle + tails * np.maximum(middle**3 - 3 * middle, 0.0) < ratio
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return plain(2 * scipy.special.ndtr(-high))
 
     def covariance(self) -> Array:
         """Covariance matrix of the coefficients: noise and sampling together.
@@ -271,23 +280,24 @@ class MeasuredSquares:
     noise: float
 
     @staticmethod
-    def pulls(fit: LeastSquares) -> tuple[Array, Array, float]:
+    def pulls(fit: LeastSquares) -> tuple[Array, Array, Floats]:
         """The w, the largest |w·z| of each, and the largest |e|, or the width of the bounds where that is less.
 
         The first w is 1/n at the constant, so that its square is Σe²; the others are those of the coefficients.
         """
-        found = np.vstack([np.eye(len(fit.terms))[0] / fit.rows, fit._inverse[1:]])
-        reaches = np.array([_reach(Linear.combined(row, fit.terms)) for row in found])
-        return found, np.maximum(reaches, 1e-300), min(max(_reach(fit._residual(fit.coefficients)), 1e-300), 1.0)
+        found = np.moveaxis(fit._inverse, -2, 0).copy()
+        found[0] = np.eye(len(fit.terms))[0] / np.asarray(fit.rows)[..., None]
+        reaches, cut = _reach(Linear.combined(found, fit.terms)), _reach(fit._residual(fit.coefficients))
+        return found, np.maximum(reaches, 1e-300), plain(np.clip(cut, 1e-300, 1.0))
 
     @cached_property
-    def _pulls(self) -> tuple[Array, Array, float]:
+    def _pulls(self) -> tuple[Array, Array, Floats]:
         return self.pulls(self.fit)
 
     @cached_property
     def _in_pulls(self) -> Array:
         """Takes a v to its multiples of the w."""
-        return np.asarray(np.linalg.pinv(self._pulls[0].T))
+        return np.asarray(np.linalg.pinv(np.moveaxis(self._pulls[0], 0, -1)))
 
     @cached_property
     def _shares(self) -> tuple[Array, Array]:
@@ -296,13 +306,14 @@ class MeasuredSquares:
         With h = 2(w·z)² − 1 and g = 2e² − 1 it is ½Σ(w·z)² + ¼(Σg + Σgh); the first w·z is 1, so that its h is too.
         """
         found, reaches, _ = self._pulls
-        pulled = [Linear.combined(row, self.fit.terms) for row in found / reaches[:, None]]
-        weights = np.array([self.fit.moments.weights(one, one) for one in pulled])
+        pulled = Linear.combined(found / reaches[..., None], self.fit.terms)
+        weights = self.fit.moments.weights(pulled, pulled)
         squares, noise = self.fit.moments.total(weights), self.fit.moments.noise_of(weights)[0]
         most = np.clip(squares, 0.0, self.fit.rows)
-        shares = most / 2 + (self.totals[0] + self.totals) / 4
-        measured = np.where(np.arange(len(found)) == 0, 1 / 4, 1 / 8) * self.noise
-        return np.clip(shares, 0.0, most), noise / 4 + measured
+        totals = np.moveaxis(self.totals, -1, 0)
+        noise = noise / 4 + self.noise / 8
+        noise[0] += self.noise / 8
+        return np.clip(most / 2 + (totals[0] + totals) / 4, 0.0, most), noise
 
     @cached_property
     def _roots(self) -> Array:
@@ -314,38 +325,43 @@ class MeasuredSquares:
     @property
     def left(self) -> float:
         """Σe² of the fit."""
-        return float(self._shares[0][0]) * self._pulls[2] ** 2
+        return float(self._shares[0][0] * self._pulls[2] ** 2)
 
-    def root(self, pulled: Array, fit: LeastSquares) -> float:
+    def root(self, pulled: Array, fit: LeastSquares) -> Array:
         """√Σ(v·z)²e², or a bound of it, for a v of a fit on these terms or on some of them.
 
         v is a sum of multiples of the w, and such roots are norms, so that their sum is a bound. Residuals on fewer
         terms are off by d·z, which is at most its largest value.
         """
-        whole, own = np.zeros(len(self.fit.terms)), np.zeros(len(self.fit.terms))
         places = list(fit.places or range(len(fit.terms)))
-        whole[places], own[places] = pulled, fit.coefficients
-        found = float(np.abs(self._in_pulls @ whole) @ self._roots)
-        if fit is self.fit or len(places) == whole.size:
-            return found
+        whole, own = (np.zeros_like(self.fit.coefficients) for _ in range(2))
+        whole[..., places], own[..., places] = pulled, fit.coefficients
+        shares = np.abs(self._in_pulls @ whole[..., None])[..., 0]
+        found = (shares * np.moveaxis(self._roots, 0, -1)).sum(-1)
+        if fit is self.fit or len(places) == len(self.fit.terms):
+            return np.asarray(found)
         gap = _reach(Linear.combined(self.fit.coefficients - own, self.fit.terms))
-        return found + gap * math.sqrt(max(float(whole @ self.fit._matrix @ whole), 0.0))
+        squares = (whole * (self.fit._matrix @ whole[..., None])[..., 0]).sum(-1)
+        return np.asarray(found + gap * np.sqrt(np.maximum(squares, 0.0)))
 
 
-def _reach(function: Linear) -> float:
+def _reach(function: Linear) -> Array:
     """The largest size that a linear function has between the bounds."""
-    high = function.constants.max() + np.maximum(function.slopes, 0).sum()
-    low = function.constants.min() + np.minimum(function.slopes, 0).sum()
-    return float(max(abs(high), abs(low)))
+    high = function.constants.max(-1) + np.maximum(function.slopes, 0).sum(-1)
+    low = function.constants.min(-1) + np.minimum(function.slopes, 0).sum(-1)
+    return np.asarray(np.maximum(np.abs(high), np.abs(low)))
 
 
-def _end(rejected: Callable[[Array], NDArray[Any]], unit: float) -> float:
+def _end(rejected: Callable[[Array], NDArray[Any]], unit: Array) -> Array:
     """How far from the estimate the first rejected value lies, in the direction and size of ``unit``."""
-    steps = np.concatenate([[0.0], np.geomspace(0.25, _FURTHEST, 89)])
+    steps = np.concatenate([[0.0], np.geomspace(0.25, _FURTHEST, 89)]).reshape(-1, *(1,) * np.ndim(unit))
+    endless = np.asarray(False)
     for _ in range(_ROUNDS):
         out = rejected(steps * unit)
-        if not out.any():
-            return math.inf
-        first = max(int(np.argmax(out)), 1)
-        steps = np.linspace(steps[first - 1], steps[first], _POINTS)
-    return float(steps[-1]) * abs(unit)
+        endless = endless | ~out.any(axis=0)
+        first = np.maximum(np.argmax(out, axis=0), 1)
+        near, far = (
+            np.take_along_axis(np.broadcast_to(steps, out.shape), at[None], axis=0)[0] for at in (first - 1, first)
+        )
+        steps = np.linspace(near, far, _POINTS)
+    return np.where(endless, np.inf, steps[-1] * np.abs(unit))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
+from discreet.inference.noise_along import NoiseAlong, square_of_parabola
 from discreet.inference.noisy_totals import NoisyTotals
 
 __all__ = ["Linear", "LinearMoments"]
@@ -25,7 +26,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of a row: a constant in every cell, plus a multiple of each number."""
+    """A linear function of a row: a constant in every cell, plus a multiple of each number.
+
+    Leading axes are repeats of a simulation, or several functions.
+    """
 
     constants: Array
     slopes: Array
@@ -33,8 +37,10 @@ class Linear:
     @classmethod
     def combined(cls, weights: Array, functions: Sequence[Linear]) -> Linear:
         """The weighted sum of some functions."""
-        constants = np.tensordot(weights, np.array([one.constants for one in functions]), axes=1)
-        return cls(constants, np.tensordot(weights, np.array([one.slopes for one in functions]), axes=1))
+        constants, slopes = (
+            np.array(each) for each in zip(*((one.constants, one.slopes) for one in functions), strict=True)
+        )
+        return cls(weights @ constants, weights @ slopes)
 
     def __sub__(self, other: Linear) -> Linear:
         return Linear(self.constants - other.constants, self.slopes - other.slopes)
@@ -75,10 +81,10 @@ class LinearMoments(NoisyTotals):
 
     def gram(self, functions: Sequence[Linear]) -> Array:
         """Σ f·g over all rows, for all pairs of some linear functions."""
-        found = np.zeros((len(functions), len(functions)))
+        found = np.zeros((*np.shape(self.totals)[:-1], len(functions), len(functions)))
         for j, one in enumerate(functions):
             for k, other in enumerate(functions[: j + 1]):
-                found[j, k] = found[k, j] = float(self.total(self.weights(one, other)))
+                found[..., j, k] = found[..., k, j] = self.total(self.weights(one, other))
         return found
 
     def weights_above(self, *factors: Linear) -> Array:
@@ -89,40 +95,64 @@ class LinearMoments(NoisyTotals):
         """
         return self._weights(factors, above=True)
 
+    def noise_along(self, start: Array, step: Array) -> NoiseAlong:
+        """`noise_of` for all weights start − t·step."""
+        used = self.used(start), self.used(step)
+        return NoiseAlong(*used, self._noise, ((self._noise.size, 0.0, self.kurtosis),))
+
+    def noise_of_parabola(self, constant: Array, linear: Array, square: Array) -> list[Array]:
+        """Variance of the noise for weights c + l·t + q·t², as a polynomial in t from the constant up."""
+        each = square_of_parabola(self.used(constant), self.used(linear), self.used(square))
+        return [(one * self._noise).sum(-1) for one in each]
+
     def _weights(self, factors: Sequence[Linear], *, above: bool) -> Array:
         powers = np.zeros((self.cells, *(degree + 1 for degree in self.degrees)))
         powers.reshape(self.cells, -1)[:, 0] = 1.0
         for factor in factors:
             powers = self._times(powers, factor, above)
-        for axis, degree in enumerate(self.degrees, start=1):
-            powers = np.moveaxis(np.tensordot(_to_parts(degree), powers, axes=(1, axis)), 0, axis)
-        return powers.ravel()
+        for axis, degree in self._axes:
+            powers = np.moveaxis(np.tensordot(powers, _to_parts(degree), axes=(axis, 1)), -1, axis)
+        return powers.reshape(*powers.shape[: -len(self.degrees) - 1], -1)
+
+    @property
+    def _axes(self) -> list[tuple[int, int]]:
+        """The axis of every number, from the last, and its degree."""
+        return [(place - len(self.degrees), degree) for place, degree in enumerate(self.degrees)]
 
     @cached_property
     def _means(self) -> Array:
-        """Means of the numbers, between 0 and 1."""
+        """Means of the numbers, between 0 and 1, along the last axis."""
         numbers = [Linear(np.zeros(self.cells), one) for one in np.eye(len(self.degrees))]
-        return np.array([min(max(float(self.total(self.weights(one)) / self.rows), 0.0), 1.0) for one in numbers])
+        return np.clip(np.stack([self.total(self.weights(one)) / self.rows for one in numbers], axis=-1), 0.0, 1.0)
 
     def _times(self, powers: Array, factor: Linear, above: bool) -> Array:
         """The coefficients of a polynomial, multiplied by a linear function."""
-        found = powers * factor.constants.reshape(-1, *(1,) * len(self.degrees))
-        for place, (degree, slope) in enumerate(zip(self.degrees, factor.slopes.tolist(), strict=True)):
-            if slope == 0:
+        found = powers * _before(factor.constants, len(self.degrees))
+        for axis, degree in self._axes:
+            slope = factor.slopes[..., axis]
+            if not np.any(slope):
                 continue
-            last = np.take(powers, [degree], axis=place + 1)
-            raised = np.roll(powers, 1, axis=place + 1)
+            last = np.take(powers, [degree], axis=axis)
+            raised = np.roll(powers, 1, axis=axis)
             if np.any(last):  # the highest power came round to the constant
-                folded = self._folded(place, above).reshape(-1, *(1,) * (len(self.degrees) - place - 1))
-                raised = raised + last * folded
-            found = found + slope * raised
+                raised = raised + last * self._folded(axis, above)
+            found = found + _before(slope, len(self.degrees) + 1) * raised
         return found
 
-    def _folded(self, place: int, above: bool) -> Array:
+    def _folded(self, axis: int, above: bool) -> Array:
         """Coefficients of what stands for the first power above the degree, less the constant that came round."""
-        degree, t = self.degrees[place], float(self._means[place]) if above else 0.0
+        degree = self.degrees[axis]
         if degree == 1:
-            return np.array([-1.0, 1.0])
+            return _before(np.array([-1.0, 1.0]), -axis - 1)
         if degree == 3 and above:
-            return np.array([-1.0, t**2, -(t**2) - 2 * t, 2 * t + 1])
+            t = self._means[..., axis]
+            found = np.stack([-np.ones_like(t), t**2, -(t**2) - 2 * t, 2 * t + 1], axis=-1)
+            # Repeats come first, then cells and the numbers before this one.
+            within = (*found.shape[:-1], *(1,) * (len(self.degrees) + axis + 1), degree + 1)
+            return _before(found.reshape(within), -axis - 1)
         raise InvalidParameter("degrees", self.degrees, "are too low for this moment", "Measure higher powers.")
+
+
+def _before(values: Array, axes: int) -> Array:
+    """The same with so many axes of length 1 behind it."""
+    return np.reshape(values, (*np.shape(values), *(1,) * axes))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.inference.linear_moments import Linear
+from discreet.inference.noise_along import NoiseAlong
 
 __all__ = ["Coordinates", "ProductMoments"]
 
@@ -93,14 +94,25 @@ class Coordinates:
 
     @cached_property
     def expansion(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-        """Products of pairs of (1, coordinates) in terms of what is measured: which, of which pair, how much."""
+        """Products of pairs of (1, coordinates) in terms of what is measured: which, of which pair, how much.
+
+        In the order of what is measured, which all occur.
+        """
         places, found = {one: at for at, one in enumerate(self.products)}, []
         for i, j in product(range(self.size + 1), repeat=2):
             single = {tuple(k - 1 for k in (i, j) if k): 1.0}
             known = (self.known(i - 1, j - 1) or {}) if i and j else single
             found += [(places[one], i, j, share) for one, share in known.items()]
-        which, first, second, shares = zip(*found, strict=True)
+        which, first, second, shares = zip(*sorted(found), strict=True)
         return np.array(which), np.array(first), np.array(second), np.array(shares)
+
+    @cached_property
+    def to_pairs(self) -> Array:
+        """Takes what is measured to the products of all pairs of (1, coordinates), one after another."""
+        (which, i, j, shares), size = self.expansion, self.size + 1
+        found = np.zeros((len(self.products), size**2))
+        found[which, i * size + j] = shares
+        return found
 
     def known(self, i: int, j: int) -> dict[Product, float] | None:
         """The product of two coordinates in terms of what is measured; None where it is not."""
@@ -122,7 +134,8 @@ class ProductMoments:
     coordinates
         What the totals are of.
     totals, variances
-        What was released, and the variance of the noise on each of them.
+        What was released, along the last axis, and the variance of the noise on each of them. Leading axes are repeats
+        of a simulation.
     products_of
         Takes the totals to `Coordinates.products`.
     boxes
@@ -160,37 +173,39 @@ class ProductMoments:
 
     @cached_property
     def _totals(self) -> Array:
-        found = self._products_of @ self.totals
+        found = self.totals @ self._products_of.T
         if self.size is not None:
-            found[0] = self.size
+            found[..., 0] = self.size
         return np.asarray(found)
 
     @property
-    def rows(self) -> float:
+    def rows(self) -> Array:
         """Number of rows, known or estimated; at least 1."""
-        return max(float(self._totals[0]), 1.0)
+        return np.asarray(np.maximum(self._totals[..., 0], 1.0))
 
     def _vector(self, function: Linear) -> Array:
         """A linear function as weights of 1 and of the coordinates: u = (z + 1)/2."""
-        labels = self.coordinates.from_cells @ function.constants
-        return np.concatenate([[labels[0] + function.slopes.sum() / 2], function.slopes / 2, labels[1:]])
+        labels = function.constants @ self.coordinates.from_cells.T
+        constant = labels[..., :1] + function.slopes.sum(axis=-1, keepdims=True) / 2
+        return np.concatenate([constant, function.slopes / 2, labels[..., 1:]], axis=-1)
 
     def weights(self, *factors: Linear) -> Array:
         """Weights of the totals that add up the product of one or two linear functions over all rows."""
         first, *rest = (self._vector(one) for one in factors)
         second = rest[0] if rest else np.eye(self.coordinates.size + 1)[0]
         y = self.coordinates.outcome
-        if len(rest) > 1 or (first[y + 1] * second[y + 1] != 0 and self.coordinates.known(y, y) is None):
+        square = np.any(first[..., y + 1] * second[..., y + 1])
+        if len(rest) > 1 or (square and self.coordinates.known(y, y) is None):
             raise InvalidParameter("factors", len(factors), "need moments that are not measured", "Measure them.")
         which, i, j, shares = self.coordinates.expansion
-        found = np.bincount(which, shares * first[i] * second[j], minlength=len(self.products_of))
-        return np.asarray(found, dtype=float)
+        each = shares * first[..., i] * second[..., j]
+        return np.asarray(np.add.reduceat(each, np.searchsorted(which, np.arange(len(self.products_of))), axis=-1))
 
     def gram(self, functions: Sequence[Linear]) -> Array:
         """Σ f·g over all rows, for all pairs of linear functions without outcome."""
         vectors = np.array([self._vector(one) for one in functions])
-        (which, i, j, shares), size = self.coordinates.expansion, self.coordinates.size + 1
-        every = np.bincount(i * size + j, shares * self._totals[which], minlength=size**2).reshape(size, size)
+        size = self.coordinates.size + 1
+        every = (self._totals @ self.coordinates.to_pairs).reshape(*self._totals.shape[:-1], size, size)
         return np.asarray(vectors @ every @ vectors.T)
 
     def total(self, weights: Array) -> Array:
@@ -198,12 +213,11 @@ class ProductMoments:
         return np.asarray((self._totals * weights).sum(axis=-1))
 
     def noise_of(self, weights: Array) -> tuple[Array, Array]:
-        """Variance and fourth cumulant of the noise in Σ wₖTₖ (docs/proofs/box_noise.md, section 2)."""
-        variances = (weights @ self._products_of) ** 2 * self.variances
-        fourth, start = np.zeros(variances.shape[:-1]), 0
-        for k in self.boxes:
-            own, start = variances[..., start : start + k], start + k
-            variance, squares = own.sum(axis=-1), (own**2).sum(axis=-1)
-            radial = (k + 3) * (k + 4) / ((k + 1) * (k + 2))
-            fourth = fourth + radial * (3 * variance**2 - 1.2 * squares) - 3 * variance**2
-        return variances.sum(axis=-1), fourth
+        """Variance and fourth cumulant of the noise in Σ wₖTₖ."""
+        return self.noise_along(weights, np.zeros_like(weights))(np.zeros(()))
+
+    def noise_along(self, start: Array, step: Array) -> NoiseAlong:
+        """`noise_of` for all weights start − t·step (docs/proofs/box_noise.md, section 2)."""
+        radial = [(k, (k + 3) * (k + 4) / ((k + 1) * (k + 2))) for k in self.boxes]
+        groups = tuple((k, 3 * one - 3, -1.2 * one) for k, one in radial)
+        return NoiseAlong(start @ self._products_of, step @ self._products_of, self.variances, groups)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "BINS", "COLUMN", "COLUMNS", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "NUMBER", "PAIR", "POSITIONS",
+    "BINS", "COLUMN", "COLUMNS", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER", "PAIR", "POSITIONS",
     "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
 ]  # fmt: skip
 
@@ -77,6 +77,10 @@ FLAG = Form(lambda value: isinstance(value, bool), "true or false")
 TABLES = Form(
     lambda value: isinstance(value, list) and bool(value) and all(one == [] or COLUMNS.fits(one) for one in value),
     'a list of tables, each a list of columns: [["region"], ["region", "age"]]',
+)
+MODELS = Form(
+    lambda value: isinstance(value, list) and all(COLUMNS.fits(one) for one in value),
+    'a list of models, each a list of columns: [["age"], ["age", "sex"]]',
 )
 WEIGHTS = Form(
     lambda value: value in ("tables", "cells") or _numbers(value),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.display import number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.noise.law import Floats
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
@@ -33,16 +34,16 @@ class Fitted(Protocol):
         """One per term."""
 
     @property
-    def rows(self) -> float:
+    def rows(self) -> Floats:
         """Number of rows, known or estimated."""
 
-    def standard_error(self, along: Array) -> float:
+    def standard_error(self, along: Array) -> Floats:
         """Of the estimate of ``along``·β."""
 
-    def interval(self, along: Array, level: float) -> tuple[float, float]:
+    def interval(self, along: Array, level: float) -> tuple[Floats, Floats]:
         """All values of ``along``·β that are not rejected."""
 
-    def pvalue(self, along: Array, value: float = 0.0) -> float:
+    def pvalue(self, along: Array, value: float = 0.0) -> Floats:
         """Of the hypothesis that ``along``·β has this value."""
 
     def covariance(self) -> Array:
@@ -167,12 +168,12 @@ class LinearEstimate:
     def _ends(self, fit: Fitted, level: float) -> tuple[float, float]:
         low, high = fit.interval(self._along, requirements.level(level))
         shift = self.estimate - float(self._along @ fit.coefficients)
-        return low + shift, high + shift
+        return float(low) + shift, float(high) + shift
 
     def pvalue(self, value: float = 0.0) -> float:
         """Of the hypothesis that it has this value in the population."""
         shift = self.estimate - float(self._along @ self._design.sampled.coefficients)
-        return self._design.sampled.pvalue(self._along, requirements.finite("value", value) - shift)
+        return float(self._design.sampled.pvalue(self._along, requirements.finite("value", value) - shift))
 
 
 class Coefficients(ABC, Generic[F]):
@@ -189,7 +190,7 @@ class Coefficients(ABC, Generic[F]):
     def _estimate(self, position: int) -> LinearEstimate:
         along = self.design.units[position]
         estimate = float(along @ self.design.sampled.coefficients + self.design.shifts[position])
-        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
 
     @cached_property
     def coefficients(self) -> dict[str, LinearEstimate]:
@@ -238,7 +239,7 @@ class Coefficients(ABC, Generic[F]):
     @property
     def nobs(self) -> float:
         """Number of rows, which is public or noisy."""
-        return self.design.sampled.rows
+        return float(self.design.sampled.rows)
 
     def combine(self, weights: Mapping[str, float]) -> LinearEstimate:
         """A weighted sum of coefficients, such as the difference of two."""
@@ -249,7 +250,7 @@ class Coefficients(ABC, Generic[F]):
         each = np.array([requirements.finite("weights", weights.get(name, 0.0)) for name in names])
         along = each @ self.design.units
         estimate = float(along @ self.design.sampled.coefficients + each @ self.design.shifts)
-        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
 
     def wald_test(self, *columns: str) -> JointTest:
         """Whether the coefficients of some columns, by default of all, are 0 together."""
@@ -325,7 +326,7 @@ class LinearFit(Coefficients[LeastSquares]):
         """The mean outcome of rows with these values, with its interval."""
         along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
         estimate = float(along @ self.design.sampled.coefficients) + self.design.outcome.low
-        return LinearEstimate(estimate, self.design.sampled.standard_error(along), self.design, along)
+        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
 
     def summary(self, alpha: float = 0.05) -> str:
         """The regression as a table."""

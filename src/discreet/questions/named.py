@@ -344,18 +344,21 @@ class NamedQuestions(NamedTables):
         return self.ask(question, request)
 
     def regression(
-        self, column: str, on: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
-        expected_rows: int | None = None, request: str | None = None, **spend: Unpack[Spend],
+        self, column: str, on: Names, guarantee: Guarantee | None = None, *, models: Sequence[Names] = (),
+        contribution: Contribution | None = None, expected_rows: int | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
     ) -> RegressionRelease:  # fmt: skip
         """Least squares of a number on other numbers and labels, and on any of them, from one release.
 
-        Intervals and tests count noise and sampling, for errors of any law. ``expected_rows`` serves plans only.
+        Intervals and tests count noise and sampling, for errors of any law. Those of the smaller ``models`` are as
+        narrow as those of the whole; all others can be read as well. ``expected_rows`` serves plans only.
         """
         question = RegressionQuestion(
             self.schema,
             column,
             on,
             spending(RegressionQuestion, guarantee, spend),
+            models=models,
             contribution=contribution,
             expected_rows=expected_rows,
         )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Ledger
@@ -28,6 +29,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.questions.coefficients_question import CoefficientsQuestion, ExpectedError
 from discreet.questions.forecast import Forecast
+from discreet.questions.forms import MODELS, Form
 from discreet.questions.linear_fit import Term
 from discreet.questions.moment_products import MomentBoxes, MomentProducts, weighed
 from discreet.questions.question import Expected, Measurement, column_names
@@ -35,6 +37,7 @@ from discreet.questions.regression_moments import (
     Moments,
     RegressionMoments,
     first_fit,
+    fit_on,
     guessed_noise,
     knows_squares,
     moved_per_row,
@@ -71,6 +74,9 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         Numbers and columns of labels. The first label of a column is the reference.
     expected_rows
         Serves plans only.
+    models
+        Smaller models, each some of the columns of ``on``, whose intervals shall be as narrow as those of the whole.
+        All others can be read as well, with wider ones. Each adds its coefficients to what is measured last.
 
     Examples
     --------
@@ -84,6 +90,9 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     ask: ClassVar[str] = "regression"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
     one_step: ClassVar[bool] = False
+    forms: ClassVar[Mapping[str, Form]] = {**CoefficientsQuestion.forms, "models": MODELS}
+    _: KW_ONLY
+    models: Sequence[str | Sequence[str]] = ()
 
     def _measured(self) -> Measurement:
         declared = self.schema.column(self.column)
@@ -96,6 +105,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         labels = self._labels([name for name in (*on, self.column) if name not in numbers])
         bounds = {name: self.schema.bounds(name) for name in numbers}
         self._check_size(bounds, labels)
+        self._check_models(labels)
         size = self.public_size(*bounds, *labels)
         ways = [replace(way, public={} if size is None else {"n": size}) for way in self._ways(bounds, labels, size)]
         if not ways:
@@ -172,6 +182,32 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
 
+    @cached_property
+    def smaller(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of every smaller model that is measured, in the order of the whole one."""
+        on = column_names(self.on, "on")
+        if isinstance(self.models, str) or not isinstance(self.models, Sequence):
+            raise WrongType("models", self.models, "must be a list of models", 'Pass models=[["age"], ["age", "sex"]].')
+        named = [set(column_names(one, "models")) for one in self.models]
+        for one in named:
+            if not one or not one < set(on) or named.count(one) > 1:
+                raise InvalidParameter(
+                    "models", sorted(one), f"must be some of {list(on)}, but not all, and no model twice",
+                    "Name columns of the regression.",
+                )  # fmt: skip
+        return tuple(tuple(name for name in on if name in one) for one in named)
+
+    def _check_models(self, labels: Mapping[str, Sequence[Any]]) -> None:
+        count = sum(1 + sum(len(labels.get(name, "ab")) - 1 for name in one) for one in self.smaller)
+        if count > _MOST_TERMS:
+            raise InvalidParameter(
+                "models", count, f"must have at most {_MOST_TERMS} coefficients together", "Name fewer models."
+            )
+
+    def content(self) -> dict[str, Any]:
+        named = [list(one) for one in self.smaller]
+        return super().content() | ({"models": named} if named else {})
+
     # ---- several steps ----------------------------------------------------------------------------------------------
 
     @property
@@ -180,7 +216,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         return not knows_squares(cast(Any, self.measurement.statistic))
 
     def in_one_step(self) -> RegressionQuestion:
-        given = {name: getattr(self, name) for name in ("contribution", "expected_rows")}
+        given = {name: getattr(self, name) for name in ("contribution", "expected_rows", "models")}
         return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
 
     def _rows(self, moments: Moments) -> int:
@@ -214,7 +250,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             return super().claim(ledger)
         measured = self.measurement
         moments = cast(Moments, measured.statistic)
-        costs, terms = self._costs(moments), len(moments.terms(moments.on))
+        costs, terms = self._costs(moments), sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
         draws = (
             self._draws(moments)
             if isinstance(moments, MomentProducts)
@@ -260,10 +296,20 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         ]
         fit = first_fit(moments, drawn, size, 1)
         selected = Selected(by=found.by, columns=found.columns, contribution=found.contribution)
-        squares = exact_squares(rows, selected, fit, moments.terms(moments.on), moments.explained)
+        squares = [
+            exact_squares(rows, selected, fit_on(moments, one, fit), moments.terms(one), moments.explained)
+            for one in (moments.on, *self.smaller)
+        ]
         later = dict(zip(("products",), drawn[1:], strict=False))
-        later["centred_squares"] = last.mechanism, np.asarray(allowance.draw(last, squares), dtype=float)
-        stored = {name: {"value": one.tolist(), "mechanism": noise.to_dict()} for name, (noise, one) in later.items()}
+        later["centred_squares"] = (
+            last.mechanism,
+            np.asarray(allowance.draw(last, np.concatenate(squares)), dtype=float),
+        )
+        stored: dict[str, Any] = {
+            name: {"value": one.tolist(), "mechanism": noise.to_dict()} for name, (noise, one) in later.items()
+        }
+        if self.smaller:
+            stored["centred_squares"]["models"] = [list(one) for one in self.smaller]
         return RegressionRelease(
             value=drawn[0][1],
             mechanism=drawn[0][0],

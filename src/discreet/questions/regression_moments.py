@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,8 @@ from discreet.questions.regression_columns import GUESSED_MEAN, GUESSED_SLOPE, R
 from discreet.questions.tensor_parts import TensorParts
 
 __all__ = [
-    "Moments", "RegressionMoments", "first_fit", "guessed_noise", "knows_squares", "moved_per_row", "read_moments",
+    "Moments", "RegressionMoments", "first_fit", "fit_on", "guessed_noise", "knows_squares", "moved_per_row",
+    "read_moments",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -124,6 +125,11 @@ def first_fit(
     """The fit on all columns from noisy totals."""
     moments = read_moments(of, drawn, size, rows_per_unit)
     return LeastSquares(moments, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained))
+
+
+def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
+    """The fit on some of the columns, from the same totals."""
+    return replace(fit, terms=tuple(map(of.linear, of.terms(on))))
 
 
 def moved_per_row(moments: Moments, term: Term) -> Array:

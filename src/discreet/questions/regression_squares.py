@@ -62,10 +62,11 @@ def exact_squares(
     return fractions([Fraction(total, SHARES) for total in squares(rows, selected, along, residual)])
 
 
-def measured_squares(fit: LeastSquares, stored: dict[str, Any]) -> MeasuredSquares:
-    """What the last step measured, as a release keeps it."""
+def measured_squares(fit: LeastSquares, stored: dict[str, Any], before: int = 0) -> MeasuredSquares:
+    """What the last step measured of a fit, as a release keeps it behind so many numbers of other fits."""
     variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
-    return MeasuredSquares(fit, np.array(stored["value"], dtype=float), variance)
+    own = stored["value"][before : before + len(fit.terms)]
+    return MeasuredSquares(fit, np.array(own, dtype=float), variance)
 
 
 def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Term]]) -> dict[str, list[float]]:
