@@ -47,7 +47,7 @@ GUARANTEES: dict[str, Guarantee] = {
     "ε = 0.3": PureDP(0.3), "ε = 1": PureDP(1.0), "ε = 5": PureDP(5.0), "μ = 1": GaussianDP(1.0)
 }  # fmt: skip
 """ρ = 1/2 has the noise of μ = 1."""
-GOAL, STORED_EVERY, AT_ONCE = 4_000, 200, 8_192
+GOAL, ENOUGH, STORED_EVERY, AT_ONCE = 4_000, 2_000, 200, 8_192
 
 
 def at_a_time(n: int) -> int:
@@ -220,13 +220,12 @@ def table(stored: dict[str, Any], n: int) -> str:
         cells = []
         for one in found:
             share = f"{100 * min(one['held']) / one['repeats']:.1f}"
-            without = max(one["endless"]) / one["repeats"]
-            marks = (f" ({without:.0%})" if without else "") + (
-                f" [{one['repeats']:,}]" if one["repeats"] < GOAL else ""
-            )
+            without = 100 * max(one["endless"]) / one["repeats"]
+            ends = f" ({without:.0f} %)" if without >= 0.5 else " (<1 %)" if without else ""
+            marks = ends + (f" [{one['repeats']:,}]" if one["repeats"] < GOAL else "")
             cells.append((f"**{share}**" if short_of(one) else share) + marks)
         lines.append(f"| {outcome} | {numbers} | " + " | ".join(cells) + " |")
-    return "\n".join(lines).replace("%", " %")
+    return "\n".join(lines)
 
 
 def page(text: str, stored: dict[str, Any]) -> str:
@@ -236,9 +235,11 @@ def page(text: str, stored: dict[str, Any]) -> str:
         text = f"{head}<!-- {n:,} people -->\n{table(stored, n)}\n\n" + rest[rest.index("<!-- end -->") :]
     several = [setting.name for setting in SETTINGS if setting.numbers > 1 and not setting.alone]
     whole = [stored[f"{name}, {kind}"] for name, kind in product(several, GUARANTEES)]
-    least = [100 * min(one["held"]) / one["repeats"] for one in stored.values()]
+    least = [100 * min(one["held"]) / one["repeats"] for one in stored.values() if one["repeats"] >= ENOUGH]
     bounded = [100 * one["alone"] / one["repeats"] for one in whole]
-    text = re.sub(r"(?<=The lowest percentage of all cells is )\d+\.\d", f"{min(least):.1f}", text)
+    text = re.sub(
+        r"(?<=of all cells with 2,000 repeats or more the lowest percentage is )\d+\.\d", f"{min(least):.1f}", text
+    )
     text = re.sub(
         r"(?<=that was not named held in )\S+ to \S+(?= %)", f"{min(bounded):.1f} to {max(bounded):.1f}", text
     )

@@ -64,7 +64,7 @@ NO_RESULTS = {
     "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
     "laws and losses": (
         "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
-        "Linear LinearMoments PairMoments PartMoments ProductMoments"
+        "Linear LinearMoments NoiseAlong PairMoments PartMoments ProductMoments"
     ),
 }
 

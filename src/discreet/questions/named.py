@@ -344,8 +344,8 @@ class NamedQuestions(NamedTables):
         return self.ask(question, request)
 
     def regression(
-        self, column: str, on: Names, guarantee: Guarantee | None = None, *, models: Sequence[Names] = (),
-        contribution: Contribution | None = None, expected_rows: int | None = None, request: str | None = None,
+        self, column: str, on: Names, guarantee: Guarantee | None = None, *, contribution: Contribution | None = None,
+        expected_rows: int | None = None, models: Sequence[Names] = (), request: str | None = None,
         **spend: Unpack[Spend],
     ) -> RegressionRelease:  # fmt: skip
         """Least squares of a number on other numbers and labels, and on any of them, from one release.
@@ -358,9 +358,9 @@ class NamedQuestions(NamedTables):
             column,
             on,
             spending(RegressionQuestion, guarantee, spend),
-            models=models,
             contribution=contribution,
             expected_rows=expected_rows,
+            models=models,
         )
         return self.ask(question, request)
 
