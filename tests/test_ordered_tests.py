@@ -157,6 +157,7 @@ def test_a_public_number_of_rows_is_part_of_the_null():
         found = session.rank_test("pay", "arm", d.PureDP(1.0), bins=6)
         hits += found.pvalue <= 0.05
     assert found.result.n == (400.0,)
+    assert found.release.sensitivity.moves == (1.0, 1.0)  # a replaced row leaves one cell and enters another
     assert hits <= 5  # seeded; 1.5 expected
 
 
