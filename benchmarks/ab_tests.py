@@ -14,11 +14,11 @@ import duckdb
 import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Protection, Unit
 from discreet.core.rows import Selected, take
-from discreet.core.rows.read import open_source
 from discreet.inference.censored_normal import CensoredNormal
+from discreet.ledgers import Ledger
+from discreet.opening import open_source
 from discreet.questions.comparison.compare import Terms, compare_totals
 from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.partitioning import arms_on_engine

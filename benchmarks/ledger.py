@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Protection
+from discreet.ledgers import Ledger
 
 SPENDS = 1000
 TARGET = 2.0  # times the bare commit; the milliseconds are the disk's

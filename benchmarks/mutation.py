@@ -49,8 +49,8 @@ FILES_THAT_READ = re.compile(
     r"measured_margins|histogram_tree|helmert|laplace_curve|positive_semidefinite|_law\.py|responses|implied|inclusion_law|suppression"
 )
 """Files of inference, display and of the numerics of profiles, which tests compare with mpmath and other libraries."""
-SHOWN = ("display.py", "errors.py", "interval.py", "result.py", "registry.py", "postgres_journal.py")
-"""Files of ``core/`` that show things or look up names; and the journal on a server, which tests run on one."""
+SHOWN = ("errors.py", "postgres_journal.py")
+"""Files of ``core/`` that put things into words; and the journal on a server, which tests run on one."""
 SKIPPED = {
     "__repr__", "__str__", "facts", "heading", "to_dict", "to_html", "_repr_html_", "parameters", "standard_error",
     "expected_error", "confidence_interval", "sentence", "_why_not", "mse", "__html__", "_explained",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import Bounds, Schema
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.door import Step
 from discreet.core.guarantee import Guarantee
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares

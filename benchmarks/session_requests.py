@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from discreet import PureDP, Schema, Session
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Protection
+from discreet.ledgers import Ledger
 
 RELEASES, REPEATS = 2000, 40
 TARGET = 1.5  # times the first requests

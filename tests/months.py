@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.core.errors import DiscreetError, InsufficientBudget
 from discreet.core.guarantee import GaussianDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans.job import Job
 
 BUDGET = GaussianDP(1.0)

@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet import Ledger, PureDP
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NotApproved
-from discreet.core.ledger import Approvals
 from discreet.core.ledger import claim as written
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.protection import Protection
+from discreet.ledgers import Approvals
 
 SPEND = {
     "question": {"ask": "count"},

@@ -13,9 +13,9 @@ from discreet.audit.audited_names import RELEASES_NOTHING, audited_names, pipeli
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
 from discreet.audit.pipeline import audit_pipeline
-from discreet.core.contract import REGISTRY as MECHANISMS
+from discreet.contract.mechanism import REGISTRY as MECHANISMS
+from discreet.contract.statistic import REGISTRY as STATISTICS
 from discreet.core.errors import InvalidParameter
-from discreet.core.statistic import REGISTRY as STATISTICS
 from discreet.questions.comparison.compare import method_named
 from discreet.session import Session
 

@@ -16,8 +16,8 @@ from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.rows import Selected, histograms, take, totals
-from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.opening import open_source
 from discreet.testing import check_source
 from discreet.testing.sources import _evenly, documented_choice
 

@@ -16,7 +16,7 @@ from benchmarks.profile_speed import table_row
 
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.questions.profiles.cell_edges import FIRST, even_edges, octave_quarters
 from discreet.questions.profiles.fine_cells import Grid, fine_counts, number_cells
 from discreet.questions.profiles.profile_question import ProfileQuestion

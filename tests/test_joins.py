@@ -29,7 +29,7 @@ from discreet import (
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.rows import Selected, totals
 from discreet.core.rows.join import take_joined
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.count import CountQuestion
 

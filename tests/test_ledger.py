@@ -23,10 +23,10 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
+from discreet.ledgers import Ledger, Reservation
 from discreet.publish.ledger_page import ledger_page
 from discreet.testing.ledgers import check_ledger
 

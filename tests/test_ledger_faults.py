@@ -16,9 +16,9 @@ import pytest
 
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger, Reservation
 from discreet.core.ledger.journal import ROOT, canonical, chained
 from discreet.core.protection import Protection
+from discreet.ledgers import Ledger, Reservation
 from tests.processes import output
 
 SUFFIXES = ("", "-head")
@@ -279,10 +279,10 @@ def test_forged_entries_are_named(path: Path, seq: int, kind: str, change: dict[
         Ledger(path)
 
 
-def test_forged_allowance_is_found_by_verify(path: Path) -> None:
+def test_forged_allowance_is_found(path: Path) -> None:
     forged(path, "open", {"allowance": ["2"]}, 1)
-    with Ledger(path) as ledger, pytest.raises(LedgerCorrupted, match="more than its budget implies"):
-        ledger.verify()
+    with pytest.raises(LedgerCorrupted, match="more than its budget implies"):
+        Ledger(path)
 
 
 def test_consistent_rewrite_shows_only_against_an_anchor(path: Path) -> None:
@@ -361,7 +361,7 @@ def test_path_may_hold_any_character(tmp_path: Path) -> None:
 FILL = """
 import resource, signal, sys
 from discreet.core.errors import LedgerUnavailable
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = Ledger(sys.argv[1])
@@ -513,7 +513,7 @@ def test_interrupted_step_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyP
     with Ledger(path) as ledger:
         head = ledger.head
         with monkeypatch.context() as patch:
-            patch.setattr("discreet.core.ledger.ledger.texts", interrupt)
+            patch.setattr("discreet.core.ledger.account.texts", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 spend(ledger)
         assert ledger.head == head

@@ -11,8 +11,8 @@ import pytest
 
 from discreet.audit.interrupts import audit_interrupts, interrupted
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.file_journal import FileJournal
+from discreet.ledgers import Ledger
 from tests.processes import output
 from tests.test_ledger_faults import spend
 
@@ -70,14 +70,14 @@ def test_audit_finds_locks_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         return entry
 
     monkeypatch.setattr(FileJournal, "write", careless)
-    monkeypatch.setattr("discreet.core.ledger.ledger.Ledger._look", Ledger._follow)
+    monkeypatch.setattr("discreet.ledgers.Ledger._look", Ledger._follow)
     assert not audit_interrupts(20).passed
 
 
 STORM = """
 import signal, sys, threading, time, os
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 ledger = Ledger(sys.argv[1], PureDP(1000.0))
 wanted, drawn, interrupts = int(sys.argv[2]), 0, 0
@@ -133,7 +133,7 @@ def test_eight_threads_share_a_ledger(tmp_path: Path) -> None:
 FORKS = """
 import os, sys, threading
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 ledger = Ledger(sys.argv[1], PureDP(1000.0))
 stop, spent = threading.Event(), [0] * 4

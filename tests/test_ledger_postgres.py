@@ -17,7 +17,7 @@ from discreet.core.errors import (
     MissingExtra,
 )
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.testing.ledgers import check_ledger
 from tests.postgres_server import Server, binaries
 from tests.processes import LIMIT, output

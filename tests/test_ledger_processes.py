@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
@@ -51,7 +51,7 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 MUTANT = """
 import json, sys
 from discreet.audit.crashes import crash_trials
-from discreet.core.ledger import Ledger, Reservation
+from discreet.ledgers import Ledger, Reservation
 
 {mutation}
 report = crash_trials(sys.argv[1], 200, seed=3)
@@ -92,7 +92,7 @@ RACE = """
 import json, os, sys
 from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 
 def racer(budget):
@@ -133,7 +133,7 @@ def test_processes_race_for_the_last_of_the_budget(tmp_path: Path) -> None:
 SAME_REQUEST = """
 import json, os, sys
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 
 children = []
@@ -191,7 +191,7 @@ FORKED = """
 import json, os, sys, time
 from discreet.core.errors import LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 
 memory = Ledger(":memory:", PureDP(1.0))
@@ -232,7 +232,7 @@ def test_fork_hooks_hold_no_lock(tmp_path: Path) -> None:
     program = """
 import os, sys, threading
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from tests.test_ledger_faults import spend
 
 ledger = Ledger(sys.argv[1], PureDP(1000.0))

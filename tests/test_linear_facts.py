@@ -19,7 +19,7 @@ from discreet import (
     Sensitivity,
     release,
 )
-from discreet.core.contract import mechanism_from_dict
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError
 from discreet.mechanisms.tables.helmert import from_helmert
 from discreet.mechanisms.tables.linear_facts import LinearFacts

@@ -13,9 +13,9 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.privacy_profile import Profile
 from discreet.mechanisms.composed import ComposedProfile, compose_profiles
 from discreet.mechanisms.curve_profile import CurveProfile
 from discreet.mechanisms.gaussian import GaussianProfile

@@ -19,9 +19,9 @@ from discreet import (
     compare_arms,
     compare_means,
 )
+from discreet.contract.statistic import statistic_from_dict
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
 from discreet.core.protection import Fact
-from discreet.core.statistic import statistic_from_dict
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
 from discreet.inference.multiple_synthesis import MultipleSynthesis

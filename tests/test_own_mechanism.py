@@ -22,9 +22,10 @@ from discreet import (
     independence,
     release,
 )
-from discreet.core.contract import Mechanism
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats, Law, Truth, float_truth, generator, plain
+from discreet.core.noise.truth import Floats, Truth, float_truth, generator, plain
 from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, moves_with_truth
 from discreet.mechanisms.implied import ImpliedProfile

@@ -12,7 +12,7 @@ from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, 
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Unit
 from discreet.core.rows import Selected, take
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
 
 ARMS = Categories(["control", "treatment"])

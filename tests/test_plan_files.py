@@ -19,7 +19,7 @@ from discreet import Categories, Schema, Session, questions
 from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile

@@ -13,9 +13,9 @@ from scipy import stats
 from discreet import Categories, Schema, Session
 from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
+from discreet.ledgers import Ledger
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.releases import Release, release

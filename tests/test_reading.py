@@ -27,8 +27,8 @@ from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, W
 from discreet.core.rows import Selected, csv_file, take, totals
 from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import canonical_text
-from discreet.core.rows.read import open_source
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
+from discreet.opening import open_source
 from discreet.testing.values import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
 from tests.processes import output
 

@@ -16,7 +16,7 @@ from discreet import release as publish
 from discreet.answers import Answer
 from discreet.audit.audited_names import pipelines
 from discreet.core.guarantee import Guarantee
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
 from discreet.questions.bounded import BoundedStatistic, Domain

@@ -21,7 +21,7 @@ from discreet.audit.recomputing import RECOMPUTING
 from discreet.audit.statistic_values import audit_statistic_values
 from discreet.audit.tampering import audit_tampering
 from discreet.core import grid, guarantee, stability
-from discreet.core.ledger import approval, balance, file_journal, windows
+from discreet.core.ledger import approval, balance, file_journal
 from discreet.core.noise import families, race
 from discreet.core.rows import calendar, csv_file, totals
 from discreet.core.sensitivity import Sensitivity
@@ -124,7 +124,7 @@ def any_signature():
 
 
 def quarters_as_months():
-    return patch.dict(windows._LENGTHS, {"month": 4})
+    return patch.dict(balance.WINDOWS, {"month": 4})
 
 
 def no_sampled_delta():

@@ -7,9 +7,9 @@ from typing import ClassVar
 import pytest
 
 from discreet import Laplace
-from discreet.core.contract import mechanism_from_dict
+from discreet.contract.mechanism import mechanism_from_dict
+from discreet.contract.registry import Registry
 from discreet.core.errors import InvalidParameter
-from discreet.core.registry import Registry
 from tests.processes import output
 
 STORED = {"name": "laplace", "scale": 2.0, "grid": None}
@@ -31,7 +31,7 @@ def test_a_second_class_under_a_known_name_is_refused() -> None:
 
 def test_it_is_refused_before_the_own_class_was_imported() -> None:
     script = """
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 try:
     type("Quiet", (Mechanism,), {"name": "laplace"})
 except ValueError as error:

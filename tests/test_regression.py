@@ -15,9 +15,9 @@ import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import take
-from discreet.core.rows.read import open_source
 from discreet.inference.least_squares import LeastSquares
 from discreet.inference.linear_moments import Linear, LinearMoments
+from discreet.opening import open_source
 from discreet.questions.regression import RegressionQuestion
 from discreet.questions.regression_moments import RegressionMoments
 from discreet.releases import Release

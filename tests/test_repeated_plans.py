@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discreet.core.errors import DiscreetError, PlanFileError
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans import bundle_check
 from discreet.plans.bundle import write_bundle
 from discreet.plans.bundle_check import verify_bundle

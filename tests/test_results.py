@@ -36,11 +36,11 @@ from discreet import (
 )
 from discreet.audit.exact_losses import audit_exactly
 from discreet.audit.run import AuditReport, Line
-from discreet.core.result import Result
 from discreet.omission.advice import advise
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult
 from discreet.publish.tidy import Tidy
+from discreet.result import Result
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {

@@ -28,8 +28,8 @@ from discreet import (
 from discreet.audit.attack_plan import attack_plan
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NoConversion
 from discreet.core.rows import take
-from discreet.core.rows.read import open_source
 from discreet.inference.running_sums import column_norm, running_sums, weights
+from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.running_total_question import RunningTotalQuestion
 

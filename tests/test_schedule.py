@@ -11,7 +11,7 @@ import pytest
 
 from discreet.cli import main
 from discreet.core.errors import PlanFileError
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans.job import Job
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "schedule.md").read_text(encoding="utf-8")

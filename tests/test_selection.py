@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, stats
 
 from discreet import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
-from discreet.core.contract import mechanism_from_dict
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.noise.families import GumbelFamily, LaplaceFamily

@@ -29,8 +29,9 @@ from discreet import (
 )
 from discreet.core.errors import SourceError
 from discreet.core.rows import Selected, histograms, keep, spilling, take, totals
-from discreet.core.rows.read import Dataset, open_source
+from discreet.core.rows.read import Dataset
 from discreet.core.rows.spilling import remove_directory, spill_directory
+from discreet.opening import open_source
 from discreet.questions.comparison.partitioning import arms_on_engine
 from tests.processes import output, started, told
 

@@ -8,8 +8,8 @@ import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PureDP, Schema
 from discreet.core.rows import Selected, take, totals
-from discreet.core.rows.read import open_source
 from discreet.core.stability import in_parts, stability
+from discreet.opening import open_source
 from discreet.questions.count import CountQuestion
 
 LIMITS = [

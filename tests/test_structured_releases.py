@@ -22,7 +22,7 @@ from discreet import (
     plan,
     release,
 )
-from discreet.core.contract import mechanism_from_dict
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw

@@ -9,7 +9,7 @@ import pytest
 import discreet as d
 from discreet.core.errors import DiscreetError
 from discreet.core.rows import take
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margin_names import all_margins
 

@@ -28,7 +28,7 @@ from discreet import (
     best_table_mechanism,
     release,
 )
-from discreet.core.contract import mechanism_from_dict
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total, rounded
 from discreet.mechanisms.tables.helmert import from_helmert, to_helmert, trend

@@ -24,9 +24,9 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Selected, coarsening, take, totals
-from discreet.core.rows.read import open_source
 from discreet.core.stability import in_parts
 from discreet.inference.pair_moments import PairMoments, marginal
+from discreet.opening import open_source
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.covariances_in_parts import CovariancesInParts
 

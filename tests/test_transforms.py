@@ -32,7 +32,7 @@ from discreet import (
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, take, totals
-from discreet.core.rows.read import open_source
+from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.comparison.arms_question import ArmsQuestion
 from discreet.questions.comparison.comparison_question import ComparisonQuestion

@@ -17,12 +17,12 @@ import pytest
 from discreet import GaussianDP, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.rows import Selected, take, weigh, weighted_totals
-from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.stability import in_parts
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.part_moments import PartMoments
 from discreet.mechanisms.additive import additive_noise
+from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion

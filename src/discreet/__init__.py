@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.guarantee import GaussianDP as GaussianDP
     from discreet.core.guarantee import PureDP as PureDP
     from discreet.core.guarantee import ZeroConcentratedDP as ZeroConcentratedDP
-    from discreet.core.ledger import Ledger as Ledger
     from discreet.core.protection import Neighbours as Neighbours
     from discreet.core.schema import Bands as Bands
     from discreet.core.schema import Bounds as Bounds
@@ -37,6 +36,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.inference.multiple_synthesis import MultipleSynthesis as MultipleSynthesis
     from discreet.inference.population import NoiseAware as NoiseAware
     from discreet.interval import Interval as Interval
+    from discreet.ledgers import Ledger as Ledger
     from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace as BoundaryInflatedLaplace
     from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance as BoundedCovariance
     from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace as BoundedLaplace
@@ -171,7 +171,7 @@ _PUBLIC = {
     "Scenario": "plans.scenario",
     "ExpectedNumbers": "plans.scenario",
     "ExpectedLabels": "plans.scenario",
-    "Ledger": "core.ledger",
+    "Ledger": "ledgers",
     # comparing
     "compare_means": "questions.comparison.compare",
     "compare_arms": "questions.comparison.many_arms",

@@ -250,7 +250,7 @@ def _describe(
         Print JSON: the text of the plan, and where it was written.
     """
     from discreet.core.dialect import Dialect
-    from discreet.core.rows.read import column_types
+    from discreet.opening import column_types
     from discreet.plans.skeleton import skeleton
 
     delimiter = "\t" if delimiter == "\\t" else delimiter  # as shells pass it on

@@ -26,7 +26,7 @@ def explain(file: str, release: str, /, *, json: bool = False) -> None:
     json
         Print JSON.
     """
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
     from discreet.publish.ledger_explained import explained
 
     with Ledger(file, read_only=True) as opened:
@@ -55,7 +55,7 @@ def show(
     out
         Write a page (.html) with charts of the spending.
     """
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
     from discreet.publish.ledger_page import ledger_page
     from discreet.publish.ledger_statement import statement_text
     from discreet.publish.spending_by import grouped_text, spending_by
@@ -84,7 +84,7 @@ def verify(file: str, /, *, anchor: str | None = None, json: bool = False) -> No
     json
         Print JSON.
     """
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
     from discreet.publish.anchors import anchored_heads
 
     with Ledger(file, read_only=True) as opened:
@@ -106,7 +106,7 @@ def anchor(file: str, /, *, to: Path | None = None, json: bool = False) -> None:
     json
         Print JSON.
     """
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
     from discreet.publish.anchors import write_anchor
 
     with Ledger(file, read_only=to is None) as opened:

@@ -121,7 +121,7 @@ def renew(
         Print JSON.
     """
     from discreet.core.guarantee import ApproxDP
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
     sign = _signer(by, key)
     with Ledger(file) as ledger:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.display import Facts, number
-from discreet.core.noise.law import Floats
-from discreet.core.result import Result
+from discreet.core.noise.truth import Floats
+from discreet.display import Facts, number
+from discreet.result import Result
 
 __all__ = ["Interval"]
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism, charged_guarantee, mechanism_from_dict
+from discreet.contract.statistic import Statistic, statistic_from_dict
 from discreet.core import requirements
-from discreet.core.contract import Mechanism, mechanism_from_dict
-from discreet.core.display import Facts, number
-from discreet.core.door import Allowance, Claim, Passed, Rng, Step, charged_guarantee, check_simulation, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Rng, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, NotCertified
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
-from discreet.core.noise.law import Floats, generator
+from discreet.core.noise.truth import Floats, generator
 from discreet.core.protection import Neighbours, Protection, Unit
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic, statistic_from_dict
+from discreet.display import Facts, number
 from discreet.interval import Interval
+from discreet.ledgers import Ledger
+from discreet.result import Result
 
 __all__ = ["Release", "release"]
 

@@ -14,14 +14,15 @@ from discreet.core.door import recall
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
-from discreet.core.rows.read import Dataset, column_types, open_source
+from discreet.core.rows.read import Dataset
 from discreet.core.schema import Column, Schema
+from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
+from discreet.opening import column_types, open_source
 from discreet.plans.plan import affordable
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import Rehearsing

@@ -7,7 +7,7 @@ from typing import Any
 
 from discreet.core.dialect import Dialect
 from discreet.core.rows import engines
-from discreet.core.rows.read import column_types, open_source
+from discreet.opening import column_types, connection_at, open_source, without_password
 
 __all__ = ["source_columns", "source_tables"]
 
@@ -40,8 +40,8 @@ def source_columns(options: Mapping[str, Any]) -> Mapping[str, str]:
 
 def source_tables(address: str) -> list[str]:
     """The tables of a connection such as ``duckdb://sales.db``, by name."""
-    connection = engines.address(address)
-    shown = engines.without_password(address)
+    connection = connection_at(address)
+    shown = without_password(address)
     if connection.name == "duckdb":  # ibis lists its tables by a method that duckdb deprecates
         found = engines.guarded(shown, lambda: connection.con.execute(_TABLES).fetchall())
         return sorted(str(name) for (name,) in found)

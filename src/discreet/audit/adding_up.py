@@ -34,9 +34,9 @@ from discreet.core.rows import (
     weighted_totals,
 )
 from discreet.core.rows.join import take_joined
-from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Related, Schema, Unlisted
 from discreet.declarations.language import Formula
+from discreet.opening import open_source
 from discreet.testing.sources import documented_choice
 
 __all__ = ["audit_adding_up"]

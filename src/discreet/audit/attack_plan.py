@@ -23,18 +23,18 @@ from discreet.audit.judging import Answer, QuestionAudit, judged
 from discreet.audit.pipeline import Refusal, shown
 from discreet.audit.transcript import Script, scripted
 from discreet.core.dialect import Dialect
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
-from discreet.core.result import Result
 from discreet.core.schema import Bands, Bounds, Categories, Column, Contribution, Dates, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.plans.attacked import plan_digest
 from discreet.plans.job import Job
 from discreet.plans.job_results import Progress
 from discreet.plans.plan_file import PlanFile
+from discreet.result import Result
 
 __all__ = ["PlanAttack", "attack_plan"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.exact_losses import ExactAudit
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 

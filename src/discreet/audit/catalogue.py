@@ -25,7 +25,7 @@ from discreet.audit.exact_losses import (
 )
 from discreet.audit.group_cases import group_cases
 from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace

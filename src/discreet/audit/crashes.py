@@ -25,16 +25,16 @@ import numpy as np
 
 import discreet.core.ledger as ledger_package
 from discreet.core import door
-from discreet.core.display import Facts
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger, Reservation
-from discreet.core.noise.law import Floats, Truth
-from discreet.core.result import Result
+from discreet.core.noise.truth import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
+from discreet.ledgers import Ledger, Reservation
 from discreet.mechanisms.laplace import Laplace
 from discreet.releases import release
+from discreet.result import Result
 
 __all__ = ["CrashReport", "crash_trials", "server_trials"]
 

@@ -21,11 +21,11 @@ from discreet.core import requirements
 from discreet.core.grid import Grid
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
 from discreet.core.rows import Selected, take, totals
-from discreet.core.rows.read import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.tables.clipping import checked_box
 from discreet.mechanisms.tables.post_processed import exact_total
+from discreet.opening import open_source
 from discreet.questions.margins import Margins
 from discreet.questions.naive_bayes import _squares
 from discreet.questions.pooled import PooledVariance

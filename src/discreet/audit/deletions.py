@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.transcript import Script, scripted
-from discreet.core.display import Facts
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.omission import OutlierSuppression
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance, Distance, EuclideanDistance
+from discreet.result import Result
 
 __all__ = ["DeletionAudit", "audit_deletions"]
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism, Profile
-from discreet.core.display import Facts, number
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Law
-from discreet.core.result import Result
+from discreet.core.privacy_profile import Profile
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
+from discreet.result import Result
 
 __all__ = [
     "Cells",

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from discreet.core.display import Facts
 from discreet.core.guarantee import GaussianDP, PureDP
-from discreet.core.result import Result
 from discreet.core.rounding import ball, decimal, precisely
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.result import Result
 
 __all__ = ["ExhaustiveAudit", "audit_exhaustively", "cells_hold", "laplace_masses"]
 

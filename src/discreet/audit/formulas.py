@@ -18,9 +18,9 @@ from discreet.core.dates import Dates
 from discreet.core.errors import WrongType
 from discreet.core.row_expression import Term
 from discreet.core.rows import take
-from discreet.core.rows.read import open_source
 from discreet.core.schema import Bands, Bounds, Categories, Column, Schema
 from discreet.declarations.language import Formula
+from discreet.opening import open_source
 
 __all__ = ["audit_formulas"]
 

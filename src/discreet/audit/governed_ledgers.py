@@ -25,10 +25,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.errors import InsufficientBudget, InvalidParameter, LedgerMismatch, NotApproved, WrongType
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Approvals, Ledger, claim
+from discreet.core.ledger import claim
 from discreet.core.ledger.approval import digest_of, signed_text
-from discreet.core.ledger.windows import window_of
+from discreet.core.ledger.balance import window_of
 from discreet.core.protection import Protection
+from discreet.ledgers import Approvals, Ledger
 
 __all__ = ["audit_governed_ledgers"]
 

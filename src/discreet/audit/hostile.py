@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.display import Facts
 from discreet.core.errors import DiscreetError
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["HOSTILE", "HostileAudit", "audit_hostile"]
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import discreet.core.ledger as ledger_package
 from discreet.audit.collection import no_collection
-from discreet.core.display import Facts
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Protection
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.ledgers import Ledger
+from discreet.result import Result
 
 __all__ = ["InterruptAudit", "audit_interrupts", "interrupted"]
 

@@ -10,10 +10,10 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.session_pipelines import ONE
 from discreet.audit.worlds import World, unit_world
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
+from discreet.ledgers import Ledger
 from discreet.session import Session
 
 __all__ = ["join_pipelines"]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.display import Facts
 from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Protection
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.ledgers import Ledger
+from discreet.result import Result
 
 __all__ = ["LedgerAudit", "Model", "audit_ledger_programs"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
+from discreet.ledgers import Ledger
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd

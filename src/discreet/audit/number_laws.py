@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.exact_losses import Cells, law_cells
-from discreet.core.noise.law import Law
+from discreet.contract.law import Law
 from discreet.mechanisms.whole_share import WholeShareLaw
 
 __all__ = ["NumberLaw", "from_zero", "number_cells", "number_laws"]

@@ -12,8 +12,8 @@ from discreet.audit.case import UNIT, Case, Draw
 from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, law_cells
 from discreet.audit.neighbours import unit_pairs
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.ledgers import Ledger
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.gaussian import Gaussian

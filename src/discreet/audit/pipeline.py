@@ -29,13 +29,13 @@ from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, joined
 from discreet.audit.number_laws import from_zero, number_cells, number_laws
 from discreet.audit.transcript import Choice, Draw, Numbers, Script, scripted
 from discreet.audit.worlds import World
-from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.ledger import Ledger
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.mechanisms.box_noise import BoxLaw
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.laplace import LaplaceLaw
+from discreet.result import Result
 
 __all__ = [
     "Pipeline",

@@ -10,9 +10,9 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.session_pipelines import LIMITS, ONE, RECORDS, UNITS, table_of
 from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Categories, PrivacyUnit, Schema, Unlisted
+from discreet.ledgers import Ledger
 from discreet.questions.profiles.private_bounds import PrivateBounds
 from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.session import Session

@@ -27,8 +27,8 @@ from discreet.core.errors import SourceError
 from discreet.core.rows import Selected, csv_file, take, totals
 from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import canonical_text, distinct_names
-from discreet.core.rows.read import column_types, open_source
 from discreet.core.schema import Bounds, Schema
+from discreet.opening import column_types, open_source
 from discreet.testing.sources import check_source
 from discreet.testing.values import check_values, hostile_columns, hostile_fields
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.audit.pipeline import Refusal
-from discreet.core.display import Facts
 from discreet.core.errors import DiscreetError
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["Compared", "Recomputed", "recomputed", "refused"]
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import row_world
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.multiple_synthesis import MultipleSynthesis
+from discreet.ledgers import Ledger
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.display import Facts
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["RepetitionAudit", "audit_repetition"]
 

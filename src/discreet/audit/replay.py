@@ -22,12 +22,12 @@ import numpy as np
 
 import discreet
 from discreet.audit.collection import no_collection
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, SystemEntropy
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
+from discreet.result import Result
 
 __all__ = ["ReplayAudit", "audit_replay", "coordinate_changes", "path_taken", "same_randomness"]
 

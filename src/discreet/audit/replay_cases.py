@@ -12,13 +12,13 @@ import numpy as np
 
 from discreet.audit.neighbours import Pair, column_pairs, numeric_candidates
 from discreet.audit.replay import ReplayAudit, audit_replay, coordinate_changes
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
+from discreet.ledgers import Ledger
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.laplace import Laplace

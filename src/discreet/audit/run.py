@@ -36,11 +36,11 @@ from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.result import Result
 
 __all__ = ["AuditReport", "Line", "run_audit"]
 

@@ -27,9 +27,9 @@ from discreet.audit.source_kinds import as_source
 from discreet.audit.transcript import Script, scripted
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
+from discreet.ledgers import Ledger
 from discreet.session import Session
 
 __all__ = ["attack_world", "world_questions"]

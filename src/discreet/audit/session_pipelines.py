@@ -10,10 +10,10 @@ from typing import Any
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
 from discreet.declarations.language import Formula
+from discreet.ledgers import Ledger
 from discreet.omission import Omission, OutlierSuppression, PoissonSample
 from discreet.omission.outliers import AbsoluteDistance
 from discreet.session import Session

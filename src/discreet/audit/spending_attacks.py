@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.display import Facts
 from discreet.core.errors import InsufficientBudget
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.ledger import Ledger
-from discreet.core.noise.law import Floats, Truth
-from discreet.core.result import Result
+from discreet.core.noise.truth import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.mechanisms.laplace import Laplace
 from discreet.releases import release
+from discreet.result import Result
 
 __all__ = ["SpendingAudit", "audit_spending"]
 

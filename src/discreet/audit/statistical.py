@@ -19,11 +19,11 @@ from scipy.special import ndtri
 from discreet.audit.bounds import certified_epsilon, certified_mu, smallest_excess, smallest_mu
 from discreet.audit.events import Event, Outputs, View, views_of
 from discreet.core import requirements
-from discreet.core.contract import Profile
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee
-from discreet.core.result import Result
+from discreet.core.privacy_profile import Profile
+from discreet.display import Facts, number
+from discreet.result import Result
 
 __all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
 

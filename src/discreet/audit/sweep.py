@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.statistical import audit_draws, audit_pair
-from discreet.core.contract import Mechanism
-from discreet.core.display import Facts
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
 from discreet.core.noise.choice import choose
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.result import Result
 
 __all__ = ["FalseAlarms", "Power", "Sweep", "audit_false_alarms", "audit_power", "audit_sweep"]
 

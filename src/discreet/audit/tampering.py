@@ -17,10 +17,10 @@ from typing import Any
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.balance import FORMAT
 from discreet.core.ledger.journal import ROOT, canonical, chained
 from discreet.core.protection import Neighbours, Protection, Unit
+from discreet.ledgers import Ledger
 from discreet.testing.ledgers import check_ledger
 
 __all__ = ["audit_tampering"]

@@ -13,8 +13,8 @@ import numpy as np
 
 from discreet.audit.collection import no_collection
 from discreet.core import requirements
-from discreet.core.display import Facts
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["TimingAudit", "audit_timing"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import PureDP
 from discreet.core.noise.entropy import Words
 from discreet.core.sensitivity import Sensitivity

@@ -21,8 +21,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.law import Law
 from discreet.core import rows as core_rows
-from discreet.core.noise.law import Law
 from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.choices import quantile_interval

@@ -10,10 +10,10 @@ from discreet.audit.pipeline import Pipeline
 from discreet.audit.session_pipelines import COLUMNS, ONE, PEOPLE, RECORDS, UNITS, table_of
 from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bands, Bounds, Schema
 from discreet.declarations.language import Formula
+from discreet.ledgers import Ledger
 from discreet.session import Session
 
 __all__ = ["transform_pipelines"]

@@ -19,20 +19,21 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.errors import InvalidParameter, NoConversion, NotCertified
-from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.ledger import Ledger
+from discreet.core.errors import InvalidParameter, NotCertified
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.ledger.claim import Guarantees, fingerprint, scope
-from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.contract.mechanism import Mechanism
 
 __all__ = [
     "Allowance",
@@ -40,7 +41,6 @@ __all__ = [
     "Passed",
     "Step",
     "check_simulation",
-    "charged_guarantee",
     "not_failed",
     "pass_through",
     "recall",
@@ -197,7 +197,7 @@ def pass_through(
     *,
     write: Callable[[T], Any],
     read: Callable[[Any], T],
-    ledger: Ledger | None,
+    ledger: Account | None,
     rng: Rng = None,
     request: str | None = None,
 ) -> T:
@@ -251,7 +251,7 @@ def not_failed(answer: Any, request: str | None) -> Any:
     return answer
 
 
-def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: str | None) -> T | None:
+def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Account, request: str | None) -> T | None:
     """The stored answer of a request, without any data; None where there is none.
 
     Raises
@@ -266,7 +266,7 @@ def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Ledger, request: s
     return read(not_failed(reservation.answer, request)) if reservation.answered else None
 
 
-def check_simulation(ledger: Ledger | None, rng: Any) -> None:
+def check_simulation(ledger: Account | None, rng: Any) -> None:
     """Refuse a real release without a ledger, and simulated noise on a ledger that lasts."""
     if rng is None and ledger is None:
         raise InvalidParameter(
@@ -279,19 +279,3 @@ def check_simulation(ledger: Ledger | None, rng: Any) -> None:
             "seeded noise protects nobody, so a ledger on disk refuses it",
             'Leave rng out, or simulate with Ledger(":memory:", …).',
         )
-
-
-def charged_guarantee(
-    mechanism: Mechanism, sensitivity: Sensitivity, ledger: Ledger | None, guarantee: Guarantee | None
-) -> Guarantee | None:
-    """The guarantee to charge: the caller's, once verified; else the tightest of the ledger's kind."""
-    if guarantee is None:
-        kind = None if ledger is None else ledger.currency
-        try:
-            return mechanism.guarantee(sensitivity, None if kind is ApproxDP else kind)
-        except NoConversion as refusal:
-            counts = f"The ledger counts in {kind.__name__}: ask with that kind of guarantee. " if kind else ""
-            raise NoConversion(f"{refusal} {counts}Nothing was spent.") from None
-    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-    Step(mechanism, sensitivity, guarantee).verify()
-    return guarantee

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.law import Truth, float_truth
+from discreet.core.noise.truth import Truth, float_truth
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+
+if TYPE_CHECKING:
+    from discreet.contract.statistic import Statistic
 
 __all__ = ["Exact"]
 

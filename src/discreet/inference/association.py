@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
-from discreet.core.result import Result
+from discreet.display import number
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.interval import Interval
+from discreet.result import Result
 
 if TYPE_CHECKING:
     from discreet.releases import Release

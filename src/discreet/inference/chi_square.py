@@ -16,14 +16,14 @@ import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.result import Result
+from discreet.display import Facts, number
 from discreet.inference import departures, quadratic_form
 from discreet.inference.measured_table import MeasuredTable, independent_table
 from discreet.inference.monte_carlo import Asymptotic, MonteCarlo
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.releases import Release
+from discreet.result import Result
 
 __all__ = ["ChiSquareResult", "StatisticName", "goodness_of_fit", "homogeneity", "independence"]
 

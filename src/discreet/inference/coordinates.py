@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.errors import InvalidParameter
 
 __all__ = ["as_matrix", "measured_coordinate", "pairs"]

@@ -20,7 +20,7 @@ import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.law import Floats, plain
+from discreet.core.noise.truth import Floats, plain
 from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_along import polynomial
 from discreet.inference.product_moments import ProductMoments

@@ -17,8 +17,8 @@ from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.releases import Release
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Mechanism
-    from discreet.core.noise.law import Law
+    from discreet.contract.law import Law
+    from discreet.contract.mechanism import Mechanism
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 

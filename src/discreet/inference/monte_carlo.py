@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.noise.law import generator
+from discreet.core.noise.truth import generator
 
 __all__ = ["Asymptotic", "MonteCarlo"]
 

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.display import Facts, number
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.ledger import Ledger
-from discreet.core.noise.law import generator
-from discreet.core.result import Result
+from discreet.core.noise.truth import generator
+from discreet.display import Facts, number
 from discreet.interval import Interval
+from discreet.ledgers import Ledger
 from discreet.releases import Release, release
+from discreet.result import Result
 
 __all__ = ["CombinedEstimate", "DoubleSanitization", "MultipleSynthesis"]
 

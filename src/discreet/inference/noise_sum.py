@@ -16,8 +16,8 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.contract import Mechanism
-from discreet.core.noise.law import Law
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism
 
 __all__ = [
     "NoiseSum",

@@ -21,8 +21,8 @@ from discreet.core import requirements
 from discreet.interval import Interval
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Mechanism
-    from discreet.core.noise.law import Law
+    from discreet.contract.law import Law
+    from discreet.contract.mechanism import Mechanism
     from discreet.inference.sampling import SamplingModel
 
 __all__ = [

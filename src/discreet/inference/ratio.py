@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.noise.law import plain
+from discreet.core.noise.truth import plain
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, half_cell
 from discreet.interval import Interval
 

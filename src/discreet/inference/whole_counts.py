@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.core.noise.law import Floats, plain
+from discreet.core.noise.truth import Floats, plain
 
 __all__ = ["whole_count", "whole_interval"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.privacy_curve import Curve, plain
+from discreet.core.privacy_profile import Profile
 from discreet.core.rounding import decimal, up
 from discreet.mechanisms.curve_profile import CurveProfile, privacy_losses
 from discreet.mechanisms.envelope import first_certified

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Profile
 from discreet.core.privacy_curve import Curve, plain, type_one
+from discreet.core.privacy_profile import Profile
 from discreet.mechanisms.loss_distribution import PrivacyLoss, curve_loss
 
 __all__ = ["CurveProfile", "exact_positive", "privacy_losses"]

@@ -17,8 +17,8 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
-from discreet.core.noise.law import Floats, Truth, plain
 from discreet.core.noise.location import Location
+from discreet.core.noise.truth import Floats, Truth, plain
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import least_scale, refuse_nothing

@@ -20,8 +20,8 @@ from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import GaussianFamily
-from discreet.core.noise.law import Floats, plain
 from discreet.core.noise.location import Location
+from discreet.core.noise.truth import Floats, plain
 from discreet.core.privacy_curve import Curve
 from discreet.core.rounding import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity

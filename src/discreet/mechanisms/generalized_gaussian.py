@@ -18,12 +18,12 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
-from discreet.core.noise.law import Floats, Truth, plain
 from discreet.core.noise.location import Location
+from discreet.core.noise.truth import Floats, Truth, plain
+from discreet.core.privacy_profile import Profile
 from discreet.core.rounding import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing

@@ -24,8 +24,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import LaplaceFamily
-from discreet.core.noise.law import Floats
 from discreet.core.noise.location import Location
+from discreet.core.noise.truth import Floats
 from discreet.core.privacy_curve import Curve, plain
 from discreet.core.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity

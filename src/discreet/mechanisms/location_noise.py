@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.exact_draws import Family, exact_draws
-from discreet.core.noise.law import Floats, Law, Truth, generator, plain
 from discreet.core.noise.location import Location, default_grid, power_of_two
+from discreet.core.noise.truth import Floats, Truth, generator, plain
 
 __all__ = ["AdditiveNoise", "LocationLaw", "probabilities", "spread"]
 

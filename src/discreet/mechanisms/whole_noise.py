@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.law import Floats, Truth
 from discreet.core.noise.location import Location
+from discreet.core.noise.truth import Floats, Truth
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism, mechanism_from_dict
 from discreet.core import requirements
-from discreet.core.contract import Mechanism, Profile, mechanism_from_dict
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats, Law, Truth, float_truth, plain
+from discreet.core.noise.truth import Floats, Truth, float_truth, plain
+from discreet.core.privacy_profile import Profile
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian

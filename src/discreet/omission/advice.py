@@ -10,13 +10,13 @@ import numpy as np
 import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import PureDP
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
 from discreet.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.questions.bounded import whole_bounds
+from discreet.result import Result
 
 __all__ = ["Advice", "Option", "advise"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism, mechanism_from_dict
 from discreet.core import requirements
-from discreet.core.contract import Mechanism, mechanism_from_dict
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.implied import ImpliedProfile
@@ -17,9 +17,10 @@ from discreet.omission import Omission, PoissonSample, omission_from_dict
 from discreet.omission.sampled_profile import SampledProfile
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
+    from discreet.contract.law import Law
     from discreet.core.exact import Exact
-    from discreet.core.noise.law import Floats, Law, Truth
+    from discreet.core.noise.truth import Floats, Truth
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["BehindOmission"]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.contract.law import Law
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.law import Floats, Law, Truth, float_truth, generator
+from discreet.core.noise.truth import Floats, Truth, float_truth, generator
 
 if TYPE_CHECKING:
     from discreet.mechanisms.tables.post_processed import PostProcessed

@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from discreet.core import requirements
-from discreet.core.contract import Profile
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.privacy_profile import Profile
 from discreet.core.rounding import decimal, down, up
 from discreet.mechanisms.curve_profile import CurveProfile
 from discreet.omission.amplification import before_poisson_sampling, poisson_sampling, sampling_rate

@@ -21,7 +21,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.law import generator
+from discreet.core.noise.truth import generator
 from discreet.core.protection import ROW, Neighbours, Unit
 from discreet.core.rounding import ball, decimal
 from discreet.omission import amplification  # a module: it imports this room's bounds in turn

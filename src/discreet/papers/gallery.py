@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from discreet.core.display import Facts
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
 from discreet.papers.study_page import exact_claims, markdown_table, part_rows, shown_figure, shown_rows, told
 from discreet.papers.verdicts import count_table
+from discreet.result import Result
 
 __all__ = ["GalleryResult", "run_gallery"]
 

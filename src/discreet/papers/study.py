@@ -21,11 +21,11 @@ from time import monotonic
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.papers.figure import Figure
 from discreet.papers.paper_claim import Claim, Decision
+from discreet.result import Result
 
 __all__ = ["Part", "Progress", "Row", "Study", "StudyResult", "decide", "run", "run_one", "stored_rows"]
 

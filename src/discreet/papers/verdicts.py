@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
-from discreet.core.result import Result
+from discreet.display import Facts
 from discreet.papers.paper_claim import VERDICTS, Decision
 from discreet.papers.study import Row, Study, decide, stored_rows
+from discreet.result import Result
 
 __all__ = ["ClaimList", "claims_table", "count_table", "decided_in", "shipped"]
 

@@ -17,12 +17,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import discreet
-from discreet.core.display import Facts
 from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.plans.bundle import FORMAT, signed_content
 from discreet.plans.bundled_ledger import BundledLedger
 from discreet.plans.meaning import meaning
@@ -32,6 +31,7 @@ from discreet.publish.facts import Entry, report_facts
 from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.prose import as_markdown
 from discreet.publish.report_page import as_page
+from discreet.result import Result
 
 __all__ = ["Verified", "verify_bundle"]
 

@@ -64,8 +64,6 @@ class BundledLedger:
                 state = counted.at_least(balance.spent), counted.at_most(balance.left())
         if state is None:
             raise LedgerCorrupted(f"{_WHERE}: the head that the report prints is none of its heads.")
-        if not balance.accounting.kept():
-            raise LedgerCorrupted(f"{_WHERE}, entry 1: its allowance is more than its budget implies.")
         return BundledLedger(
             budget=balance.accounting.budget,
             head=head,

@@ -13,9 +13,9 @@ from typing import Any
 
 from discreet.core.columns import Bounds, Categories, Column
 from discreet.core.dates import Dates
-from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Schema
+from discreet.display import Facts
 from discreet.interval import Interval
 from discreet.mechanisms.composition import compose
 from discreet.plans.ledger_terms import LedgerTerms

@@ -17,9 +17,9 @@ from discreet.core.errors import (
     NotApproved,
     PlanFileError,
 )
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.core.schema import Schema
+from discreet.ledgers import Ledger
 from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
 from discreet.plans.job_cost import cost_in_all, cost_now, refusal_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.planned_question import PlannedQuestion

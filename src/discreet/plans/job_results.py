@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
+from discreet.display import Facts
 from discreet.plans.plan import Plan
 from discreet.plans.rehearsal import Rehearsal
 from discreet.publish.charts import plot_readings

@@ -13,9 +13,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.core.display import Facts
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
 __all__ = ["KeyPair", "default_directory", "new_key", "public_key", "signer"]
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from discreet.core.errors import LedgerMissing, PlanFileError
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Approvals, Ledger
-from discreet.core.ledger.windows import check_window
+from discreet.ledgers import Approvals, Ledger
+from discreet.ledgers.terms import check_window
 from discreet.questions.spending import KINDS
 
 __all__ = ["LedgerTerms", "begun"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import discreet
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans.plan_file import PlanFile
 
 __all__ = ["differences", "meaning"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.core.errors import LedgerError
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans.plan_file import PlanFile
 
 __all__ = ["other_ledgers"]

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism, charged_guarantee
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.display import Facts, number
-from discreet.core.door import charged_guarantee
 from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
-from discreet.core.noise.law import Floats
+from discreet.core.noise.truth import Floats
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
+from discreet.ledgers import Ledger
 from discreet.publish.charts import plot_readings
 from discreet.publish.tidy import Row, Tidy
 

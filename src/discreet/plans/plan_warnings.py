@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.core.display import number
 from discreet.core.guarantee import Guarantee
+from discreet.display import number
 from discreet.plans.plan import Plan
 from discreet.plans.sampling_error import averaged_bounds, groups_of, rows_of, sampling_error
 

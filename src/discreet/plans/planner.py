@@ -9,8 +9,8 @@ from typing import Any
 
 from discreet.core.errors import spelling
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Schema
+from discreet.ledgers import Ledger
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
 from discreet.plans.plan import Plan

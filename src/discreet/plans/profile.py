@@ -15,11 +15,10 @@ from typing import Any
 from discreet.core.columns import Unlisted
 from discreet.core.dates import Order
 from discreet.core.dialect import Dialect
-from discreet.core.display import Facts
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.ledger import Ledger
-from discreet.core.result import Result
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.plans.codebook import Codebook
 from discreet.plans.ledger_terms import LedgerTerms, begun
@@ -29,6 +28,7 @@ from discreet.plans.source_options import DIALECT
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.profile_release import ProfileRelease
+from discreet.result import Result
 from discreet.session import Session
 
 __all__ = ["ProfilePlan", "plan_profile", "run_profile"]

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
-from discreet.core.result import Result
 from discreet.core.schema import Schema
+from discreet.display import Facts, number
 from discreet.plans.planner import Planner
 from discreet.plans.scenario import Scenario
 from discreet.publish.readings import Reading, by_measure
 from discreet.questions import MeasuredQuestion, Question
 from discreet.releases import release
+from discreet.result import Result
 
 __all__ = ["NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
 

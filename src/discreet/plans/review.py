@@ -9,19 +9,19 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from discreet.core.display import Facts, number
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.approval import digest_of
 from discreet.core.protection import Neighbours
-from discreet.core.result import Result
 from discreet.core.schema import Bounds, Dates, Schema, Unlisted
+from discreet.display import Facts, number
+from discreet.ledgers import Ledger
 from discreet.plans.job import Job
 from discreet.plans.job_results import JobPlan
 from discreet.plans.meaning import differences
 from discreet.plans.plan_file import PlanFile
 from discreet.publish.review_page import review_markdown, review_page
 from discreet.publish.wording import attacker_words
+from discreet.result import Result
 
 __all__ = ["PublicFact", "Review", "review"]
 

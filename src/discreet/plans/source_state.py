@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 from discreet.plans.plan_file import PlanFile
 from discreet.publish.whole_file import write_whole
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable
-from discreet.core.ledger import Ledger
+from discreet.ledgers import Ledger
 
 __all__ = ["anchored_heads", "write_anchor"]
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import float_truth
+from discreet.core.noise.truth import float_truth
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
 from discreet.publish.charts import drawing_library
 from discreet.publish.tidy import Row, Tidy
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Spend, Statement
+from discreet.display import number
+from discreet.ledgers import Spend, Statement
 from discreet.publish.ledger_statement import planned_release
 
 __all__ = ["explained"]

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Statement
+from discreet.ledgers import Statement
 from discreet.publish.charts import drawing_library
 from discreet.publish.ledger_statement import told_of
 from discreet.publish.page_style import rendered

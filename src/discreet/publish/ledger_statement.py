@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from discreet.core.display import as_text
-from discreet.core.ledger import Spend, Statement
+from discreet.display import as_text
+from discreet.ledgers import Spend, Statement
 
 __all__ = ["planned_release", "statement_text", "told_of"]
 

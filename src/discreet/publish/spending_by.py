@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from discreet.core.display import as_text
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Spend, Statement
+from discreet.display import as_text
+from discreet.ledgers import Spend, Statement
 from discreet.mechanisms.composition import compose
 from discreet.publish.ledger_statement import planned_release
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import MissingExtra
-from discreet.core.result import Result
+from discreet.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from math import ceil, floor, inf, isfinite, log10
 from typing import Any
 
-from discreet.core.display import number
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
+from discreet.display import number
 
 __all__ = [
     "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment",

@@ -13,15 +13,15 @@ from typing import Any, Self
 import numpy as np
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.grid import Grid
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import SamplingModel

@@ -13,7 +13,7 @@ import scipy  # whose submodules load when first used
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.display import number
+from discreet.display import number
 from discreet.inference.measured_table import MeasuredTable, measured_table
 from discreet.inference.noise_sum import NoiseSum, coarse, sum_quantile
 from discreet.inference.whole_counts import whole_count, whole_interval

@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours

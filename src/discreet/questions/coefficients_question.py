@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Contribution, Schema
+from discreet.ledgers import Ledger
 from discreet.plans.plan import DETECTED, Plan
 from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form

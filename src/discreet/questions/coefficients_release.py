@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Neighbours
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.publish.wording import pvalue_equation, reading_words

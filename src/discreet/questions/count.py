@@ -15,7 +15,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import MAX_ROWS, column
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats
+from discreet.core.noise.truth import Floats
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer, name_of, pair_name
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid
 from discreet.core.guarantee import Guarantee

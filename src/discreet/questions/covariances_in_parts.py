@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from discreet.answers import Answer, name_of, pair_name
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.rounding import decimal
+from discreet.display import Facts, number
 from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.inference.noisy_totals import moment_weights

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -15,7 +16,6 @@ from discreet.core.rows import Snapshot
 from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.count import CountRelease
 from discreet.questions.forms import COLUMN, COLUMNS, Form

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic, statistic_from_dict
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, spelling
-from discreet.core.statistic import Statistic, statistic_from_dict
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.table_axes import in_order

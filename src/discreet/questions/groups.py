@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.answers import Readable, protection_published
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.columns import Categories, Label
-from discreet.core.contract import mechanism_from_dict
-from discreet.core.display import Facts
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.rows import Snapshot, unit_counts
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
+from discreet.ledgers import Ledger
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection, selecting_guarantee
 from discreet.plans.plan import Plan, affordable

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -20,7 +20,7 @@ from discreet.core.rows import Selected, Snapshot, left_out
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.whole_counts import whole_count, whole_interval
 from discreet.interval import Interval

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.noise.law import Floats
+from discreet.core.noise.truth import Floats
+from discreet.display import number
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.interval import Interval
 from discreet.publish.readings import Reading

@@ -10,7 +10,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
-from discreet.core.display import number
+from discreet.display import number
 from discreet.inference.logistic_fit import LogisticFit
 from discreet.interval import Interval
 from discreet.questions.linear_fit import Coefficients, Design, LinearEstimate

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism
-from discreet.core.display import Facts
+from discreet.contract.mechanism import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds
+from discreet.display import Facts
 from discreet.inference.linear_moments import Linear
 from discreet.inference.logistic_fit import LogisticFit
 from discreet.inference.noise_sum import excess_kurtosis

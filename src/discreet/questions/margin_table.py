@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
-from discreet.core.result import Result
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import CAUTION, UNRELIABLE, Reading
 from discreet.publish.tidy import Tidy
+from discreet.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa

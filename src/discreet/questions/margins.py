@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.noise.law import generator
+from discreet.core.noise.truth import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
 from discreet.mechanisms.tables.margin_scales import Accuracy

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
 from discreet.questions.bounded import fractions, whole_bounds
 
 __all__ = ["CURVATURE_WEIGHT", "MeanDifference", "WinsorizedMoments", "arm_moments", "size_is_public"]

@@ -14,15 +14,15 @@ import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.answers import Answer, name_of, pair_name
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.noise.law import float_truth
+from discreet.core.noise.truth import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.sampling import largest_fourth

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+from discreet.display import Facts
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.selection import Selection

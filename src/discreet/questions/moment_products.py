@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.noise.law import float_truth
+from discreet.core.noise.truth import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal, not_below
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.core.statistic import Statistic
 from discreet.inference.product_moments import Coordinates
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns

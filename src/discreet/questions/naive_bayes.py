@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.grid import Grid, product_total, total
@@ -24,7 +24,7 @@ from discreet.questions.covariance import bounds_of_columns
 from discreet.releases import Release, release
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
 __all__ = ["GaussianNaiveBayes"]
 

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from discreet.answers import Answer
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
 from discreet.inference.noise_sum import combined_error, largest_variance
 from discreet.inference.ratio import ratio_interval
 from discreet.interval import Interval
@@ -29,6 +28,7 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
 from discreet.questions.sum import SumAndCount
 from discreet.releases import Release
+from discreet.result import Result
 
 __all__ = ["AverageComparison", "NoisyAverage", "NoisyAverageRelease"]
 

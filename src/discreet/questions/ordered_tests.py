@@ -17,12 +17,12 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import stability
 from discreet.inference import ordered_groups
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
+from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
 from discreet.questions.forecast import DEFAULT_ROWS

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.exact import Exact
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
@@ -21,6 +20,7 @@ from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
+from discreet.display import Facts, number
 from discreet.inference.noise_sum import combined_error, excess_kurtosis
 from discreet.inference.part_moments import PartMoments
 from discreet.interval import Interval

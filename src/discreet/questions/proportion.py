@@ -13,7 +13,7 @@ from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats, plain
+from discreet.core.noise.truth import Floats, plain
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.rows import Selected, Snapshot, weighted_totals

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -19,7 +19,7 @@ from discreet.core.rows import Snapshot, usable_totals
 from discreet.core.rows.usability import WHOLE
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+from discreet.display import Facts
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats
+from discreet.core.noise.truth import Floats
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
 from discreet.mechanisms.choices.quantile_interval import QuantileInterval

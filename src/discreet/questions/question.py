@@ -15,21 +15,21 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism, charged_guarantee
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
-from discreet.core.display import number
-from discreet.core.door import Claim, charged_guarantee
+from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import check_unit_sum
-from discreet.core.statistic import Statistic
+from discreet.display import number
 from discreet.inference.noise_sum import combined_error, largest_variance
+from discreet.ledgers import Ledger
 from discreet.plans.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import Form

@@ -17,13 +17,13 @@ from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import largest_variance
 from discreet.inference.product_moments import ProductMoments
+from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian, is_pure

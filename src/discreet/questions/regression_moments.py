@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity

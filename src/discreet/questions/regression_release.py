@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from discreet.core.contract import mechanism_from_dict
-from discreet.core.display import Facts
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import NoPopulationInterval
+from discreet.display import Facts
 from discreet.inference.least_squares import LeastSquares
 from discreet.questions.coefficients_release import CoefficientsRelease
 from discreet.questions.linear_fit import Design, LinearFit, SubModel

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism, mechanism_from_dict
+from discreet.contract.mechanism import Mechanism, mechanism_from_dict
 from discreet.core.door import Step
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter, spelling
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.running_sums import running_sums, weights
 from discreet.inference.whole_counts import whole_count, whole_interval

@@ -20,7 +20,6 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Step, not_failed, pass_through
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger, Spend
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rounding import decimal, not_below
@@ -30,6 +29,7 @@ from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.stability import check_unit_sum, stability
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.running_sums import even_split, running_sums, weights
+from discreet.ledgers import Ledger, Spend
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
 from discreet.plans.plan import DETECTED, Plan, affordable
 from discreet.questions.forms import COLUMN, LABEL, UNIT_SUM, Form

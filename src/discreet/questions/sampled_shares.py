@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.noise.law import Floats
+from discreet.core.noise.truth import Floats
 
 __all__ = ["noise_miss", "sampled_shares"]
 

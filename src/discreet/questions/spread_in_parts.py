@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet.core.display import Facts, number
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.parts import MeanAndVarianceInParts, MeanAndVarianceInPartsRelease

@@ -17,10 +17,10 @@ import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
-from discreet.core.result import Result
+from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.mechanisms.tables.components import Axes
+from discreet.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
@@ -23,7 +23,7 @@ from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.core.stability import stability
-from discreet.core.statistic import Statistic
+from discreet.display import Facts
 from discreet.inference.association import CramersV, OddsRatio, cramers_v, odds_ratio
 from discreet.inference.measured_table import measured_table
 from discreet.inference.monte_carlo import MonteCarlo

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
@@ -22,9 +21,10 @@ from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import PostProcessed
 from discreet.plans.plan import Plan, plan
 from discreet.questions.table import ContingencyTable
+from discreet.result import Result
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
 __all__ = ["TableChoice", "TablePlan", "best_table_mechanism"]
 

@@ -13,13 +13,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.answers import Readable
-from discreet.core.display import Facts
 from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
+from discreet.display import Facts
 from discreet.inference.chi_square import (
     ChiSquareResult,
     cell_probabilities,
@@ -30,6 +29,7 @@ from discreet.inference.chi_square import (
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.power import smallest_departure
 from discreet.interval import Interval
+from discreet.ledgers import Ledger
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
 from discreet.questions.forecast import DEFAULT_ROWS

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
-from discreet.core.noise.law import float_truth
+from discreet.core.noise.truth import float_truth
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.rows import coarsening
 from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.core.statistic import Statistic
 from discreet.inference.noisy_totals import moment_weights
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian

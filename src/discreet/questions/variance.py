@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, cast
 
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.grid import product_total, total
 from discreet.core.guarantee import Guarantee
@@ -17,6 +16,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
 from discreet.inference.part_moments import variance_moves
 from discreet.inference.sampling import GammaVariance
 from discreet.interval import Interval

@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from discreet.core.display import number
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.display import number
 from discreet.plans.plan import Plan
 from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
 from discreet.plans.planned_question import PlannedQuestion

@@ -11,8 +11,8 @@ from typing import Any
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Ledger, Reservation
 from discreet.core.protection import Neighbours, Protection, Unit
+from discreet.ledgers import Ledger, Reservation
 from discreet.testing.conformance import NotConformant, require
 
 __all__ = ["check_ledger"]

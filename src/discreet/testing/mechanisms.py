@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.exact_losses import ExactAudit, audit_exactly
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism, mechanism_from_dict
 from discreet.core import requirements
-from discreet.core.contract import Mechanism, mechanism_from_dict
-from discreet.core.display import Facts, number
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.law import Law
-from discreet.core.result import Result
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
+from discreet.result import Result
 from discreet.testing.conformance import NotConformant, require
 
 __all__ = [

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.core.display import Facts
-from discreet.core.result import Result
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema
+from discreet.display import Facts
+from discreet.result import Result
 from discreet.testing.conformance import require
 from discreet.testing.values import check_values, hostile_columns, hostile_fields
 
@@ -91,7 +91,7 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
 
     Examples
     --------
-    >>> from discreet.core.rows.read import open_source
+    >>> from discreet.opening import open_source
     >>> check_source(open_source, quick=True).engine
     'duckdb'
     """

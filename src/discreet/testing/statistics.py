@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.contract.statistic import statistic_from_dict
 from discreet.core import requirements
 from discreet.core.protection import Neighbours
-from discreet.core.statistic import statistic_from_dict
 from discreet.questions.bounded import BoundedStatistic
 from discreet.testing.conformance import NotConformant
 

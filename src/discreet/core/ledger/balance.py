@@ -19,13 +19,30 @@ from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.consent import Consent
 from discreet.core.ledger.journal import ROOT, Entry, chained
 from discreet.core.ledger.partition import Costs, ParallelSpending, Partition
-from discreet.core.ledger.windows import window_of
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["FORMAT", "Balance", "texts"]
+__all__ = ["FORMAT", "WINDOWS", "Balance", "texts", "window_of"]
 
 FORMAT = 3
 """Version of the entries. Kinds and fields are added under a new version and never re-meant."""
+
+
+WINDOWS = {"year": 4, "quarter": 7, "month": 7}
+"""Calendar windows (UTC) in which a budget is spent anew, and how much of a time stamp tells them."""
+
+
+def window_of(length: str | None, created: str) -> str:
+    """The window of a time stamp; later windows compare as larger. Empty where the budget has none.
+
+    Examples
+    --------
+    >>> window_of("quarter", "2026-11-15T10:00:00+00:00")
+    '2026-Q4'
+    """
+    if length is None:
+        return ""
+    start = created[: WINDOWS[length]]
+    return start if length != "quarter" else f"{start[:4]}-Q{(int(start[5:7]) + 2) // 3}"
 
 
 def texts(amount: Amount) -> list[str]:
@@ -137,12 +154,19 @@ class Balance:
                 "different units do not add up: use one ledger for each. Nothing was spent."
             )
 
-    def check_budget(self, charge: Amount, team: str | None = None) -> Amount:
-        """The total after a charge, if the budget and the team's part of it allow it."""
-        left = self.left_to(team)
+    def admit(self, content: Mapping[str, Any]) -> tuple[Balance, Amount]:
+        """The balance at the time of a spend, and what the spend adds to it; refuses what must not be spent."""
+        now, release = self.at(content["created"]), content["release_id"]
+        if now.consent.rule is not None:
+            now.consent.check(content["plan"], fingerprint(content))
+        neighbours, unit = _pins(content["protection"])
+        now.check_pins(neighbours, unit)
+        if release in now.releases or content["request"] in now.requests:
+            raise InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
+        charge, left = now.charge(content, neighbours), now.left_to(content["team"])
         if not covers(left, charge):
             raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left))
-        return added(self.spent, charge)
+        return now, charge
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -164,6 +188,8 @@ class Balance:
             follow(self, entry, entry.content)
         except LedgerCorrupted:
             raise
+        except InsufficientBudget as error:
+            raise self._broken(entry, "it overspends the budget") from error
         except (ArithmeticError, AttributeError, DiscreetError, KeyError, TypeError, ValueError) as error:
             raise self._broken(entry, f"its content cannot be read ({type(error).__name__}: {error})") from error
         self.seq, self.head = entry.seq, entry.hash
@@ -176,6 +202,8 @@ class Balance:
     def _open(self, entry: Entry, content: dict[str, Any]) -> None:
         allowance = tuple(Fraction(text) for text in content["allowance"])
         self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
+        if not self.accounting.kept():
+            raise self._broken(entry, "its allowance is more than its budget implies")
         self.spent = self.ever = self.renewed = self.accounting.nothing
         self.opening = content
         self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))
@@ -183,8 +211,7 @@ class Balance:
 
     def _pin(self, content: dict[str, Any]) -> None:
         """Fix neighbours and unit, or refuse others than those that are fixed."""
-        neighbours = content["neighbours"] and Neighbours(content["neighbours"])
-        unit = content["unit"] and Unit.from_dict(content["unit"])
+        neighbours, unit = _pins(content)
         self.check_pins(neighbours, unit)
         self.neighbours, self.unit = self.neighbours or neighbours, self.unit or unit
 
@@ -209,28 +236,21 @@ class Balance:
             self.renewed = added(self.renewed, self._price(renewal))
 
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
-        vars(self).update(vars(self.at(content["created"])))
-        self._pin(content["protection"])
-        charge, team, plan = self.charge(content, self.neighbours), content["team"], content["plan"]
-        total = added(self.spent, charge)
+        now, charge = self.admit(content)
+        total = added(now.spent, charge)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
             raise self._broken(entry, "its charge or running total is not what the entries add up to")
-        if not covers(self.left_to(team), charge):
-            raise self._broken(entry, "it overspends the budget")
+        vars(self).update(vars(now))
+        self._pin(content["protection"])
+        team, request = content["team"], content["request"]
         if self.consent.rule is not None:
-            said = fingerprint(content)
-            self.consent.check(plan, said)
-            self.consent.make(plan, said)
+            self.consent.make(content["plan"], fingerprint(content))
         if team is not None:
             self.by_team[team] = added(self.by_team.get(team, self.accounting.nothing), charge)
-        self.ever = added(self.ever, charge)
-        request, release = content["request"], content["release_id"]
-        if request in self.requests or release in self.releases:
-            raise self._broken(entry, "its request or release id was used before")
         if content["partition"] is not None:
             self.partitions[content["partition"]].spend(self.costs(content))
-        self.spent = total
-        self.releases[release] = entry.seq
+        self.spent, self.ever = total, added(self.ever, charge)
+        self.releases[content["release_id"]] = entry.seq
         self.answers[entry.seq] = None
         if request is not None:
             self.requests[request] = entry.seq
@@ -242,6 +262,12 @@ class Balance:
         if self.answers[spend] is not None:
             raise self._broken(entry, f"entry {spend} is answered twice")
         self.answers[spend] = entry.seq
+
+
+def _pins(content: Mapping[str, Any]) -> tuple[Neighbours | None, Unit | None]:
+    """Neighbours and unit as an entry states them."""
+    neighbours, unit = content["neighbours"], content["unit"]
+    return neighbours and Neighbours(neighbours), unit and Unit.from_dict(unit)
 
 
 _KINDS = {

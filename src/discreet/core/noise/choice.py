@@ -19,8 +19,8 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
 from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.noise.families import LOG_BUDGET
-from discreet.core.noise.law import generator
 from discreet.core.noise.race import photo_finish
+from discreet.core.noise.truth import generator
 from discreet.core.requirements import positive_integer, rational
 from discreet.core.rounding import ball
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.law import Truth, float_truth
+from discreet.core.noise.truth import Truth, float_truth
 
 __all__ = ["Location", "default_grid", "power_of_two"]
 

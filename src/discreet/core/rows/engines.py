@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import weakref
 from collections.abc import Callable, Sequence
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
+from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError
 from discreet.core.rows.spilling import remove_directory, spill_directory
 
 __all__ = [
-    "address", "batches", "connection_of", "drop", "embedded", "engine_of", "fetched", "guarded", "kind_of",
-    "load_ibis", "materialised", "require_operations", "without_password",
+    "SEALED", "batches", "connection_of", "drop", "embedded", "fetched", "guarded", "kind_of", "load_ibis",
+    "materialised", "require_operations", "spark",
 ]  # fmt: skip
 
 _MEMORY = "3GB"
 """What the embedded engine takes at most, unless told otherwise; the rest spills."""
-_SEALED = {
+SEALED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -51,7 +49,7 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     """
     spill, held = spill_directory()
     memory = _MEMORY if memory is None else memory
-    connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **_SEALED)
+    connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
@@ -60,39 +58,8 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     return connection
 
 
-def engine_of(engine: Any, memory: str | None, files: Sequence[str] = ()) -> Any:
-    """The connection that runs the plan for frames and files."""
-    if engine in (None, "duckdb"):
-        return embedded(memory, files)
-    if isinstance(engine, str):
-        return address(engine)
-    connection = connection_of(engine)
-    if connection is None:
-        raise WrongType(
-            "engine", type(engine).__name__, "is not an engine", 'Pass "duckdb", "spark", an address or a connection.'
-        )
-    return connection
-
-
-def address(address: str) -> Any:
-    """Connection for ``spark``, ``spark://…``, or any address that ibis understands."""
-    if address == "spark" or address.startswith(("spark://", "local[")):
-        return _spark("local[*]" if address == "spark" else address)
-    path = address.removeprefix("duckdb://")
-    if address.startswith("duckdb://") and not Path(path).is_file():
-        raise SourceError(f"source = {address!r}: there is no such database. Check the path. Nothing was spent.")
-    ibis = load_ibis()
-    if address.startswith("duckdb://"):
-        return guarded(address, lambda: ibis.duckdb.connect(path, read_only=True, **_SEALED))
-    return guarded(without_password(address), lambda: ibis.connect(address))
-
-
-def without_password(address: str) -> str:
-    """The address as it may be shown."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:…@", address)
-
-
-def _spark(master: str) -> Any:
+def spark(master: str) -> Any:
+    """Connection to a Spark that says nothing: what it logs of a failed task may quote a row."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as missing:

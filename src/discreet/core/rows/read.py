@@ -1,4 +1,4 @@
-"""Reading: a frame, a path or a connection becomes a data set that can be aggregated where it lies.
+"""Reading: rows on an engine, and how frames and files become such rows.
 
 Nothing is guessed: the dialect of a file is declared, and the meaning of a value depends on that value alone
 (``docs/proofs/reading.md``).
@@ -6,7 +6,6 @@ Nothing is guessed: the dialect of a file is declared, and the meaning of a valu
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import weakref
@@ -20,9 +19,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.dialect import Dialect
-from discreet.core.errors import InvalidParameter, SourceError, WrongType
+from discreet.core.errors import SourceError, WrongType
 from discreet.core.rows import engines
-from discreet.core.rows.csv_file import copy_csv, read_names
+from discreet.core.rows.csv_file import copy_csv
 from discreet.core.rows.frames import FRAMES, distinct_names
 from discreet.core.rows.spilling import remove_directory, spill_directory
 
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-__all__ = ["Dataset", "column_types", "open_source"]
+__all__ = ["Dataset", "file_rows", "frame_rows", "parquet_types", "viewed"]
 
-_SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
-_FIX = 'Pass a frame, a path such as "rows.parquet", or a connection with table="name".'
 _MOST_DIGITS = 38
 
 
@@ -63,6 +60,9 @@ class Dataset:
     written: Dialect = field(default_factory=Dialect)
     lock: Any = field(default_factory=Lock, repr=False, compare=False)
     discarded: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        engines.require_operations(self.connection)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.types().items())
@@ -125,83 +125,10 @@ class Dataset:
                 engines.drop(self.connection, self.discarded.pop())
 
 
-def open_source(
-    source: Any,
-    *,
-    table: str | None = None,
-    engine: Any = None,
-    memory: str | None = None,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    encoding: str = "utf-8",
-    header: bool = True,
-    thousands: str | None = None,
-    symbols: str = "",
-) -> Dataset:
-    """Open a data set where it lies.
-
-    Parameters
-    ----------
-    source
-        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table; a DuckDB,
-        Spark or ibis connection; or the address of one (``"duckdb://sales.db"``, ``"spark://host:7077"``).
-    table
-        Name of the table, where ``source`` is a connection or its address.
-    engine
-        Who runs the plan for frames and files: the embedded DuckDB by default, ``"spark"`` for a local Spark, the
-        address of a Spark master, a Spark session, or an ibis connection.
-    memory
-        Most memory the embedded DuckDB may use, for example ``"3GB"``; beyond it spills to a private directory.
-    delimiter, encoding, header
-        How CSV files are written: see `Dialect`.
-    decimal, thousands, symbols
-        How numbers that are text are written, in files and elsewhere: see `Dialect`.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> open_source(pyarrow.table({"age": [30, 40]}))
-    Dataset('pyarrow table', engine='duckdb', columns=[age: int64])
-    """
-    if isinstance(source, Dataset):
-        return source
-    dialect = Dialect(
-        delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
-    )
-    rows, connection, name = _opened(source, table, engine, memory, dialect)
-    engines.require_operations(connection)
-    return Dataset(rows, connection, name, dialect)
-
-
-def _opened(
-    source: Any, table: str | None, engine: Any, memory: str | None, dialect: Dialect
-) -> tuple[ir.Table, Any, str]:
-    """The rows as an ibis table, with the connection that holds them and what they are called."""
-    ibis, kind = engines.load_ibis(), engines.kind_of(source)
-    if kind in FRAMES:
-        name, connection = f"{kind.split('.')[0]} table", engines.engine_of(engine, memory)
-        return _uploaded(connection, FRAMES[kind](source), name), connection, name
-    if isinstance(source, ibis.Table):
-        # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
-        return source.view(), source.get_backend(), "ibis table"
-    if isinstance(source, str | os.PathLike) and "://" not in os.fspath(source):
-        return _from_path(os.fspath(source), table, engine, memory, dialect)
-    if kind == "pyspark.DataFrame":
-        connection = engines.connection_of(source.sparkSession)
-        return _viewed(connection, source), connection, "Spark frame"
-    connection = engines.address(source) if isinstance(source, str) else engines.connection_of(source)
-    if connection is None:
-        raise WrongType("source", type(source).__name__, "is not a source that can be read", _FIX)
-    if table is None:
-        raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
-    name = f"{engines.without_password(source) if isinstance(source, str) else kind} {table}"
-    return engines.guarded(name, lambda: connection.table(table)), connection, name
-
-
 def _uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
-        return engines.guarded(name, lambda: _viewed(connection, connection._session.createDataFrame(arrow)))
+        return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
     if connection.name == "duckdb":
         label = _label()
         connection.con.register(label, arrow)
@@ -209,7 +136,8 @@ def _uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     return engines.guarded(name, lambda: connection.create_table(_label(), arrow, temp=True))
 
 
-def _viewed(connection: Any, frame: Any) -> Any:
+def viewed(connection: Any, frame: Any) -> Any:
+    """A frame of Spark as a table."""
     label = _label()
     frame.createOrReplaceTempView(label)
     return connection.table(label)
@@ -219,39 +147,29 @@ def _label() -> str:
     return f"discreet_source_{os.urandom(6).hex()}"
 
 
-def _files(path: str) -> list[str]:
-    """The files that a path means: itself if it exists, the files of a folder, or what a pattern matches."""
-    if not path.lower().rstrip("/").endswith(_SUFFIXES):
-        raise InvalidParameter("source", path, f"must end in one of {', '.join(_SUFFIXES)}", _FIX)
-    place = Path(path)
-    files = [path] if place.exists() else sorted(glob.glob(path))
-    if place.is_dir():
-        files = sorted(str(file) for file in place.iterdir() if file.name.endswith(_SUFFIXES))
-    if not files or not all(Path(file).is_file() for file in files):
-        raise SourceError(f"source = {path!r}: there is no such file. Check the path. Nothing was spent.")
-    return files
+def frame_rows(frame: Any, connection: Any, name: str) -> ir.Table:
+    """The rows of a frame, on an engine."""
+    return _uploaded(connection, FRAMES[engines.kind_of(frame)](frame), name)
 
 
-def _from_path(
-    path: str, table: str | None, engine: Any, memory: str | None, dialect: Dialect
-) -> tuple[ir.Table, Any, str]:
-    if table is not None:
-        raise InvalidParameter("table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".')
-    files = _files(path)
+def file_rows(
+    path: str, files: Sequence[str], dialect: Dialect, connect: Callable[[Sequence[str]], Any]
+) -> tuple[ir.Table, Any]:
+    """The rows of the files that a path means, with the connection that ``connect`` makes to read such files."""
     if path.lower().rstrip("/").endswith(".parquet"):
-        _parquet_schema(files)
-        connection = engines.engine_of(engine, memory, [*files, *map(_literal, files)])
-        return engines.guarded(path, lambda: _read_parquet(connection, files)), connection, path
+        parquet_types(files)
+        connection = connect([*files, *map(_literal, files)])
+        return engines.guarded(path, lambda: _read_parquet(connection, files)), connection
     directory, held = spill_directory()
     copy = directory / "rows.parquet"
     try:
         engines.guarded(path, lambda: copy_csv(files, dialect, copy))
-        connection = engines.engine_of(engine, memory, [str(copy)])
+        connection = connect([str(copy)])
     except BaseException:
         remove_directory(directory, held)
         raise
     weakref.finalize(connection, remove_directory, directory, held)
-    return engines.guarded(path, lambda: _read_copy(connection, copy)), connection, path
+    return engines.guarded(path, lambda: _read_copy(connection, copy)), connection
 
 
 def _read_copy(connection: Any, copy: Path) -> Any:
@@ -267,7 +185,7 @@ def _read_parquet(connection: Any, files: Sequence[str]) -> Any:
     """Read exactly these files: engines expand patterns and take columns from folder names unless told otherwise."""
     if connection.name == "pyspark":
         escaped = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file in files]
-        return _viewed(connection, connection._session.read.parquet(*escaped))
+        return viewed(connection, connection._session.read.parquet(*escaped))
     return connection.read_parquet([_literal(file) for file in files], hive_partitioning=False)
 
 
@@ -276,7 +194,7 @@ def _literal(file: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", os.path.abspath(file))
 
 
-def _parquet_schema(files: Sequence[str]) -> Mapping[str, str]:
+def parquet_types(files: Sequence[str]) -> Mapping[str, str]:
     """Names and types of the columns, which all files must share."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -291,11 +209,3 @@ def _parquet_schema(files: Sequence[str]) -> Mapping[str, str]:
         if pa.types.is_decimal(one.type) and one.type.precision > _MOST_DIGITS:
             raise WrongType("column", one.name, f"has more than {_MOST_DIGITS} digits", "Cast it to text.")
     return {one.name: str(one.type) for one in first}
-
-
-def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
-    """Names and types of a file's columns, from its header alone; all columns of a CSV file are text."""
-    files = _files(path)
-    if path.lower().rstrip("/").endswith(".parquet"):
-        return _parquet_schema(files)
-    return dict.fromkeys(engines.guarded(path, lambda: read_names(files[0], dialect)), "string")

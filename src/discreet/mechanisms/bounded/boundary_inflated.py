@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.location import power_of_two
@@ -20,7 +20,7 @@ from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
-    from discreet.core.noise.law import Floats, Truth
+    from discreet.core.noise.truth import Floats, Truth
 
 __all__ = ["BoundaryInflatedLaplace"]
 

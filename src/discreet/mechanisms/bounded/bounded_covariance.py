@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
@@ -30,8 +30,8 @@ from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["BoundedCovariance"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.law import float_truth
 from discreet.core.noise.location import power_of_two
+from discreet.core.noise.truth import float_truth
 from discreet.core.rounding import decimal, least
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
@@ -25,9 +25,9 @@ from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLa
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
-    from discreet.core.noise.law import Floats, Truth
+    from discreet.core.noise.truth import Floats, Truth
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["BoundedLaplace"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
@@ -23,8 +23,8 @@ from discreet.mechanisms.tables.histogram_tree import HistogramTree
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["BoundedProportions"]
 

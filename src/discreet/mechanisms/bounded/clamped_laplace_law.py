@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.contract.law import Law
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.law import Floats, Law, Truth, plain
+from discreet.core.noise.truth import Floats, Truth, plain
 from discreet.mechanisms.bounded.truncated_laplace_law import first_moment
 from discreet.mechanisms.laplace import LaplaceLaw
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.law import Truth, float_truth
+from discreet.core.noise.truth import Truth, float_truth
 from discreet.core.sensitivity import Sensitivity
 
 __all__ = ["Domain", "require_covered"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
@@ -23,8 +23,8 @@ from discreet.mechanisms.bounded.domain import Domain
 from discreet.mechanisms.tables.structured_law import StructuredLaw
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["TiedPair"]
 

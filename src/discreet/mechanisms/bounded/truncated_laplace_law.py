@@ -10,8 +10,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import TruncatedLaplaceFamily
-from discreet.core.noise.law import Floats, Truth, plain
 from discreet.core.noise.location import Location, default_grid
+from discreet.core.noise.truth import Floats, Truth, plain
 from discreet.mechanisms.location_noise import LocationLaw, probabilities, spread
 
 __all__ = ["TruncatedLaplaceLaw", "first_moment", "truncated_laplace_interval"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.noise.law import Floats, Law, generator, plain
+from discreet.contract.law import Law
+from discreet.core.noise.truth import Floats, generator, plain
 
 __all__ = ["ChoiceLaw"]
 

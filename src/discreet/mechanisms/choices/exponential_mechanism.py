@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from discreet.core.noise.choice import choose
 from discreet.core.noise.families import GumbelFamily
-from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.noise.race import noisy_argmax
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.selection import WeighedSelection, exact_scores, whole_gaps
 from discreet.mechanisms.choices.selection_profile import RangeProfile

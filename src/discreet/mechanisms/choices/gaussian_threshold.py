@@ -19,7 +19,7 @@ from discreet.mechanisms.choices.threshold_profile import ThresholdProfile
 from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["GaussianThreshold"]
 

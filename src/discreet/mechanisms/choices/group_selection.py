@@ -16,19 +16,19 @@ import numpy as np
 from flint import arb, fmpz
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
-from discreet.core.noise.law import Truth, float_truth, generator
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.rounding import ball, decimal, precisely, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.inclusion_law import InclusionLaw
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["GroupSelection", "OptimalSelection", "changed_groups", "selecting_guarantee"]
 

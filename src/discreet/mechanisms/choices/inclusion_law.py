@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.noise.law import Floats, Law, generator
+from discreet.contract.law import Law
+from discreet.core.noise.truth import Floats, generator
 
 __all__ = ["InclusionLaw"]
 

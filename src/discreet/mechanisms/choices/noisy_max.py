@@ -13,12 +13,12 @@ import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.contract import Profile
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
-from discreet.core.noise.law import Truth, float_truth, generator
 from discreet.core.noise.race import noisy_argmax
+from discreet.core.noise.truth import Truth, float_truth, generator
+from discreet.core.privacy_profile import Profile
 from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.rounding import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.choice_law import ChoiceLaw
@@ -28,8 +28,8 @@ from discreet.mechanisms.composition import compose
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["QuantileChoice", "range_factor"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.law import Floats, Truth, generator
+from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.quantile_choice import range_factor
@@ -38,9 +38,9 @@ from discreet.mechanisms.composition import compose
 from discreet.mechanisms.implied import ImpliedProfile
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
+    from discreet.contract.law import Law
     from discreet.core.exact import Exact
-    from discreet.core.noise.law import Law
+    from discreet.core.privacy_profile import Profile
 
 __all__ = ["QuantileInterval", "edge_pairs", "fine_pair", "rough_pair"]
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.choice import choose
 from discreet.core.noise.families import LargestExponentialFamily
-from discreet.core.noise.law import Truth
 from discreet.core.noise.race import noisy_argmax
+from discreet.core.noise.truth import Truth
 from discreet.core.rounding import decimal
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core import requirements
-from discreet.core.contract import mechanism_from_dict
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian

@@ -15,10 +15,11 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.law import Law
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.noise.law import Law, Truth, generator
+from discreet.core.noise.truth import Truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import refuse_nothing
 from discreet.mechanisms.gaussian import GaussianLaw

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.noise.law import Truth, generator
+from discreet.core.noise.truth import Truth, generator
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.mechanisms.gaussian import GaussianLaw, GaussianProfile, gaussian_scale
 from discreet.mechanisms.tables.components import Axes, centred, centred_share, lifted, scaled_centred, shape_of

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.law import Truth
+from discreet.core.noise.truth import Truth
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.components import Axes, below, centred_share, shape_of

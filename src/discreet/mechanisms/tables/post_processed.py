@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.law import Law
+from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
-from discreet.core.contract import Mechanism
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Law, Truth, float_truth, generator
+from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.protection import Fact
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.clipping import (
@@ -31,8 +32,8 @@ from discreet.mechanisms.tables.clipping import (
 from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:
-    from discreet.core.contract import Profile
     from discreet.core.exact import Exact
+    from discreet.core.privacy_profile import Profile
     from discreet.mechanisms.location_noise import AdditiveNoise
 
 __all__ = ["PostProcessed", "exact_total"]

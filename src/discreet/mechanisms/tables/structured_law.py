@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.noise.law import Floats, Truth, float_truth
+from discreet.core.noise.truth import Floats, Truth, float_truth
 from discreet.omission.sampled_law import SampledLaw
 
 if TYPE_CHECKING:

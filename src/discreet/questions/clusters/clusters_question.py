@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from discreet.core.door import Claim
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, matrix
 from discreet.core.schema import Schema
+from discreet.ledgers import Ledger
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd

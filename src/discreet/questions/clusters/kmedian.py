@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.result import Result
 from discreet.core.rounding import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.questions.clusters.model import ClusterModel
+from discreet.result import Result
 
 __all__ = ["KMedian", "KMedianPlan"]
 

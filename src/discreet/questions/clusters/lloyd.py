@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.display import Facts
 from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.accounting import Accounting
-from discreet.core.result import Result
 from discreet.core.rounding import decimal, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
 from discreet.inference.noise_sum import NoiseSum
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
@@ -26,6 +25,7 @@ from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.questions.clusters.box import Box, cluster_totals, labels_of
 from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.clusters.spread import spread_centres
+from discreet.result import Result
 
 __all__ = ["DPLloyd", "LloydPlan"]
 

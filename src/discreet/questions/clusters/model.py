@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.answers import Readable, name_of
-from discreet.core.display import Facts, number
 from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts, number
 from discreet.publish.readings import Reading
 from discreet.publish.wording import guarantee_words
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
 __all__ = ["ClusterModel"]
 

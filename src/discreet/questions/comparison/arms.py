@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.grid import Grid, product_total, total
-from discreet.core.noise.law import generator
+from discreet.core.noise.truth import generator
 
 __all__ = ["Arms", "arms_from_columns"]
 

@@ -12,7 +12,7 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import generator
+from discreet.core.noise.truth import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.mean_comparison import MeanComparison
@@ -31,7 +31,7 @@ from discreet.questions.comparison.paper import paper_method
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
 __all__ = ["Terms", "compare_means", "compare_totals"]
 

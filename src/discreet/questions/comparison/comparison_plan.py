@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.result import Result
+from discreet.display import number
 from discreet.questions.comparison.compare import FEWEST_PARTITIONS, FEWEST_UNITS_A_PARTITION
 from discreet.questions.comparison.detection import aware_detection, direct_detection
 from discreet.questions.comparison.methods import Direct, Method, NoiseAware, Setting, check_censor, expected_error
 from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.result import Result
 
 __all__ = ["ComparisonPlan", "plan_comparison", "plan_methods", "suggested_partitions"]
 

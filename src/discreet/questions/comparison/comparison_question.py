@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Bounds, Schema
 from discreet.core.stability import check_unit_sum
+from discreet.ledgers import Ledger
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
 from discreet.questions.comparison.compare import compare_totals
 from discreet.questions.comparison.comparison_plan import ComparisonPlan, plan_methods

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.noise.law import Law
+from discreet.contract.law import Law
 from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
 from discreet.inference.noise_aware import NoiseAwarePosterior
 from discreet.inference.noise_sum import excess_kurtosis

@@ -12,11 +12,11 @@ import numpy as np
 
 from discreet.answers import Readable
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.display import number
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.equal_means import equal_means
 from discreet.inference.least_squares import JointTest
@@ -34,7 +34,7 @@ from discreet.questions.comparison.noise_shares import Spending
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:
-    from discreet.core.ledger import Ledger
+    from discreet.ledgers import Ledger
 
 __all__ = ["ArmComparisons", "compare_arm_totals", "compare_arms"]
 

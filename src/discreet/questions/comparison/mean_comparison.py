@@ -11,10 +11,10 @@ import numpy as np
 
 from discreet.answers import Readable, protection_published
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
+from discreet.display import Facts, number
 from discreet.inference.arm_means import Contrast
 from discreet.interval import Interval
 from discreet.publish.readings import Reading

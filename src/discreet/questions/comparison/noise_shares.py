@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.law import Floats, Truth
+from discreet.core.noise.truth import Floats, Truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import excess_kurtosis
 from discreet.mechanisms.additive import additive_noise

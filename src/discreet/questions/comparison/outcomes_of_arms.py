@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 from discreet.core import requirements
-from discreet.core.display import number
 from discreet.core.door import Claim
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected
 from discreet.core.schema import Bounds, Contribution
+from discreet.display import number
+from discreet.ledgers import Ledger
 from discreet.questions.comparison.compare import Terms, method_named, public_facts
 from discreet.questions.comparison.methods import Method
 from discreet.questions.mean_difference import MeanDifference

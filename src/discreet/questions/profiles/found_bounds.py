@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, largest_variance
 
 __all__ = ["CellCounts", "FoundBounds", "kurtosis_of"]

@@ -16,7 +16,6 @@ from discreet.core.dates import Order
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.ledger import Ledger
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, take
@@ -24,6 +23,7 @@ from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import largest_variance
+from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form

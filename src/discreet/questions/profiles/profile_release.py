@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from discreet.answers import Readable, protection_published
-from discreet.core.contract import Mechanism, mechanism_from_dict
-from discreet.core.display import Facts
+from discreet.contract.mechanism import Mechanism, mechanism_from_dict
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
+from discreet.display import Facts
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.profiles.column_profile import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.inference.noise_sum import NoiseSum, largest_variance
 from discreet.interval import Interval
 from discreet.questions.profiles.column_profile import Estimate

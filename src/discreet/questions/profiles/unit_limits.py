@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.contract import Mechanism
+from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.interval import Interval

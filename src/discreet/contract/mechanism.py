@@ -1,81 +1,29 @@
-"""The contract: what a profile and a mechanism must be able to answer, whoever wrote them."""
+"""Mechanism: how a value is protected, with everything that plans, inference and stored releases ask of it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.privacy_curve import Curve, PrivacyCurve
-from discreet.core.registry import Registry
+from discreet.contract.registry import Registry
+from discreet.core import requirements
+from discreet.core.door import Step
+from discreet.core.errors import NoConversion
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.ledger import Account
+from discreet.core.privacy_profile import Profile
 from discreet.core.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
+    from discreet.contract.law import Law
     from discreet.core.exact import Exact
-    from discreet.core.noise.law import Floats, Law, Truth
+    from discreet.core.noise.truth import Floats, Truth
 
-__all__ = ["Mechanism", "Profile", "mechanism_from_dict"]
+__all__ = ["Mechanism", "charged_guarantee", "mechanism_from_dict"]
 
 REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms", "discreet.omission")
-
-
-class Profile(PrivacyCurve):
-    """The exact privacy curve of a mechanism for one sensitivity; what is reported is never rounded down.
-
-    A profile knows more than any single guarantee: every (ε, δ) pair, the trade-off function, and the tightest
-    parameter of each kind of guarantee.
-    """
-
-    @abstractmethod
-    def pure(self) -> PureDP:
-        """The tightest ε-DP guarantee; raises `NoConversion` where the privacy loss is unbounded."""
-
-    @abstractmethod
-    def concentrated(self) -> ZeroConcentratedDP:
-        """The tightest ρ-zCDP guarantee."""
-
-    @abstractmethod
-    def gaussian(self) -> GaussianDP:
-        """The tightest μ-GDP guarantee."""
-
-    @abstractmethod
-    def tradeoff(self, alpha: ArrayLike) -> Curve:
-        """The smallest type-II error of any test between the worst neighbours at type-I error ``alpha``."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """The profile as JSON-ready data."""
-
-    def guarantee(self, kind: type[Guarantee], *, delta: float | None = None) -> Guarantee:
-        """The tightest guarantee of one kind; `ApproxDP` needs the δ at which to state it."""
-        if kind is ApproxDP:
-            if delta is None:
-                raise InvalidParameter("delta", None, "is needed for ApproxDP", "Pass delta=1e-6.")
-            return ApproxDP(self.epsilon_at(delta), delta)
-        if delta is not None:
-            raise InvalidParameter("delta", delta, "only goes with ApproxDP", "Leave delta out.")
-        ways: dict[type[Guarantee], Callable[[], Guarantee]] = {
-            PureDP: self.pure,
-            ZeroConcentratedDP: self.concentrated,
-            GaussianDP: self.gaussian,
-        }
-        if kind not in ways:
-            raise WrongType("kind", kind, "must be a guarantee class", "Pass PureDP, ApproxDP, … itself.")
-        return ways[kind]()
-
-    def within(self, budget: Guarantee) -> bool:
-        """Whether whatever has this profile satisfies ``budget``: what the door asks before every release."""
-        if isinstance(budget, ApproxDP) and budget.delta > 0:
-            return self.delta_at(budget.epsilon) <= budget.delta
-        try:
-            return self.guarantee(PureDP if isinstance(budget, ApproxDP) else type(budget)).within(budget)
-        except NoConversion:
-            return False
 
 
 class Mechanism(ABC):
@@ -155,3 +103,22 @@ class Mechanism(ABC):
 def mechanism_from_dict(data: dict[str, Any]) -> Mechanism:
     """Read what `Mechanism.to_dict` wrote; unknown names are refused."""
     return REGISTRY.read(data)
+
+
+def charged_guarantee(
+    mechanism: Mechanism, sensitivity: Sensitivity, ledger: Account | None, guarantee: Guarantee | None
+) -> Guarantee | None:
+    """The guarantee to charge: the caller's, once verified; else the tightest of the ledger's kind.
+
+    The door verifies it in any case.
+    """
+    if guarantee is None:
+        kind = None if ledger is None else ledger.currency
+        try:
+            return mechanism.guarantee(sensitivity, None if kind is ApproxDP else kind)
+        except NoConversion as refusal:
+            counts = f"The ledger counts in {kind.__name__}: ask with that kind of guarantee. " if kind else ""
+            raise NoConversion(f"{refusal} {counts}Nothing was spent.") from None
+    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    Step(mechanism, sensitivity, guarantee).verify()
+    return guarantee

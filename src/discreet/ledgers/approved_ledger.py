@@ -1,4 +1,4 @@
-"""Approved book: a ledger's entries, with the approvals that people sign in them."""
+"""Approved ledger: an account, with the approvals that people sign in its entries."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.core.ledger import claim
+from discreet.core.ledger.account import Account, Decision
 from discreet.core.ledger.approval import Approvals, Sign, digest_of, signed_text
 from discreet.core.ledger.balance import Balance
-from discreet.core.ledger.book import Book, Decision
 from discreet.core.ledger.journal import canonical
 
-__all__ = ["ApprovedBook"]
+__all__ = ["ApprovedLedger"]
 
 
-class ApprovedBook(Book):
-    """A book in which plans are approved, and under one of which the next releases are made."""
-
-    _plan: str | None = None
+class ApprovedLedger(Account):
+    """An account in which plans are approved, and under one of which the next releases are made."""
 
     def approve(self, meaning: Mapping[str, Any], *, by: str, sign: Sign) -> str:
         """Record that somebody approves a plan; returns the plan's digest.

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.core.display import Facts, as_html, as_text
+from discreet.display import Facts, as_html, as_text
 
 __all__ = ["Result"]
 

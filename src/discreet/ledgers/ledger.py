@@ -1,42 +1,35 @@
-"""Ledger: the durable record of what was spent on a data set, and the guard of its budget.
+"""Ledger: the account of one data set, as people open it, look at it and approve plans in it.
 
-Order of a release: reserve (committed and flushed), draw, record the answer, return. A crash can therefore
-over-count and never under-count. Why the sums are valid for releases chosen one after another:
-``docs/proofs/ledger.md``.
+What is spent, and that it stays within the budget, is the account's business (`discreet.core.ledger`).
 """
 
 from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.errors import (
-    InvalidParameter,
-    LedgerMismatch,
-    LedgerUnavailable,
-    WrongType,
-)
+from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
+from discreet.core.ledger.account import Decision
 from discreet.core.ledger.accounting import covers, less
 from discreet.core.ledger.approval import Approvals
-from discreet.core.ledger.approved_book import ApprovedBook
-from discreet.core.ledger.balance import Balance, texts
-from discreet.core.ledger.book import Decision
-from discreet.core.ledger.journal import Entry, canonical
+from discreet.core.ledger.balance import Balance
+from discreet.core.ledger.journal import canonical
 from discreet.core.ledger.partition import Partition
-from discreet.core.ledger.records import Preview, Reservation, Spend, Statement
-from discreet.core.ledger.terms import Terms
-from discreet.core.protection import Neighbours, Protection, Unit
-from discreet.core.result import Result
+from discreet.core.protection import Neighbours, Unit
+from discreet.ledgers.approved_ledger import ApprovedLedger
+from discreet.ledgers.records import Preview, Spend, Statement, Verification
+from discreet.ledgers.terms import Terms
+from discreet.result import Result
 
-__all__ = ["Ledger", "Reservation"]
+__all__ = ["Ledger"]
 
 
-class Ledger(ApprovedBook):
+class Ledger(ApprovedLedger):
     """A budget for one data set and the record of everything that was spent from it.
 
     One object may be used by any number of threads.
@@ -78,6 +71,7 @@ class Ledger(ApprovedBook):
     Examples
     --------
     >>> from discreet.core.guarantee import PureDP
+    >>> from discreet.core.protection import Protection
     >>> ledger = Ledger(":memory:", budget=PureDP(1.0))
     >>> for _ in range(3):
     ...     reservation = ledger.reserve(
@@ -111,121 +105,13 @@ class Ledger(ApprovedBook):
             budget=budget, accounting=accounting, dataset=dataset, neighbours=neighbours, unit=unit,
             approvals=approvals, window=window, teams=teams,
         )  # fmt: skip
+        super().__init__(path, terms.opening, timeout=timeout, read_only=read_only)
         self._team = team
-        super().__init__(path, terms, timeout=timeout, read_only=read_only)
-
-    # -- spending ------------------------------------------------------------------------------------------
-
-    def reserve(
-        self,
-        guarantee: claim.Guarantees,
-        *,
-        question: Any,
-        mechanism: dict[str, Any],
-        sensitivity: dict[str, Any],
-        protection: Protection,
-        release_id: str | None = None,
-        request: str | None = None,
-        partition: str | Partition | None = None,
-        parts: str | Iterable[str] | None = None,
-    ) -> Reservation:
-        """Spend, durably, before anything is drawn.
-
-        Parameters
-        ----------
-        guarantee
-            What the release guarantees. In a partition also a mapping from part to guarantee.
-        question, mechanism, sensitivity
-            Public descriptions made of JSON values; never a data value. The question is all of what is asked: a
-            request is the same request only if all of it is the same.
-        protection
-            For whom the guarantee holds; unit and neighbours are the same for every release of a ledger.
-        release_id
-            A unique id; made up where it is left out.
-        request
-            The caller's own key. A repeated request with the same content gets the existing reservation and is
-            not charged again. **With a request, use no value before `record_answer` has returned it.**
-        partition, parts
-            The disjoint groups (see `partition`) and which of them the release reads; None means all of them,
-            each with ``guarantee``.
-
-        Raises
-        ------
-        InsufficientBudget
-            Where less is left; nothing is written.
-        LedgerUnavailable
-            Where the spend could not be made durable; draw nothing.
-        """
-        content = claim.described(question, mechanism, sensitivity, protection)
-        content |= claim.scope(guarantee, partition, parts)
-        content |= claim.identified(release_id, request) | {"plan": self._plan, "team": self._team}
-        claim.written(content)  # refuses what is not JSON before the lock is taken
-        earlier: list[Reservation] = []
-
-        def decide(balance: Balance) -> Decision:
-            if request in balance.requests:
-                earlier.append(self._repeated(balance, content))
-                return None
-            balance = balance.at(content["created"])
-            balance.consent.check(content["plan"], claim.fingerprint(content))
-            balance.check_pins(protection.neighbours, protection.unit)
-            if content["release_id"] in balance.releases:
-                raise InvalidParameter("release_id", release_id, "was used before", "Leave release_id out.")
-            charge = balance.charge(content, protection.neighbours)
-            total = balance.check_budget(charge, content["team"])
-            return "spend", claim.written(content | {"charge": texts(charge), "total": texts(total)})
-
-        entry = self._step(decide)
-        if entry is None:
-            return earlier[0]
-        return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
-
-    def _repeated(self, balance: Balance, content: Mapping[str, Any]) -> Reservation:
-        """The reservation of a repeated request."""
-        request = content["request"]
-        if claim.fingerprint(content) != claim.fingerprint(self._entry(balance.requests[request]).content):
-            raise InvalidParameter(
-                "request", request, "was used for a different release",
-                "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
-            )  # fmt: skip
-        return self._reserved(balance, request)
-
-    def _reserved(self, balance: Balance, request: str) -> Reservation:
-        spend = self._entry(balance.requests[request])
-        place = balance.answers[spend.seq]
-        return Reservation(
-            seq=spend.seq, hash=spend.hash, release_id=spend.content["release_id"], request=request,
-            answered=place is not None, answer=None if place is None else self._entry(place).content["answer"],
-        )  # fmt: skip
-
-    def requested(self, request: str) -> Reservation | None:
-        """The reservation made for a request, with its answer where one is stored; None where it is new."""
-        claim.text("request", request)
-        with self._lock:
-            balance = self._look()
-            return self._reserved(balance, request) if request in balance.requests else None
-
-    def record_answer(self, reservation: Reservation, answer: Any) -> Any:
-        """Store the public answer and return the one that is stored.
-
-        The first answer stays: of two processes that race with one request, both return the same value.
-        ``answer`` is made of JSON values.
-        """
-        requirements.instance("reservation", reservation, Reservation, "what reserve() returned")
-        body = canonical("answer", {"spend": reservation.seq, "answer": answer, "created": claim.now()})
-        stored: list[Entry] = []
-
-        def decide(balance: Balance) -> Decision:
-            spend = self._journal.entry(reservation.seq)
-            if spend is None or spend.hash != reservation.hash:
-                raise LedgerMismatch("the reservation belongs to another ledger. Record it where it was made.")
-            place = balance.answers[spend.seq]
-            if place is not None:
-                stored.append(self._entry(place))
-                return None
-            return "answer", body
-
-        return (self._step(decide) or stored[0]).content["answer"]
+        try:
+            terms.check(self._look())
+        except BaseException:
+            self.close()
+            raise
 
     def partition(self, name: str, parts: Iterable[str], *, membership_public: bool = False) -> Partition:
         """Declare disjoint groups, which are then charged in parallel: the largest total counts, not the sum.
@@ -302,11 +188,6 @@ class Ledger(ApprovedBook):
         return self._accounting.name
 
     @property
-    def currency(self) -> type[Guarantee]:
-        """The kind of guarantee that is charged; ask mechanisms for this kind."""
-        return self._accounting.currency
-
-    @property
     def dataset(self) -> str | None:
         """Name of the data set."""
         name: str | None = self._opening["dataset"]
@@ -343,6 +224,28 @@ class Ledger(ApprovedBook):
     def remaining(self) -> Guarantee:
         """What is left, in the ledger's currency, rounded down: a release at this guarantee is possible."""
         return self._accounting.at_most(self._now().left_to(self._team))
+
+    def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
+        """Check every page, hash, kind, sum and trigger again, from the store.
+
+        Parameters
+        ----------
+        anchor
+            A head that was noted earlier and kept elsewhere, or several. Only this can show that somebody rewrote the
+            whole ledger, hashes included, or put an older copy of everything in its place.
+
+        Raises
+        ------
+        LedgerCorrupted
+            Naming the entry that is wrong.
+        """
+        wanted = () if anchor is None else anchor if isinstance(anchor, list | tuple) else (anchor,)
+        heads = {claim.text("anchor", head) for head in wanted}
+        fresh = self.recomputed(heads)
+        return Verification(
+            path=self.path, entries=fresh.seq, spends=len(fresh.answers), head=fresh.head, anchored=bool(heads),
+            spent=fresh.accounting.at_least(fresh.spent), remaining=fresh.accounting.at_most(fresh.left()),
+        )  # fmt: skip
 
     def preview(
         self,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet.core.display import Facts
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import Entry
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.result import Result
+from discreet.display import Facts
+from discreet.result import Result
 
-__all__ = ["Preview", "Reservation", "Spend", "Statement", "Verification"]
+__all__ = ["Preview", "Spend", "Statement", "Verification"]
 
 
 _UNTOLD = ("path", "neighbours", "unit", "parts")
@@ -46,30 +46,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Neighbours):
         return value.value
     return value.to_dict() if hasattr(value, "to_dict") else value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reservation:
-    """A spend that is on disk: the permission to draw once.
-
-    Attributes
-    ----------
-    seq, hash
-        The spend's position and hash.
-    release_id
-        The id under which it was recorded; a repeated request gets the id of the first.
-    request
-        The caller's own key, if any.
-    answered, answer
-        Whether a public answer is stored, and the answer. Then return it, and draw nothing.
-    """
-
-    seq: int
-    hash: str
-    release_id: str
-    request: str | None
-    answered: bool = False
-    answer: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

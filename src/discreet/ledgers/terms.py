@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, LedgerMismatch
+from discreet.core.errors import InvalidParameter, LedgerMismatch, LedgerMissing
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.ledger.approval import Approvals
-from discreet.core.ledger.balance import FORMAT, texts
+from discreet.core.ledger.balance import FORMAT, WINDOWS, Balance, texts
 from discreet.core.ledger.journal import canonical
-from discreet.core.ledger.windows import check_window
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["Terms"]
+__all__ = ["Terms", "check_window"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +57,10 @@ class Terms:
             "teams": self.teams and {name: part.to_dict() for name, part in self.teams.items()},
         }
 
-    def opening(self) -> str:
+    def opening(self, where: str) -> str:
         """The first entry of a new ledger with these terms."""
         if self.budget is None:
-            raise InvalidParameter("budget", None, "is needed by a new ledger", "Pass budget=PureDP(1.0).")
+            raise LedgerMissing(f"there is no ledger at {where}. A new ledger needs a budget: pass budget=PureDP(1.0).")
         counted = Accounting.of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
@@ -77,19 +76,26 @@ class Terms:
         if not covers(counted.allowance, total):
             raise InvalidParameter("teams", self.teams, "are allotted more than the budget", "Lower their parts.")
 
-    def check(self, opening: Mapping[str, Any], where: str) -> None:
+    def check(self, balance: Balance) -> None:
         """Refuse a ledger that was opened with other terms. Unit and neighbours may also be fixed by a release."""
         stated = self._stated()
         for name in ("budget", "dataset", "accounting", "approvals", "window", "teams"):
-            wish, found = stated[name], opening[name]
+            wish, found = stated[name], balance.opening[name]
             if wish is not None and wish != found:
                 ours, theirs = (_shown(name, term) for term in (found, wish))
                 raise LedgerMismatch(
-                    f"{where} was opened with {name} = {ours}, not {theirs}. A ledger keeps its {name}: give the "
-                    "same one or leave it out. A new ledger at another path would count from nothing, which is for "
-                    "the owner of the data to decide."
+                    f"{balance.where} was opened with {name} = {ours}, not {theirs}. A ledger keeps its {name}: give "
+                    "the same one or leave it out. A new ledger at another path would count from nothing, which is "
+                    "for the owner of the data to decide."
                 )
+        balance.check_pins(self.neighbours, None if self.unit is None else Unit.of(self.unit))
 
 
 def _shown(name: str, term: Any) -> str:
     return str(Guarantee.from_dict(term)) if name == "budget" else repr(term)
+
+
+def check_window(length: str | None) -> None:
+    """Refuse a length that is none of the calendar's."""
+    if length is not None and length not in WINDOWS:
+        raise InvalidParameter("window", length, f"must be one of {list(WINDOWS)}", "Leave it out, or choose one.")

@@ -1,0 +1,327 @@
+"""Account: a budget that the door spends from, and the record of everything that was.
+
+Order of a release: reserve (committed and flushed), draw, record the answer, return. A crash can therefore
+over-count and never under-count. Why the sums are valid for releases chosen one after another:
+``docs/proofs/ledger.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing
+from discreet.core.guarantee import Guarantee
+from discreet.core.ledger import claim
+from discreet.core.ledger.accounting import added
+from discreet.core.ledger.balance import Balance, texts
+from discreet.core.ledger.journal import Entry, canonical
+from discreet.core.ledger.partition import Partition
+from discreet.core.ledger.store import address_of, journal_at, survive_forks
+from discreet.core.protection import Protection
+
+__all__ = ["Account", "Decision", "Reservation"]
+
+Decision = tuple[str, str] | None
+"""Kind and body of the entry to append, or None for nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """A spend that is on disk: the permission to draw once.
+
+    Attributes
+    ----------
+    seq, hash
+        The spend's position and hash.
+    release_id
+        The id under which it was recorded; a repeated request gets the id of the first.
+    request
+        The caller's own key, if any.
+    answered, answer
+        Whether a public answer is stored, and the answer. Then return it, and draw nothing.
+    """
+
+    seq: int
+    hash: str
+    release_id: str
+    request: str | None
+    answered: bool = False
+    answer: Any = None
+
+
+class Account:
+    """A budget, the journal of what was spent from it, and the balance that its entries add up to.
+
+    `discreet.Ledger` adds how people open it, look at it and approve plans in it.
+    """
+
+    _plan: str | None = None
+    _team: str | None = None
+    """The approved plan and the team that the next releases are paid for, by the names that the journal knows."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], first: Callable[[str], str], *, timeout: float, read_only: bool
+    ) -> None:
+        """Open the ledger at a path; where there is none, begin with the entry whose body ``first`` gives."""
+        self._address = address_of(path)
+        self._lock = threading.RLock()
+        self._balance: Balance | None = None
+        self._journal = journal_at(self._address, requirements.positive("timeout", timeout), bool(read_only))
+        try:
+            balance = self._open(first)
+        except BaseException:
+            self._journal.close()
+            raise
+        self._opening, self._accounting = balance.opening, balance.accounting
+        survive_forks(self)
+
+    @property
+    def path(self) -> str:
+        """The file, the server's address without its password, or ``":memory:"``."""
+        return self._journal.where
+
+    def _open(self, first: Callable[[str], str]) -> Balance:
+        """Read every entry, after writing the first where there is none."""
+        witness = self._journal.witness()  # before the entries, so that it cannot be ahead of them
+        if self._journal.is_empty():
+            if witness:
+                raise self._lost(max(witness))
+            if self._journal.read_only:
+                raise LedgerMissing(f"there is no ledger at {self.path}. Check the path.")
+            body = first(self.path)  # refuses bad terms before anything is created
+            self._journal.create(Balance(self.path).following("open", body))
+        balance = self._follow()
+        self._check_witness(witness)
+        if not self._journal.read_only:
+            self._journal.attest(Entry(balance.seq, "", "", balance.head))
+        return balance
+
+    # -- following the journal -----------------------------------------------------------------------------
+
+    def _follow(self) -> Balance:
+        """The balance after what this and other processes appended.
+
+        It is taken out while it changes and put back whole: an interrupt leaves either the old one or none, and then
+        the next use adds up all entries again.
+        """
+        known = self._balance
+        if known is not None:
+            last = self._journal.entry(known.seq)
+            if last is None or last.hash != known.head:
+                self._balance = None
+                raise LedgerCorrupted(
+                    f"{self.path}, entry {known.seq}: it is not the one seen before. The file was replaced: restore it."
+                )
+        balance = known or Balance(self.path)
+        for entry in self._journal.entries(after=balance.seq):
+            self._balance = None
+            balance.apply(entry)
+        if balance.seq == 0:
+            raise LedgerCorrupted(f"{self.path}: the ledger has no entries. Restore it from a copy.")
+        self._balance = balance
+        return balance
+
+    def _look(self) -> Balance:
+        """The newest state, to read; inside the lock where more than one of its fields is."""
+        with self._lock:
+            self._journal.recover()
+            return self._follow()
+
+    def _now(self) -> Balance:
+        """The newest state, at this moment: a window may have ended since the last spend."""
+        return self._look().at(claim.now())
+
+    def _step(self, decide: Callable[[Balance], Decision]) -> Entry | None:
+        """One atomic step on the newest state; what it appends is durable when this returns."""
+
+        def entry() -> Entry | None:
+            balance = self._follow()
+            decided = decide(balance)
+            return None if decided is None else balance.following(*decided)
+
+        with self._lock:
+            self._journal.recover()
+            appended = self._journal.write(entry)
+            if appended is not None:
+                self._journal.attest(appended)
+                self._follow()  # so that this process notices if its own entry should vanish
+            return appended
+
+    def _check_witness(self, witness: Mapping[int, str]) -> None:
+        for seq, digest in witness.items():
+            found = self._journal.entry(seq)
+            if found is None or found.hash != digest:
+                raise self._lost(seq)
+
+    def _lost(self, seq: int) -> LedgerCorrupted:
+        return LedgerCorrupted(
+            f"{self.path}: entry {seq} was written, as {self.path}-head tells, and is missing or changed now. "
+            "The end of the ledger was lost or an old copy was put in its place: releasing could overspend. "
+            "Restore the file; delete the -head file only if you mean to start a new ledger."
+        )
+
+    def _entry(self, seq: int) -> Entry:
+        """The entry at a position that is known to exist."""
+        entry = self._journal.entry(seq)
+        if entry is None:
+            raise LedgerCorrupted(f"{self.path}, entry {seq}: it is missing. Restore the ledger from a copy.")
+        return entry
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that was written, in order."""
+        with self._lock:
+            self._journal.recover()
+            return tuple(self._journal.entries())
+
+    # -- checking ------------------------------------------------------------------------------------------
+
+    def recomputed(self, heads: Collection[str] = ()) -> Balance:
+        """Check every page, hash, kind, sum and trigger again, from the store alone, and that it has these heads."""
+        with self._lock:
+            self._journal.recover()
+            witness = self._journal.witness()
+            if self._journal.is_empty():
+                raise LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
+            self._journal.check_structure()
+            fresh, missing = Balance(self.path), set(heads)
+            for entry in self._journal.entries():
+                fresh.apply(entry)
+                missing.discard(entry.hash)
+            self._check_witness(witness)
+            self._follow()  # what this process counted must be part of it
+        if missing:
+            raise LedgerCorrupted(
+                f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
+                "older copy was put in the ledger's place, or the anchor is another ledger's."
+            )
+        return fresh
+
+    # -- spending ------------------------------------------------------------------------------------------
+
+    @property
+    def currency(self) -> type[Guarantee]:
+        """The kind of guarantee that is charged; ask mechanisms for this kind."""
+        return self._accounting.currency
+
+    def reserve(
+        self,
+        guarantee: claim.Guarantees,
+        *,
+        question: Any,
+        mechanism: dict[str, Any],
+        sensitivity: dict[str, Any],
+        protection: Protection,
+        release_id: str | None = None,
+        request: str | None = None,
+        partition: str | Partition | None = None,
+        parts: str | Iterable[str] | None = None,
+    ) -> Reservation:
+        """Spend, durably, before anything is drawn.
+
+        Parameters
+        ----------
+        guarantee
+            What the release guarantees. In a partition also a mapping from part to guarantee.
+        question, mechanism, sensitivity
+            Public descriptions made of JSON values; never a data value. The question is all of what is asked: a
+            request is the same request only if all of it is the same.
+        protection
+            For whom the guarantee holds; unit and neighbours are the same for every release of a ledger.
+        release_id
+            A unique id; made up where it is left out.
+        request
+            The caller's own key. A repeated request with the same content gets the existing reservation and is
+            not charged again. **With a request, use no value before `record_answer` has returned it.**
+        partition, parts
+            The disjoint groups (see `partition`) and which of them the release reads; None means all of them,
+            each with ``guarantee``.
+
+        Raises
+        ------
+        InsufficientBudget
+            Where less is left; nothing is written.
+        LedgerUnavailable
+            Where the spend could not be made durable; draw nothing.
+        """
+        content = claim.described(question, mechanism, sensitivity, protection)
+        content |= claim.scope(guarantee, partition, parts)
+        content |= claim.identified(release_id, request) | {"plan": self._plan, "team": self._team}
+        claim.written(content)  # refuses what is not JSON before the lock is taken
+        earlier: list[Reservation] = []
+
+        def decide(balance: Balance) -> Decision:
+            if request in balance.requests:
+                earlier.append(self._repeated(balance, content))
+                return None
+            now, charge = balance.admit(content)
+            return "spend", claim.written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
+
+        entry = self._step(decide)
+        if entry is None:
+            return earlier[0]
+        return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
+
+    def _repeated(self, balance: Balance, content: Mapping[str, Any]) -> Reservation:
+        """The reservation of a repeated request."""
+        request = content["request"]
+        if claim.fingerprint(content) != claim.fingerprint(self._entry(balance.requests[request]).content):
+            raise InvalidParameter(
+                "request", request, "was used for a different release",
+                "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
+            )  # fmt: skip
+        return self._reserved(balance, request)
+
+    def _reserved(self, balance: Balance, request: str) -> Reservation:
+        spend = self._entry(balance.requests[request])
+        place = balance.answers[spend.seq]
+        return Reservation(
+            seq=spend.seq, hash=spend.hash, release_id=spend.content["release_id"], request=request,
+            answered=place is not None, answer=None if place is None else self._entry(place).content["answer"],
+        )  # fmt: skip
+
+    def requested(self, request: str) -> Reservation | None:
+        """The reservation made for a request, with its answer where one is stored; None where it is new."""
+        claim.text("request", request)
+        with self._lock:
+            balance = self._look()
+            return self._reserved(balance, request) if request in balance.requests else None
+
+    def record_answer(self, reservation: Reservation, answer: Any) -> Any:
+        """Store the public answer and return the one that is stored.
+
+        The first answer stays: of two processes that race with one request, both return the same value.
+        ``answer`` is made of JSON values.
+        """
+        requirements.instance("reservation", reservation, Reservation, "what reserve() returned")
+        body = canonical("answer", {"spend": reservation.seq, "answer": answer, "created": claim.now()})
+        stored: list[Entry] = []
+
+        def decide(balance: Balance) -> Decision:
+            spend = self._journal.entry(reservation.seq)
+            if spend is None or spend.hash != reservation.hash:
+                raise LedgerMismatch("the reservation belongs to another ledger. Record it where it was made.")
+            place = balance.answers[spend.seq]
+            if place is not None:
+                stored.append(self._entry(place))
+                return None
+            return "answer", body
+
+        return (self._step(decide) or stored[0]).content["answer"]
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the file or the server; the ledger cannot be used afterwards."""
+        with self._lock:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
