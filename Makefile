@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Also possible, at up to 1 GB each: opendp-polars tumult tumult-analytics pipelinedp
 PEERS ?= opendp pydp diffprivlib
-PIP := -m pip install --quiet --disable-pip-version-check
+PIP := -m pip install --quiet --disable-pip-version-check --retries 10 --timeout 60
 
 .DEFAULT_GOAL := help
 .PHONY: help install test matrix lint audit deep demo studio bench reproduce claims docs pictures lock clean

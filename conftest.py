@@ -21,6 +21,7 @@ from discreet.core.noise.entropy import SystemEntropy, Words
 
 # Tests run Spark for a minute, in which a Java that optimises its code for hours only loses time: half of its work.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # this machine's own name may lead nowhere
 
 OTHER_NOISE = os.environ.get("OTHER_NOISE", "")
 """Any text here gives every test another seed, to find those that pass with their own one only."""

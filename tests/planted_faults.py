@@ -685,7 +685,7 @@ def _() -> Finding:
         if ledger.left < 1:
             raise InsufficientBudget(PureDP(1.0), ledger.remaining())
         left = ledger.left
-        time.sleep(0.005)
+        time.sleep(0.05)
         ledger.left = left - 1
         return SimpleNamespace(value=mechanism.draw(exact.value))
 

@@ -42,7 +42,8 @@ ONE_OF_EACH_TOPIC = [
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[object]:
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=options, timeout=1000 * LIMIT)
         yield browser
         browser.close()
 
