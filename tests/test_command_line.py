@@ -101,6 +101,26 @@ def test_exit_statuses(tmp_path):
     assert "nonsense" in err
 
 
+LOST = """
+import time
+from discreet import cli
+class Destroyed:
+    def __del__(self):
+        raise KeyboardInterrupt  # what a signal does that arrives just here
+def work(arguments):
+    Destroyed()
+    Destroyed()
+    time.sleep(600)
+cli._app = lambda: work
+cli.main([])
+"""
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost():
+    _, err = told(started([sys.executable, "-c", LOST]), status=130)
+    assert err == "discreet: stopped; what was released so far is in the ledger.\n"
+
+
 def test_being_stopped_says_what_is_kept(monkeypatch, capsys):
     def stopped(arguments):
         raise KeyboardInterrupt
