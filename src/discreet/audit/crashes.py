@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-import discreet.core.ledger as ledger_package
+import discreet.core.ledger as account_package
+import discreet.ledgers as ledger_package
 from discreet.core import door
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.exact import Exact
@@ -43,7 +44,7 @@ _RECORD = struct.Struct("=cd32s")
 _LONGEST_WAIT = 60.0  # seconds for a first draw
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
 _SMALL, _LARGE = PureDP(0.05), PureDP(1000.0)  # writers race for the last of one, and never end the other
-_WATCHED = (os.path.dirname(ledger_package.__file__), door.__file__)
+_WATCHED = (os.path.dirname(account_package.__file__), os.path.dirname(ledger_package.__file__), door.__file__)
 
 
 @dataclass

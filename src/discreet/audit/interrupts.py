@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import Any
 
-import discreet.core.ledger as ledger_package
+import discreet.core.ledger as account_package
+import discreet.ledgers as ledger_package
 from discreet.audit.collection import no_collection
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
@@ -26,7 +27,7 @@ from discreet.result import Result
 
 __all__ = ["InterruptAudit", "audit_interrupts", "interrupted"]
 
-_CODE = os.path.dirname(ledger_package.__file__)
+_CODE = (os.path.dirname(account_package.__file__), os.path.dirname(ledger_package.__file__))
 _SPEND: dict[str, Any] = {"question": "count", "mechanism": {}, "sensitivity": {}, "protection": Protection()}
 
 
