@@ -242,7 +242,7 @@ def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
     asked = session()
     mean = asked.mean("x", PureDP(100.0), weighted=True)
     assert mean.confidence_interval(0.999999).contains(17 / 3)
-    assert dict(mean.facts())["counted"] == "all rows, weighted to count for at most 2 of each who"
+    assert dict(mean.facts())["counted"] == "all rows, with weights of at most 2 in all for each who"
     spread = asked.mean("x", PureDP(300.0), spread=True, weighted=True)
     assert spread.variance == pytest.approx((100 * 1.5 + 4) / 3 - (17 / 3) ** 2, abs=1.0)
     by = asked.mean("x", PureDP(300.0), by="g", weighted=True)
@@ -292,7 +292,7 @@ def test_plans_offer_weights_with_what_they_gain():
     (offer,) = MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000).plan().notes
     assert offer.startswith("weighted=True counts all rows of a who, at the same noise")
     weighted = MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000, weighted=True).plan()
-    assert weighted.notes == ("counted: all rows, weighted to count for at most 2 of each who",)
+    assert weighted.notes == ("counted: all rows, with weights of at most 2 in all for each who",)
     assert weighted.standard_error == MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000).plan().standard_error
     noisy = MeanQuestion(PEOPLE, "x", PureDP(0.001), expected_rows=5000).plan()
     assert noisy.notes == ()  # noise hides the choice
@@ -398,8 +398,8 @@ def test_a_plan_file_asks_for_weights_and_its_report_says_so(tmp_path):
     pa.parquet.write_table(table, tmp_path / "rows.parquet")
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)
-    assert "counted: all rows, weighted to count for at most 2 of each who" in " ".join(str(Job(path).plan()).split())
+    assert "counted: all rows, with weights of at most 2 in all for each who" in " ".join(str(Job(path).plan()).split())
     report = " ".join(Job(path).run().markdown.read_text().split())
-    assert "all rows, weighted to count for at most 2 of each who" in report
+    assert "all rows, with weights of at most 2 in all for each who" in report
     assert "or all rows where they are weighted" in report
     assert "weights all of them where a release says so" in report

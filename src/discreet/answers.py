@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
+from discreet.display import Facts
 from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, Tidy, tidy_rows
-from discreet.publish.wording import guarantee_words
+from discreet.publish.wording import BOTH_INTERVALS, guarantee_words, reading_line
 from discreet.releases import Release
 
-__all__ = ["Answer", "Readable", "name_of", "pair_name", "protection_published"]
+__all__ = ["Answer", "Readable", "entry_facts", "name_of", "pair_name", "protection_published"]
+
+_ENTRIES = 15
+"""Entries of a matrix that are printed."""
 
 
 class Readable(Tidy):
@@ -148,6 +152,14 @@ def protection_published(answer: Protected, mechanism: Mapping[str, Any], sensit
         "release_id": answer.release_id,
         "created": answer.created,
     }
+
+
+def entry_facts(readings: Sequence[Reading]) -> Facts:
+    """A line for each entry of a matrix, with its intervals; the first few of many."""
+    lines = [(one.label if one.measure in one.label else f"{one.label}, {one.measure}", one) for one in readings]
+    more = [("…", f"{len(lines) - _ENTRIES} more entries")] if len(lines) > _ENTRIES else []
+    shown = [(name, reading_line(one.to_dict())) for name, one in lines[:_ENTRIES]]
+    return [*shown, *more, ("intervals", BOTH_INTERVALS)]
 
 
 def name_of(columns: Sequence[str], position: int) -> str:

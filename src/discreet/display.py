@@ -33,9 +33,10 @@ def as_text(title: str, facts: Facts) -> str:
     width = max(len(name) for name, _ in facts)
     lines = [title]
     for name, value in facts:
-        pieces = wrap(value, max(_COLUMNS - width - 4, 20), break_long_words=False, break_on_hyphens=False) or [""]
+        whole = value.replace(" %", "\0%")  # a number stays on the line of its sign
+        pieces = wrap(whole, max(_COLUMNS - width - 4, 20), break_long_words=False, break_on_hyphens=False) or [""]
         lines += [f"  {label:<{width}}  {piece}" for label, piece in zip_longest([name], pieces, fillvalue="")]
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\0%", " %")
 
 
 def as_html(title: str, facts: Facts) -> str:

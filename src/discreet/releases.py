@@ -170,9 +170,14 @@ class Release(Result):
 
     def facts(self) -> Facts:
         """What to show of a release."""
-        interval = self.confidence_interval()
-        ends = f"{number(interval.low)} to {number(interval.high)}"
-        return [("value", number(self.value)), ("95 % interval", ends), *self.protection_facts()]
+        return [("value", number(self.value)), *self.interval_facts(), *self.protection_facts()]
+
+    def interval_facts(self) -> Facts:
+        """The interval for the value in the data, and that for the population where there is one."""
+        known = (("noise", self.confidence_interval()), ("population", self.known_population_interval()))
+        return [
+            (f"{of} interval, 95 %", f"{number(one.low)} to {number(one.high)}") for of, one in known if one is not None
+        ]
 
     def protection_facts(self) -> Facts:
         """How the release was protected, and where the ledger has it."""

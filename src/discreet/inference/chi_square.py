@@ -69,12 +69,10 @@ class ChiSquareResult(Result):
     def facts(self) -> Facts:
         """What to show of a result."""
         resamples = 0 if self.null_distribution is None else self.null_distribution.size
-        source = f"{resamples} simulated releases" if resamples else f"χ² with {self.df} degrees of freedom"
+        source = f"{resamples:,} simulated releases" if resamples else f"χ² with {self.df} degrees of freedom"
         return [
             ("statistic", f"{number(self.statistic)} ({self.method})"),
-            ("p-value", f"{self.pvalue:.4g}"),
-            ("degrees of freedom", str(self.df)),
-            ("null", source),
+            ("p-value", f"{self.pvalue:.4g}, by {source}"),
             ("rows", ", ".join(number(n) for n in self.n)),
         ]
 

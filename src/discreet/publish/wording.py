@@ -11,8 +11,8 @@ from discreet.core.protection import Neighbours
 from discreet.display import number
 
 __all__ = [
-    "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words", "moment",
-    "pvalue_equation", "pvalue_words", "reading_words", "verdict",
+    "BOTH_INTERVALS", "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words",
+    "moment", "pvalue_equation", "pvalue_words", "reading_line", "reading_words", "verdict",
 ]  # fmt: skip
 
 _LARGE = 1e4
@@ -57,6 +57,24 @@ _ATTACKS = (
     ),
 )
 """What the power of a test at the 5 % level means, up to each power."""
+
+
+BOTH_INTERVALS = "95 %, for the noise; population: for noise and sampling"
+
+
+def reading_line(reading: Mapping[str, Any]) -> str:
+    """Estimate and intervals on one line, the interval for the noise first.
+
+    Examples
+    --------
+    >>> told = {"measure": "mean", "estimate": 5.0, "noise": {"low": 4.0, "high": 6.0}, "population": None}
+    >>> reading_line(told | {"population": {"low": 3.0, "high": 7.0}})
+    '5.0 (4.0 to 6.0; population 3.0 to 7.0)'
+    """
+    estimate, noise, population = reading_words(reading)
+    told = ((noise, reading["noise"]), (f"population {population}", reading["population"]))
+    known = [text for text, ends in told if ends is not None]
+    return f"{estimate} ({'; '.join(known)})" if known else estimate
 
 
 def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -21,7 +21,6 @@ from discreet.core.grid import Grid
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
 from discreet.inference.multiple_synthesis import DoubleSanitization
 from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
 from discreet.inference.sampling import SamplingModel
@@ -311,19 +310,16 @@ class MomentRelease(Answer):
         law = ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism)
         return chosen.interval(law, self._number(), checked)
 
-    def facts(self) -> Facts:
-        """What to show, with the interval for the population."""
-        interval = self.population_interval()
-        shown = list(super().facts())
-        return [*shown[:2], ("population, 95 %", f"{number(interval.low)} to {number(interval.high)}"), *shown[2:]]
-
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number, with both intervals."""
         (number,) = super().readings(columns)
-        return [replace(number, population=self._population())]
+        return [replace(number, population=self.known_population_interval())]
 
-    def _population(self) -> Interval | None:
-        """Intervals for the population are for independent rows; several rows of one unit are not."""
+    def known_population_interval(self) -> Interval | None:
+        """The 95 % interval for the population, or None where there is none.
+
+        Such intervals are for independent rows; several rows of one unit are not.
+        """
         if self.unit.column is not None:
             return None
         try:

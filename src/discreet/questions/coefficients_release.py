@@ -17,8 +17,8 @@ from discreet.core.protection import Neighbours
 from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
-from discreet.publish.wording import pvalue_equation, reading_words
-from discreet.questions.linear_fit import Coefficients, Design, F, interval_words
+from discreet.publish.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
+from discreet.questions.linear_fit import Coefficients, Design, F
 
 __all__ = ["CoefficientsRelease"]
 
@@ -75,13 +75,11 @@ class CoefficientsRelease(Answer, Coefficients[F]):
         return _stacked(self.conf_int(1 - level), level)
 
     def facts(self) -> Facts:
-        """Every coefficient with its population interval, then how it was protected."""
-        lines = [
-            (name, f"{number(self.params[name])}  ({interval_words(ends)})") for name, ends in self.conf_int().items()
-        ]
-        hidden = ("value", "95 % interval")
+        """Every coefficient with its intervals, then how it was protected."""
+        lines = [(one.label, _in_words(one)) for one in self.coefficient_readings()]
+        lines.append(("intervals", BOTH_INTERVALS))
         fit = [*self.fit_facts(), ("rows", number(round(self.nobs)))]
-        return [*lines, *fit, *(fact for fact in super().facts() if fact[0] not in hidden)]
+        return [*lines, *fit, *self.protection_facts()]
 
     def verdict(self) -> Mapping[str, Any]:
         """Whether any column goes with the outcome, by the joint test of all of them."""
@@ -114,6 +112,13 @@ class CoefficientsRelease(Answer, Coefficients[F]):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every coefficient, with both intervals."""
         return self.coefficient_readings()
+
+
+def _in_words(reading: Reading) -> str:
+    """A coefficient with its intervals, or that nothing can be said of it."""
+    if reading.population is None:
+        return f"{number(reading.estimate)} (nothing can be said)"
+    return reading_line(reading.to_dict())
 
 
 def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.answers import Answer, name_of, pair_name
+from discreet.answers import Answer, entry_facts, name_of, pair_name
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.rounding import decimal
@@ -255,12 +255,11 @@ class CovariancesInPartsRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show."""
-        hidden = ("value", "95 % interval")
         return [
             ("means", number(self.means)),
-            ("covariances", number(self.matrix)),
+            *entry_facts(self.readings()),
             ("rows", number(round(self.count))),
-            *(fact for fact in super().facts() if fact[0] not in hidden),
+            *self.protection_facts(),
         ]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:

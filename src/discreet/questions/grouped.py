@@ -14,9 +14,10 @@ from discreet.answers import Answer
 from discreet.contract.statistic import Statistic, statistic_from_dict
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, spelling
-from discreet.display import Facts, number
+from discreet.display import Facts
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
+from discreet.publish.wording import BOTH_INTERVALS, reading_line
 from discreet.questions.table_axes import in_order
 from discreet.releases import Release
 
@@ -173,11 +174,12 @@ class GroupedRelease(Answer, Generic[R]):
             found = self[label].readings()
             for one in found:
                 name = _joined(label, one.label)
-                lines.append((name if one.measure == found[0].measure else f"{name}, {one.measure}", _in_words(one)))
+                lines.append(
+                    (name if one.measure == found[0].measure else f"{name}, {one.measure}", reading_line(one.to_dict()))
+                )
         hidden = len(self.labels()) - _SHOWN
         more = [("…", f"{hidden} more groups")] if hidden > 0 else []
-        words = "95 %, for the noise; population: for noise and sampling"
-        return [*lines, *more, ("intervals", words), *self.protection_facts()]
+        return [*lines, *more, ("intervals", BOTH_INTERVALS), *self.protection_facts()]
 
     def heading(self) -> str:
         return f"Release of {self.grouping.of.title} by {', '.join(self.grouping.by)}"
@@ -210,14 +212,6 @@ def _place(label: Any, labels: Sequence[Any]) -> int:
 def _intervals(found: Mapping[Any, Interval]) -> GroupedIntervals:
     low, high = (np.array([getattr(one, end) for one in found.values()]) for end in ("low", "high"))
     return GroupedIntervals(low, high, next(iter(found.values())).level, tuple(found))
-
-
-def _in_words(reading: Reading) -> str:
-    """An estimate with its intervals on one line."""
-    known = [("", reading.noise), ("population ", reading.population)]
-    told = [f"{word}{number(one.low)} to {number(one.high)}" for word, one in known if one is not None]
-    shown = reading.estimate if isinstance(reading.estimate, str) else number(reading.estimate)
-    return f"{shown} ({'; '.join(told)})" if told else shown
 
 
 def _joined(label: Any, rest: str) -> str:

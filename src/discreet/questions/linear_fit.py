@@ -20,7 +20,7 @@ from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 
-__all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term", "interval_words"]
+__all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term"]
 
 Array = NDArray[np.float64]
 CONSTANT = "const"
@@ -274,11 +274,12 @@ class Coefficients(ABC, Generic[F]):
         for name, one in self.coefficients.items():
             ends = intervals[name]
             known = math.isfinite(float(ends.width))
-            shown = [number(ends.low), number(ends.high)] if known else ["nothing can", "be said"]
+            digits = _decimals(one.standard_error)
+            numbers = (one.estimate, one.standard_error, float(ends.low), float(ends.high))
+            estimate, error, *shown = (f"{value:.{digits}f}" for value in numbers)
             ratio = f"{one.estimate / one.standard_error:.2f}"
-            lines.append(
-                (name, number(one.estimate), number(one.standard_error), ratio, f"{pvalues[name]:.3f}", *shown)
-            )
+            told = shown if known else ["nothing can", "be said"]
+            lines.append((name, estimate, error, ratio, f"{pvalues[name]:.3f}", *told))
         widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
         return [
             "  ".join(
@@ -330,18 +331,16 @@ class LinearFit(Coefficients[LeastSquares]):
 
     def summary(self, alpha: float = 0.05) -> str:
         """The regression as a table."""
-        spread = number(math.sqrt(self.scale))
-        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, standard deviation of what is left {spread}"
+        spread = f"{math.sqrt(self.scale):.4g}"
+        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, residual standard deviation {spread}"
         words = "Standard errors, tests and intervals count noise and sampling, for any errors."
         head = f"Least squares of {self.design.outcome.name} on {self._on}"
         return "\n".join([head, facts, *self._table(alpha, "t"), words])
 
 
-def interval_words(interval: Interval) -> str:
-    """Both ends, or that there are none."""
-    if not math.isfinite(float(interval.width)):
-        return "nothing can be said"
-    return f"{number(interval.low)} to {number(interval.high)}"
+def _decimals(error: float) -> int:
+    """Decimals that leave a standard error three digits: a table's numbers show no more than is known."""
+    return max(2 - math.floor(math.log10(error)), 0) if 0 < error < math.inf else 6
 
 
 def _finite(interval: Interval) -> Interval | None:

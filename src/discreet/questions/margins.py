@@ -406,7 +406,7 @@ class MarginsRelease(Answer, MarginTests):
             (" × ".join(table) or "total", f"{_cells(self, table)}, standard error {number(self._error(table))}")
             for table in self.margins.tables
         ]
-        common = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval", "mechanism")]
+        common = [fact for fact in self.protection_facts() if fact[0] != "mechanism"]
         return [*lines, ("mechanism", self.mechanism.name), *common]
 
     def _error(self, table: Sequence[str]) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
-from discreet.answers import Answer, name_of, pair_name
+from discreet.answers import Answer, entry_facts, name_of, pair_name
 from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -270,12 +270,11 @@ class MeansAndCovariancesRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show."""
-        hidden = ("value", "95 % interval")
         return [
             ("means", number(self.means)),
-            ("covariances", number(self.matrix)),
+            *entry_facts(self.readings()),
             ("rows", number(round(self.count))),
-            *(fact for fact in super().facts() if fact[0] not in hidden),
+            *self.protection_facts(),
         ]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from math import floor
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -141,10 +142,8 @@ class ModeRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show."""
-        hidden = ("value", "95 % interval")
-        rest = [fact for fact in super().facts() if fact[0] not in hidden]
-        gap = f"no category has {self.count_gap():.3g} rows more, with probability 95 %"
-        return [("mode", str(self.mode)), ("at most", gap), *rest]
+        gap = f"no category has over {floor(self.count_gap()):,} rows more, with probability 95 %"
+        return [("mode", str(self.mode)), ("at most", gap), *self.protection_facts()]
 
 
 @dataclass(frozen=True)

@@ -236,14 +236,8 @@ class NoisyAverageRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show."""
-        interval = self.confidence_interval()
-        hidden = ("value", "95 % interval")
-        return [
-            ("mean", number(self.mean)),
-            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
-            ("rows", number(round(self.count))),
-            *(fact for fact in super().facts() if fact[0] not in hidden),
-        ]
+        rows = ("rows", number(round(self.count)))
+        return [(self.measure, number(self.mean)), *self.interval_facts(), rows, *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The mean, with both intervals."""

@@ -259,13 +259,6 @@ class MeanInPartsRelease(NoisyAverageRelease):
         low, high = self._of.bounds
         return min(max(low + (high - low) * float(share), low), high)
 
-    def facts(self) -> Facts:
-        """What to show, with the interval for the population after that for the noise."""
-        first, (_, noise), *rest = super().facts()
-        both = self.known_population_interval()
-        shown = [] if both is None else [("population interval, 95 %", f"{number(both.low)} to {number(both.high)}")]
-        return [first, ("noise interval, 95 %", noise), *shown, *rest]
-
     @property
     def measure(self) -> str:
         return self._of.title

@@ -284,7 +284,6 @@ class QuantileRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show of a release."""
-        facts = [fact for fact in super().facts() if fact[0] not in ("value", "95 % interval")]
         shown = []
         for one in self.readings():
             known = one.noise or one.population
@@ -292,7 +291,11 @@ class QuantileRelease(Answer):
             shown.append((f"{one.label} quantile", f"{number(one.estimate)}{reach}"))
         of = "the population" if self._quantiles.rows_at_least is not None else "the noise"
         level = self._quantiles.interval
-        return [*shown, *([] if level is None else [("intervals", f"{100 * level:g} %, for {of}")]), *facts]
+        return [
+            *shown,
+            *([] if level is None else [("intervals", f"{100 * level:g} %, for {of}")]),
+            *self.protection_facts(),
+        ]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Each quantile, with the interval that was published with it."""

@@ -151,8 +151,8 @@ class Question(ABC, Generic[A]):
         own = getattr(self, "contribution", None) or unit.contribution
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
-        kept = "all rows, weighted to count for" if getattr(self, "weighted", False) else "rows kept,"
-        rows = f"{kept} at most {most} of each {unit.name}"
+        weighted = f"all rows, with weights of at most {most} in all for each {unit.name}"
+        rows = weighted if getattr(self, "weighted", False) else f"rows kept, at most {most} of each {unit.name}"
         if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
             groups = limits.get("groups")
             reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"

@@ -90,6 +90,8 @@ class SpreadInPartsRelease(MeanAndVarianceInPartsRelease):
         return super().readings(columns)[1 if self._rooted else 0 :]
 
     def facts(self) -> Facts:
-        """What to show, with what was asked for first and the mean last."""
+        """What to show, with what was asked for first and the mean before the number of rows."""
         shown = [fact for fact in super().facts()[1:] if not (self._rooted and fact[0] == "standard deviation")]
-        return [(self.measure, number(self.estimate)), *shown, ("mean", number(self.mean))]
+        place = [name for name, _ in shown].index("rows")
+        mean = ("mean", number(self.mean))
+        return [(self.measure, number(self.estimate)), *shown[:place], mean, *shown[place:]]

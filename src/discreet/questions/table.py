@@ -248,13 +248,11 @@ class TableRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show: one line per cell, where the law of its noise is known."""
-        facts = super().facts()
         try:
             cells = self.counts().facts()
         except InvalidParameter:
-            return facts
-        common = [fact for fact in facts if fact[0] not in ("value", "95 % interval")]
-        return [*cells, ("intervals", "95 %, for the noise"), *common]
+            return super().facts()
+        return [*cells, ("intervals", "95 %, for the noise"), *self.protection_facts()]
 
     def heading(self) -> str:
         return f"{super().heading()} by {', '.join(self.table.axes)}"

@@ -16,7 +16,6 @@ from discreet.core.door import Allowance, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.display import number
 from discreet.inference.arm_means import Contrast, contrast
 from discreet.inference.equal_means import equal_means
 from discreet.inference.least_squares import JointTest
@@ -25,7 +24,7 @@ from discreet.interval import Interval
 from discreet.publish.charts import plot_readings
 from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned
-from discreet.publish.wording import pvalue_equation, reading_words
+from discreet.publish.wording import pvalue_equation, reading_line, reading_words
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
 from discreet.questions.comparison.compare import Rng, Terms, public_facts
 from discreet.questions.comparison.mean_comparison import MeanComparison
@@ -128,11 +127,12 @@ class ArmComparisons(Readable):
         found = [
             (
                 f"{one.treatment} − {one.against}",
-                f"{number(one.estimate)}, {one.confidence_interval()}, p = {number(one.pvalue)}",
+                f"{reading_line(one.readings()[0].to_dict())}, {pvalue_equation(one.pvalue)}",
             )
             for one in self.pairs
         ]
-        together = f"p = {number(self.joint_test.pvalue)}, by Welch's test of all arms"
+        found.append(("intervals", "95 %, for the population: noise and sampling together"))
+        together = f"{pvalue_equation(self.joint_test.pvalue)}, by Welch's test of all arms"
         return [*found, ("equal means", together), ("note", self.correction())]
 
     def rows(self) -> list[Row]:

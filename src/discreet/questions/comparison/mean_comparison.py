@@ -213,10 +213,11 @@ class MeanComparison(Readable):
         """What to show."""
         interval = self.confidence_interval()
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
+        private = f"{100 * self.privacy_share:.0f} %"
         facts = [
             ("estimate", number(self.estimate)),
-            ("95 % interval", f"{number(interval.low)} to {number(interval.high)}"),
-            ("standard error", f"{number(self.standard_error)}, {100 * self.privacy_share:.0f} % of variance privacy"),
+            ("population interval, 95 %", f"{number(interval.low)} to {number(interval.high)}"),
+            ("standard error", f"{number(self.standard_error)}; its square is {private} privacy noise"),
             ("p-value", number(self.pvalue)),
             ("method", self.method),
             ("guarantee", promise),
