@@ -32,7 +32,7 @@ def months(folder: Path, count: int, units: int, seed: int) -> dict[str, Any]:
 
 @pytest.mark.false_failure(1e-9, "the published total has a standard deviation below 7")
 def test_two_months_and_kills(tmp_path: Path) -> None:
-    assert months(tmp_path, 2, 1000, seed=1)["killed"] >= 1
+    assert months(tmp_path, 2, 1000, seed=2)["killed"] >= 1  # the first after 0.03 s, when no writer can be done
 
 
 @pytest.mark.deep

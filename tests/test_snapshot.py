@@ -9,9 +9,11 @@ import tempfile
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import duckdb
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -257,6 +259,8 @@ def test_what_dead_processes_spilled_is_removed_and_what_live_ones_spill_is_not(
 
 def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # Each thread of the engine needs some megabytes, and a large machine has many.
+    monkeypatch.setattr(ibis.duckdb, "connect", partial(ibis.duckdb.connect, threads=4))
     schema = Schema(columns=LABELS, unit=PrivacyUnit("u", contribution=Contribution(groups=1, rows=1)))
     session = Session(crowd(400_000), schema, ledger=":memory:", budget=PureDP(1.0), memory="60MB")
     assert totals(session._snapshot(), Selected(by=("l",))).counts.sum() == len(set(crowd(400_000)["u"].to_pylist()))
