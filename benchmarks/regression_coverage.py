@@ -51,8 +51,8 @@ GOAL, ENOUGH, STORED_EVERY, AT_ONCE = 4_000, 2_000, 200, 8_192
 
 
 def at_a_time(n: int) -> int:
-    """How many repeats are drawn together: as many as half a million rows, which all are in memory."""
-    return min(max(500_000 // n, 1), 100)
+    """How many repeats are drawn together: at most 1.25 million rows, which all are in memory."""
+    return min(1_250_000 // n, 100)
 
 
 def drawn(outcome: str, numbers: int, n: int, repeats: int, rng: np.random.Generator) -> Array:
