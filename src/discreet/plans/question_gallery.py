@@ -80,6 +80,7 @@ _HELP: Mapping[str, str] = {
     "weights": "Which tables matter more.",
     "method": "How the answer is computed; leave it empty for the usual way.",
     "on": "The columns that explain the first one.",
+    "models": "Smaller models, each a list of columns, whose intervals shall be as narrow as those of the whole one.",
     "n_clusters": "How many centres to find.",
     "iterations": "How many rounds; more rounds divide the budget further.",
     "partitions": "Into how many parts the units are divided; leave it empty.",
