@@ -17,13 +17,19 @@ from benchmarks.profile_speed import table_row
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
 from discreet.opening import open_source
+from discreet.questions.profiles import fine_cells
 from discreet.questions.profiles.cell_edges import FIRST, even_edges, octave_quarters
-from discreet.questions.profiles.fine_cells import Grid, fine_counts, number_cells
+from discreet.questions.profiles.fine_cells import Grid, number_cells
 from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.unit_rows import unit_rows
 
 NOTHING = Schema(columns={})
 NUMBERS = frozenset("0123456789+-.eE")
 WORDS = {"true": 1.0, "false": 0.0, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf}
+
+
+def fine_counts(snapshot, columns, order):
+    return fine_cells.fine_counts(unit_rows(snapshot, columns, order), columns)
 
 
 def read(value):
@@ -155,7 +161,7 @@ def test_one_and_two_threads_and_any_batches_count_the_same(monkeypatch):
     connection.register("rows", rows)
     connection.execute("CREATE TABLE people AS SELECT * FROM rows")
     for threads, at_once in ((1, 2**23), (2, 2**23), (2, 5000)):
-        monkeypatch.setattr("discreet.core.rows.typed_values._AT_ONCE", at_once)
+        monkeypatch.setattr("discreet.questions.profiles.unit_rows._AT_ONCE", at_once)
         connection.execute(f"SET threads = {threads}")
         counts = fine_counts(take(open_source(connection, table="people"), NOTHING), ["x", "t"], "ymd")
         found.append({name: one.cells(FIRST) for name, one in counts.items()})

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.dates import Order
 from discreet.core.rows import Snapshot
-from discreet.core.rows.typed_values import EXACT_DIGITS, OTHER, unit_sizes, visit_values
+from discreet.core.rows.typed_values import EXACT_DIGITS, OTHER
+from discreet.questions.profiles.unit_rows import UnitRows, unit_sizes
 
 __all__ = ["FineCounts", "Grid", "fine_counts", "sizes_between"]
 
@@ -137,14 +137,23 @@ def _codes(numbers: Any, decimals: Any, days: Any) -> Codes:
     return np.asarray(np.where(np.isnan(numbers), other, codes))
 
 
-def fine_counts(snapshot: Snapshot, columns: Sequence[str], order: Order) -> dict[str, FineCounts]:
+@dataclass(frozen=True)
+class _FineCells:
+    """Counts the values that it is shown."""
+
+    found: Sequence[FineCounts]
+
+    def add(self, place: int, numbers: Any, decimals: Any, days: Any, times: Any) -> None:
+        self.found[place].add(_codes(numbers, decimals, days), times)
+
+    def forget(self, place: int) -> None:
+        self.found[place].counts[:] = 0
+
+
+def fine_counts(rows: UnitRows, columns: Sequence[str]) -> dict[str, FineCounts]:
     """Of each column, how many values lie in each fine cell, one row of each unit. Private."""
     found = [FineCounts(np.zeros(_CODES, np.int64)) for _ in columns]
-
-    def visit(place: int, numbers: Any, decimals: Any, days: Any, times: Any) -> None:
-        found[place].add(_codes(numbers, decimals, days), times)
-
-    visit_values(snapshot, columns, order, visit)
+    rows.visit(_FineCells(found))
     return dict(zip(columns, found, strict=True))
 
 

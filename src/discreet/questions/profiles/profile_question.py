@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.columns import Unlisted, one_of
+from discreet.core.columns import one_of
 from discreet.core.dates import Order
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
@@ -19,7 +19,6 @@ from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, take
-from discreet.core.rows.totals import distinct_labels
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import largest_variance
@@ -30,6 +29,7 @@ from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
 from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
 from discreet.questions.profiles.fine_cells import Grid, fine_counts, sizes_between
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
+from discreet.questions.profiles.unit_rows import unit_rows
 from discreet.questions.question import Question, column_names
 
 __all__ = ["Counting", "ProfileQuestion", "check_proportion", "undeclared"]
@@ -178,13 +178,18 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
         claim = self.claim(ledger)
-        fine = fine_counts(rows, self.names, self.order) if self.names else {}
+        each = unit_rows(rows, self.names, self.order) if self.names else None
+        fine = {} if each is None else fine_counts(each, self.names)
 
         def cells(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
             return {name: fine[name].cells(grid) for name, grid in grids.items()}
 
+        def distinct(texts: Sequence[str]) -> dict[str, list[int]]:
+            found = each.distinct([self.names.index(name) for name in texts]) if each and texts else []
+            return {name: [count] for name, count in zip(texts, found, strict=True)}
+
         def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), partial(_distinct, rows))
+            counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), distinct)
             return self.drawn(counting, allowance, passed)
 
         return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
@@ -294,12 +299,3 @@ def _all_rows(rows: Snapshot) -> Snapshot:
     if rows.schema.where is None and not rows.schema.related:
         return rows
     return take(rows.dataset, replace(rows.schema, columns={}, where=None, related={}), salt=rows.salt)
-
-
-def _distinct(rows: Snapshot, texts: Sequence[str]) -> dict[str, list[int]]:
-    """The number of distinct values of each column of text, one of each unit. Private."""
-    if not texts:
-        return {}
-    schema = replace(undeclared(rows.schema), columns={name: Unlisted() for name in texts})
-    labels = take(rows.dataset, schema, salt=rows.salt)
-    return {name: [int(distinct_labels(labels, name, (), groups=1)[0])] for name in texts}
