@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = ["PermuteAndFlip", "flip_probabilities"]
 
 _NODES = 400
 """Gauss–Legendre nodes; exact for up to 800 candidates."""
+_nodes_and_weights = lru_cache(maxsize=32)(np.polynomial.legendre.leggauss)
+"""Kept, as they are eigenvalues of a matrix of this size."""
 _CLUSTERED = 8
 """With more candidates one of the first is heads: at times wᵏ nodes lie close enough to 0 for 10¹² of them."""
 
@@ -40,7 +43,7 @@ def flip_probabilities(
     """
     counts = np.ones(chances.size, dtype=np.int64) if multiplicity is None else multiplicity
     candidates = int(counts.sum())
-    nodes, weights = np.polynomial.legendre.leggauss(min(_NODES, candidates // 2 + 1))
+    nodes, weights = _nodes_and_weights(min(_NODES, candidates // 2 + 1))
     power = 1 if candidates <= 2 * _NODES else _CLUSTERED
     even = (nodes + 1) / 2
     times, weights = even**power, weights / 2 * power * even ** (power - 1)
