@@ -2,10 +2,15 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet import Bounds, Contribution, Ledger, PoissonSample, PrivacyUnit, PrivateBounds, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
+from discreet.core.ledger import Approvals
+from discreet.plans.approving import approve_plan
+from discreet.plans.job import Job
 from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.profiles.released_first import released_first, settled
 
@@ -74,3 +79,45 @@ def test_sessions_with_and_without_a_step_do_not_share_what_follows_from_bounds(
     assert "omission" not in plain.public
     assert sampled.mechanism.scale < plain.mechanism.scale
     assert sampled.public["bounds"] == plain.public["bounds"]
+
+
+PLAN = """\
+title = "Pay"
+[source]
+path = "rows.parquet"
+[budget]
+epsilon = 2.0
+[ledger.approvals]
+need = 1
+[ledger.approvals.keys]
+officer = "{key}"
+[schema.columns.x]
+low = 0
+high = 1000
+grid = 0.5
+source = "a law"
+private = {{ epsilon = 0.5 }}
+[[release]]
+name = "pay"
+ask = "mean"
+column = "x"
+epsilon = 0.5
+"""
+
+
+def test_where_people_approve_every_release_nothing_is_released_that_would_decide_another(tmp_path):
+    """Its noise would follow from bounds that nobody knows yet: it was refused, after the bounds were paid for."""
+    key = Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes_raw().hex()
+    ledger = Ledger(":memory:", PureDP(2.0), approvals=Approvals(1, {"officer": public}))
+    with pytest.raises(InvalidParameter, match=r"nobody can approve.*Nothing was spent"):
+        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF)
+    assert ledger.spent() == PureDP(0.0)
+    pq.write_table(pa.table({"x": np.arange(2000.0)}), tmp_path / "rows.parquet")
+    (tmp_path / "plan.toml").write_text(PLAN.format(key=public))
+    job = Job(tmp_path / "plan.toml")
+    for refused in (lambda: approve_plan(job, by="officer", sign=lambda: key.sign), job.run, job.check):
+        with pytest.raises(InvalidParameter, match=r"nobody can approve.*Nothing was spent"):
+            refused()
+    with job.ledger(write=False) as opened:
+        assert opened.spent() == PureDP(0.0)

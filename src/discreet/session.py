@@ -33,6 +33,7 @@ from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.released_first import (
     Settled,
+    check_approvable,
     first_request,
     has_private_facts,
     released_first,
@@ -156,6 +157,7 @@ class Session(Shorthands):
     def _check_both(self, question: Question[Any], request: str | None, first: Mapping[str, ProfileQuestion]) -> None:
         """Refuse a question that cannot be answered, or paid for after what must be released first."""
         question.claim(self.ledger)
+        check_approvable(first, self.ledger)
         unpaid = [one.guarantee for one in first.values() if self.ledger.requested(first_request(one)) is None]
         if request is not None and self.ledger.requested(request) is not None:
             if unpaid:  # its answer would have needed them

@@ -31,5 +31,6 @@ def approve_plan(job: Job, *, by: str, sign: Callable[[], Callable[[bytes], byte
         )  # fmt: skip
     signing = sign()
     with job.ledger(write=True) as ledger:
+        job.check_approvable(ledger)
         digest = ledger.approve(job.meaning(ledger), by=by, sign=signing)
         return f"{by} approves plan {digest}. Approving now: {', '.join(ledger.approving(digest))}."

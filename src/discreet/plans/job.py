@@ -40,6 +40,7 @@ from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.prose import as_markdown
 from discreet.publish.report_page import as_page
 from discreet.publish.whole_file import write_whole
+from discreet.questions.profiles.released_first import check_approvable, released_first
 from discreet.session import Session
 
 if sys.platform != "win32":
@@ -172,8 +173,14 @@ class Job:
             self._check_columns(session, waiting)
         return planned
 
+    def check_approvable(self, ledger: Ledger) -> None:
+        """Refuse bounds and limits that must be released first, where people approve every release."""
+        first = [released_first(one.question, self.file.schema) for one in self.file.questions]
+        check_approvable(dict.fromkeys(name for one in first for name in one), ledger)
+
     def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
+        self.check_approvable(ledger)
         refusal = refusal_of(ledger, made.changed(), cost_now(ledger, waiting))
         if refusal is not None:
             raise refusal

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
+from discreet.core.ledger import Ledger
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
 from discreet.questions.profiles.private_limit import (
@@ -23,7 +24,9 @@ from discreet.questions.profiles.profile_release import ProfileRelease
 from discreet.questions.question import Question
 from discreet.releases import Release
 
-__all__ = ["BOUNDS", "LIMIT", "Settled", "first_request", "has_private_facts", "released_first", "settled"]
+__all__ = [
+    "BOUNDS", "LIMIT", "Settled", "check_approvable", "first_request", "has_private_facts", "released_first", "settled",
+]  # fmt: skip
 
 A = TypeVar("A")
 BOUNDS, LIMIT = "bounds-", "limit-"
@@ -43,6 +46,16 @@ def released_first(question: Question[Any], schema: Schema) -> dict[str, Profile
     found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, names).items()}
     limits = private_limit(question, schema)
     return found if limits is None else {**found, f"{LIMIT}{schema.unit.name}": limit_question(limits, schema)}
+
+
+def check_approvable(first: Iterable[str], ledger: Ledger) -> None:
+    """Refuse what must be released first where people approve each release: they cannot know the noise after it."""
+    names = ", ".join(first)
+    if names and ledger.approvals is not None:
+        raise InvalidParameter(
+            "private", names, "would decide the noise of other releases, which nobody can approve beforehand",
+            'Release ask = "profile" in a plan of its own, and declare what it found. Nothing was spent.',
+        )  # fmt: skip
 
 
 def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
