@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet import Bounds, Contribution, Ledger, PoissonSample, PrivacyUnit, PrivateBounds, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
-from discreet.core.ledger import Approvals
+from discreet.ledgers import Approvals
 from discreet.plans.approving import approve_plan
 from discreet.plans.job import Job
 from discreet.questions.histogram import HistogramQuestion

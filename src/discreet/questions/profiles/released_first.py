@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
-from discreet.core.ledger import Ledger
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
+from discreet.ledgers import Ledger
 from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
 from discreet.questions.profiles.private_limit import (
     PrivateContribution,
