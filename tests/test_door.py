@@ -94,7 +94,7 @@ def test_an_adaptive_step_with_too_little_noise_draws_nothing(ledger):
         through(claim(), lambda allowance, _: [allowance.draw(Step(Laplace(0.1), UNIT, PureDP(0.5)), 0.0)], ledger)
 
 
-@pytest.mark.parametrize("fails", ["run", "write"])
+@pytest.mark.parametrize("fails", ["run", "write", "ledger"])
 def test_a_run_that_fails_after_a_draw_is_not_repeated_for_the_same_money(ledger, fails):
     """Whether it fails may depend on the noise: asking until it does not would show fresh noise each time."""
     step, drawn = Step(Laplace(1.0), UNIT, PureDP(1.0)), []
@@ -108,8 +108,9 @@ def test_a_run_that_fails_after_a_draw_is_not_repeated_for_the_same_money(ledger
     def ask(work=run, writing=list):
         return pass_through(claim(steps=[step]), work, write=writing, read=list, ledger=ledger, request="r")
 
-    with pytest.raises((ZeroDivisionError, TypeError)):
-        ask(writing=list if fails == "run" else lambda answer: answer / 0)
+    written = {"run": list, "write": lambda answer: answer / 0, "ledger": lambda _: [float("inf")]}
+    with pytest.raises((ZeroDivisionError, TypeError, InvalidParameter)):  # no ledger holds an infinite number
+        ask(writing=written[fails])
     for work in (run, lambda *_: [1.0]):
         with pytest.raises(InvalidParameter, match="request = 'r': failed after its noise was drawn"):
             ask(work)

@@ -28,6 +28,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.ledger.claim import Guarantees, fingerprint, scope
+from discreet.core.ledger.journal import canonical
 from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
@@ -111,11 +112,10 @@ class Claim:
     def verify(self) -> None:
         """Refuse a claim that its steps exceed, before anything is reserved."""
         allowance = Allowance(self)
+        for step in (*self.steps, *self.parts.values()):
+            step.verify()
         for step in self.steps:
-            step.verify()
             allowance.take(step)
-        for step in self.parts.values():
-            step.verify()
 
     @property
     def charged(self) -> Guarantees:
@@ -228,11 +228,11 @@ def pass_through(
     reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
     if reservation.answered:
         return read(not_failed(reservation.answer, request))
-    passed = Passed(release_id=reservation.release_id, simulated=source is not None)
     allowance = Allowance(claim, source)
     try:
-        answer = run(allowance, passed)
+        answer = run(allowance, Passed(release_id=reservation.release_id, simulated=source is not None))
         written = None if request is None else write(answer)
+        canonical("answer", written)  # what no ledger can hold has failed, too
     except Exception:
         # Whether it fails may depend on the noise, so the request must not get other noise for the same money.
         if request is not None and allowance.used:
