@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -131,17 +132,13 @@ class JobPlan(Tidy):
         return found
 
     def __str__(self) -> str:
-        header = f"{'release':<18} {'mechanism':<14} {'error 95 %':>10} {'at worst':>8} {'of':<17} {'effect':>7}"
-        lines = [self.title, "", header]
-        for name, planned in self.releases:
-            error, worst, effect = (
-                "–" if number is None else f"{number:.4g}"
-                for number in (planned.expected_error, planned.worst_error, planned.smallest_effect)
-            )
-            lines.append(
-                f"{_cut(name, 18)} {_cut(planned.mechanism, 14)} {error:>10} {worst:>8} {_cut(planned.read, 17)} "
-                f"{effect:>7}"
-            )
+        texts = [("release", "mechanism", "of"), *((name, one.mechanism, one.read) for name, one in self.releases)]
+        numbers = [("error 95 %", "at worst", "effect"), *(_errors(one) for _, one in self.releases)]
+        widths = _widths(texts, 80 - len(f"{'':>10} {'':>8} {'':>7}   "))
+        lines = [self.title, ""]
+        for words, (error, worst, effect) in zip(texts, numbers, strict=True):
+            name, mechanism, read = (_cut(text, width) for text, width in zip(words, widths, strict=True))
+            lines.append(f"{name} {mechanism} {error:>10} {worst:>8} {read} {effect:>7}")
         lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
         lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
         lines += self._rehearsed()
@@ -242,6 +239,20 @@ class JobResult(Tidy):
             "kept": None if self.kept is None else str(self.kept),
             "warnings": list(self.warnings),
         }
+
+
+def _errors(planned: Plan) -> tuple[str, ...]:
+    """Expected error, that at worst and the smallest effect, as a table shows them."""
+    found = (planned.expected_error, planned.worst_error, planned.smallest_effect)
+    return tuple("–" if number is None else f"{number:.4g}" for number in found)
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths of a table's columns of text: as long as they need, the longest ones cut where there is no room."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def _cut(text: str, width: int) -> str:

@@ -34,15 +34,14 @@ def findings(release: Mapping[str, Any]) -> list[str]:
     measure, first = next(iter(measured.items()))
     if isinstance(first[0]["estimate"], str):
         return [*tested, _chosen(measure, first)]
-    words = measure_words(release, measure)
+    words, middle = _middle(measure_words(release, measure), first)
     if len(first) == 1:
         return [*tested, f"The {words} is {_with_interval(first[0])}."]
     if tested:
         return tested
     if len({tuple(place_of(reading)) for reading in first}) > 1:
         return _of_margins(words, first)
-    words, shown = _middle(words, first)
-    return [_compared(words, shown), *_unreliable(first)]
+    return [_compared(words, middle), *_unreliable(first)]
 
 
 def _kind(readings: Sequence[Reading]) -> str | None:
@@ -70,9 +69,9 @@ def _chosen(measure: str, readings: Sequence[Reading]) -> str:
 
 
 def _middle(words: str, readings: Sequence[Reading]) -> tuple[str, Sequence[Reading]]:
-    """Of quantiles by group, those nearest the middle: numbers of one kind can be compared."""
+    """Of quantiles by group, those nearest the middle: numbers of one kind can be compared. A single one is named."""
     shares = {reading["labels"].get("probability") for reading in readings}
-    if None in shares or len(shares) == len(readings):
+    if None in shares or 1 < len(shares) == len(readings):
         return words, readings
     nearest = min(shares, key=lambda share: abs(share - 0.5))
     named = words.replace(

@@ -60,7 +60,7 @@ pre { overflow-x: auto; background: var(--faint); padding: 1rem; border-radius: 
 details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
 @media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
  th, td { padding: .3rem .55rem .3rem .2rem; font-size: .9rem; } h1 { font-size: 1.45rem; }
- ul { padding-left: 1.2rem; } .card { padding: .8rem; }
+ ul { padding-left: 1.2rem; } .card { padding: .8rem; } thead th { white-space: normal; }
  .stack, .stack tbody, .stack tr, .stack th, .stack td { display: block; text-align: left; padding-right: 0; }
  .stack thead { position: absolute; clip-path: inset(50%); } .stack th { padding-top: .6rem; } }
 @media print { main { max-width: none; padding: 0; } body { font-size: 10pt; } a { color: inherit; }

@@ -94,6 +94,9 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     digits, estimate = _digits(times * reach), reading["estimate"]
     if reading["measure"] in WHOLE and not isinstance(estimate, str) and float(estimate).is_integer():
         digits = 0
+    numbers = () if known is None or isinstance(estimate, str) else (estimate, known["low"], known["high"])
+    if reading["measure"] == "quantile" and numbers and all(float(one).is_integer() for one in numbers):
+        digits = 0  # values that the column has
 
     def shown(one: Mapping[str, Any] | None) -> str:
         if one is None:
