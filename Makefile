@@ -19,6 +19,7 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
+test: export OPENBLAS_NUM_THREADS = 1 # two workers share two cores, and sums come out alike on any number of them
 test: lint ## Check style, types and imports; run every test and doctest
 	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup -m "not deep and not optimised" $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto --maxprocesses 8 -m optimised tests # the privacy tests again, under python -O
@@ -44,7 +45,7 @@ mutants: install ## Plant small faults and count who notices; goes on where it s
 	$(BIN)/python benchmarks/mutants.py $(MUTANTS) --tests $(MUTANT_TESTS)
 
 deep: install ## Run the long statistical checks
-	$(BIN)/pytest -n auto -m deep $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto -m deep -o faulthandler_exit_on_timeout=false $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto -m "hypothesis and not deep" --hypothesis-profile="new examples" tests
 	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
 	$(BIN)/python benchmarks/mutants.py --sample 200 --seed $$(date +%j) --out mutants.json --tests $(MUTANT_TESTS)
