@@ -249,6 +249,8 @@ def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
         "file": "odd.csv",
         "delimiter": ";",
         "decimal": ",",
+        "thousands": ".",
+        "symbols": "€ %",
         "encoding": "cp1252",
         "unit": "who",
         "total": "3",
@@ -256,7 +258,9 @@ def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
     }
     assert browser.post("/new", form).status_code == 200
     plan = tomllib.loads((folder / "odd.toml").read_text())
-    assert plan["source"] == {"path": "odd.csv", "delimiter": ";", "decimal": ",", "encoding": "cp1252"}
+    assert plan["source"] == {
+        "path": "odd.csv", "delimiter": ";", "decimal": ",", "thousands": ".", "symbols": "€ %", "encoding": "cp1252",
+    }  # fmt: skip
     assert plan["schema"]["unit"] == {"column": "who", "total": 3}
     assert PlanFile.read(folder / "odd.toml").budget == PureDP(0.5)
 

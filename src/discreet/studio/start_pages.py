@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from discreet.core.errors import DiscreetError
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.pictures import unit_picture
-from discreet.studio.start_view import DIALECT, new_plan, new_source
+from discreet.studio.start_view import DIALECT, new_plan, new_source, usual_dialect
 
 __all__ = ["make_plan", "new_page", "start_page", "upload"]
 
@@ -60,8 +60,16 @@ def _dialect(place: Path | None, given: Mapping[str, str]) -> list[dict[str, Any
     """The fields on how a file of text is written; none for others."""
     if place is None or not place.name.lower().endswith((".csv", ".csv.gz", ".csv.zst", ".tsv")):
         return []
-    usual = {"delimiter": "\t" if place.suffix.lower() == ".tsv" else ",", "decimal": ".", "encoding": "utf-8"}
-    shown = {"\t": "tab", ",": "comma ,", ";": "semicolon ;", "|": "bar |", ".": "point ."}
+    usual = usual_dialect(place)
+    shown = {
+        "": "none",
+        "\t": "tab",
+        ",": "comma ,",
+        ";": "semicolon ;",
+        "|": "bar |",
+        ".": "point .",
+        "'": "apostrophe '",
+    }
     return [
         {
             "name": name,

@@ -16,14 +16,21 @@ from discreet.studio.folder import DATABASES, Folder
 from discreet.studio.toml_document import GONE
 from discreet.studio.typed_text import typed_value
 
-__all__ = ["DIALECT", "columns_of", "new_plan", "new_source"]
+__all__ = ["DIALECT", "columns_of", "new_plan", "new_source", "usual_dialect"]
 
 DIALECT = {
     "delimiter": ("character between fields", (",", ";", "\t", "|")),
     "decimal": ("decimal mark", (".", ",")),
+    "thousands": ("mark between thousands", ("", ",", ".", "'")),
+    "symbols": ("signs around numbers", ("", "$", "€", "£", "%", "$ %", "€ %", "£ %")),
     "encoding": ("encoding", ("utf-8", "cp1252", "latin-1", "utf-16")),
 }
-_DEFAULTS = {"delimiter": ",", "decimal": ".", "encoding": "utf-8"}
+_DEFAULTS = {"delimiter": ",", "decimal": ".", "thousands": "", "symbols": "", "encoding": "utf-8"}
+
+
+def usual_dialect(place: Path) -> dict[str, str]:
+    """How a file is written unless somebody says otherwise."""
+    return _DEFAULTS | ({"delimiter": "\t"} if place.suffix.lower() == ".tsv" else {})
 
 
 def _options(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
@@ -32,7 +39,7 @@ def _options(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
         return {"address": given["address"], **({"table": given["table"]} if given.get("table") else {})}
     if place.name.lower().endswith(DATABASES):
         return {"address": f"duckdb://{place}", **({"table": given["table"]} if given.get("table") else {})}
-    usual = _DEFAULTS | ({"delimiter": "\t"} if place.suffix.lower() == ".tsv" else {})
+    usual = usual_dialect(place)
     chosen = {key: given[key] for key in DIALECT if given.get(key) and given[key] != usual[key]}
     return {"path": str(place), **({} if place.suffix.lower() == ".parquet" else chosen)}
 
