@@ -6,7 +6,19 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet import Bounds, Contribution, Ledger, PoissonSample, PrivacyUnit, PrivateBounds, PureDP, Schema, Session
+from discreet import (
+    Bounds,
+    Categories,
+    Contribution,
+    Ledger,
+    PoissonSample,
+    PrivacyUnit,
+    PrivateBounds,
+    PrivateContribution,
+    PureDP,
+    Schema,
+    Session,
+)
 from discreet.core.errors import InvalidParameter
 from discreet.ledgers import Approvals
 from discreet.plans.approving import approve_plan
@@ -79,6 +91,16 @@ def test_sessions_with_and_without_a_step_do_not_share_what_follows_from_bounds(
     assert "omission" not in plain.public
     assert sampled.mechanism.scale < plain.mechanism.scale
     assert sampled.public["bounds"] == plain.public["bounds"]
+
+
+def test_a_test_of_one_row_per_unit_is_refused_before_a_limit_is_paid_for():
+    """The limit that is found may be larger than the one that is expected."""
+    unit = PrivacyUnit("person", contribution=PrivateContribution(total=1, epsilon=0.5))
+    schema = Schema(columns={"x": Bounds(0, 2000, grid=1), "half": Categories(["L", "R"])}, unit=unit)
+    asked = session(np.arange(2000.0), schema)
+    with pytest.raises(InvalidParameter, match="a test needs independent rows"):
+        asked.rank_test("x", "half", HALF, bins=4)
+    assert asked.ledger.spent() == PureDP(0.0)
 
 
 PLAN = """\

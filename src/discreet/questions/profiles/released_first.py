@@ -12,6 +12,7 @@ from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.ledgers import Ledger
+from discreet.questions.profiles.cell_edges import UNIT_SIZES
 from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
 from discreet.questions.profiles.private_limit import (
     PrivateContribution,
@@ -31,6 +32,8 @@ __all__ = [
 A = TypeVar("A")
 BOUNDS, LIMIT = "bounds-", "limit-"
 """How releases that come first are called, before the name of a column or of the unit."""
+_LARGEST = Contribution(total=UNIT_SIZES[-1] - 1)
+"""The largest limit that may be found."""
 
 
 def has_private_facts(schema: Schema) -> bool:
@@ -45,7 +48,17 @@ def released_first(question: Question[Any], schema: Schema) -> dict[str, Profile
     names = [name for name in question.columns_read() if not isinstance(_binned(question, name), Sequence)]
     found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, names).items()}
     limits = private_limit(question, schema)
-    return found if limits is None else {**found, f"{LIMIT}{schema.unit.name}": limit_question(limits, schema)}
+    if limits is None:
+        return found
+    _limited(question, schema, _LARGEST).claim(None)  # refuses what not every limit allows, before one is paid for
+    return {**found, f"{LIMIT}{schema.unit.name}": limit_question(limits, schema)}
+
+
+def _limited(question: Question[A], schema: Schema, limit: Contribution) -> Question[A]:
+    """The question with a limit in the place of the private one: its own, or that of the schema."""
+    if getattr(question, "contribution", None) is not None:
+        return replace(question, schema=schema, contribution=limit)  # type: ignore[type-var]
+    return replace(question, schema=replace(schema, unit=replace(schema.unit, contribution=limit)))  # type: ignore[type-var]
 
 
 def check_approvable(first: Iterable[str], ledger: Ledger) -> None:
@@ -134,12 +147,9 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
         if not _counts_all(question):
             beyond = f"{100 * sizes.dropped(sizes.best_limit):.1f} %"
             notes["limit"] += f"; intervals do not account for rows beyond, about {beyond}"
-        if getattr(question, "contribution", None) is not None:
-            changed["contribution"] = limit
-        else:
-            known = replace(known, unit=replace(known.unit, contribution=limit))
     asked: Question[A] = replace(question, schema=known, **changed)  # type: ignore[type-var]  # all are dataclasses
-    return Settled(asked, tuple(bounds.items()), known.unit, notes)
+    asked = asked if release is None else _limited(asked, known, limit)
+    return Settled(asked, tuple(bounds.items()), asked.schema.unit, notes)
 
 
 def _divisible(bounds: Bounds, bins: int | Sequence[float] | None) -> Bounds:
