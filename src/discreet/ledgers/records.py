@@ -161,6 +161,11 @@ class Verification(_Record):
     def heading(self) -> str:
         return f"{self.path}: intact"
 
+    def facts(self) -> Facts:
+        """What to show; whether a copy of the head was compared is said in words."""
+        compared = "yes, a copy of its head was compared" if self.anchored else "no copy of its head was compared"
+        return [(name, compared if name == "anchored" else value) for name, value in super().facts()]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(_Record):

@@ -106,13 +106,14 @@ class ProfilePlan(Result):
         names = self.question.names
         listed = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
         left = ledger.remaining()
+        where = "" if self.ledger_path == ":memory:" else f", in {self.ledger_path}"
         facts = [
             ("columns", listed),
             ("reads", _ways_of_writing(self.dialect, self.question.order)),
             ("protects", str(self.question.schema.protection())),
             ("cost", f"{self.cost}: {self.cost.sentence()}"),
             *([("already paid", "the ledger holds this profile: asking again costs nothing")] if self.released else []),
-            ("ledger", f"{left} left of {ledger.budget}, in {self.ledger_path}"),
+            ("ledger", f"{left} left of {ledger.budget}{where}"),
             ("each count", f"off by at most {planned.expected_error:,.0f} (95 %)"),
             *(("note", note) for note in planned.notes),
         ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from discreet.core.guarantee import Guarantee
@@ -66,7 +68,7 @@ def ledger_page(statement: Statement) -> str:
     shown = [(key, rows, _bars(statement, rows)) for key, rows in grouped if _tells(key, rows)]
     return rendered(
         _TEMPLATE,
-        title=statement.heading(),
+        title=statement.heading() if "://" in statement.path else f"Ledger {Path(statement.path).name}",
         share=round(_percent(statement.spent, statement.budget), 1),
         facts=statement.facts(),
         chart=_drawn(spending_chart(statement)) if statement.spends else "",
@@ -87,7 +89,9 @@ def spending_chart(statement: Statement) -> Any:
         {"time": spend.created, "spent": _percent(spend.spent, statement.budget), "release": spend.title}
         for spend in statement.spends
     ]
-    x = alt.X(field="time", type="temporal", title="time (UTC)")
+    first, last = (datetime.fromisoformat(spend.created) for spend in (statement.spends[0], statement.spends[-1]))
+    within_a_day = alt.Axis(format="%H:%M:%S", tickCount=3) if last - first < timedelta(days=1) else alt.Undefined
+    x = alt.X(field="time", type="temporal", title="time (UTC)", axis=within_a_day)
     y = alt.Y(field="spent", type="quantitative", title="% of the budget", scale=alt.Scale(domain=[0, 100]))
     drawn = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after", point=True)
     return drawn.encode(x=x, y=y).properties(width=_WIDTH, height=160, description="Spending over time")
