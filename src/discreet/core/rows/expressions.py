@@ -35,7 +35,7 @@ def _number(written: Dialect) -> str:
     mark, thousands = re.escape(written.decimal), re.escape(written.thousands or "")
     grouped = rf"[0-9]{{1,3}}(?:{thousands}[0-9]{{3}})+(?:{mark}[0-9]*)?|" if thousands else ""
     digits = rf"(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
-    symbol = rf"(?:{'|'.join(map(re.escape, written.symbols.split()))})?{_BLANK}" if written.symbols else ""
+    symbol = rf"(?:(?:{'|'.join(map(re.escape, written.symbols.split()))}){_BLANK})?" if written.symbols else ""
     return rf"^{_BLANK}{symbol}[+-]?{symbol}{digits}{_BLANK}{symbol}\z"
 
 
