@@ -86,7 +86,8 @@ def _compared(words: str, readings: Sequence[Reading]) -> str:
     if len(readings) <= _FEW:
         each = [(_name(reading), *_words(reading, kind)) for reading in readings]
         told = "; ".join(
-            f"{name} {estimate}{f' ({interval})' if interval else ''}" for name, estimate, interval in each
+            f"{name}{':' if name.endswith('%') else ''} {estimate}{f' ({interval})' if interval else ''}"
+            for name, estimate, interval in each
         )
         return f"{words[:1].upper()}{words[1:]}{f', with {kind} intervals' if kind else ''}: {told}."
     least, most = (function(readings, key=lambda one: one["estimate"]) for function in (min, max))
