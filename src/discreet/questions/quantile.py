@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -150,10 +149,7 @@ class Quantiles(Statistic):
         """Parameters of `QuantileInterval` besides its factors and ``miss``."""
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
-        enclosed = self._enclosed()
-        apart = max(high - low for low, high in enclosed) * (self.rows_at_least or 0)
-        # Cells of fourteen ranks at most; more than forty would make the choice less sharp.
-        return {"shares": enclosed, "cells": min(12 + math.ceil(apart / 14), 40), **self._grid()}
+        return {"shares": self._enclosed(), **self._grid()}
 
     def noise_miss(self, factor: float) -> float:
         """How often the noise of a second stage with this factor may leave the shares that an interval encloses."""

@@ -10,10 +10,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.mechanisms.choices.interval_ends import PARTS
 from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.mechanisms.choices.quantile_interval import QuantileInterval, edge_pairs, rough_pair
+from discreet.mechanisms.choices.quantile_interval import QuantileInterval, rough_pair
 from discreet.mechanisms.choices.ranks import Histogram, RankClasses, share_of, simulated
-from discreet.mechanisms.choices.round_edges import round_edges
 
 __all__ = ["typical_ranks"]
 
@@ -100,12 +100,11 @@ def _ends(data: Histogram, mechanism: QuantileInterval, rng: np.random.Generator
         shares = share_of(low), share_of(high)
         first = mechanism.first_targets(*shares, rows)
         rough = rough_pair(data, first, Fraction(mechanism.first), rng, flip=mechanism.flip)
-        edges = round_edges(*rough, mechanism.lowest, mechanism.highest, mechanism.cells)
-        targets = mechanism.second_targets(*shares, rows, edges.size)
-        common = math.lcm(*(target.denominator for target in targets))
-        i, j, apart = edge_pairs(data, edges, targets, common)
+        choice = mechanism.ends(rough)
+        common = math.lcm(PARTS, *(share.denominator for share in shares))
+        apart = choice.distances(data, (shares[0] * rows, shares[1] * rows), common)
         place = simulated(apart / common, mechanism.second, None, rng, flip=mechanism.flip, size=_ANSWERS)
-        ends.append(np.stack([edges[i[place]], edges[j[place]]], axis=1))
+        ends.append(np.stack(choice.at(place), axis=1))
     return np.stack(ends, axis=1)
 
 

@@ -21,6 +21,7 @@ from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.choices.interval_ends import PARTS, IntervalEnds
 from discreet.mechanisms.choices.quantile_choice import range_factor
 from discreet.mechanisms.choices.ranks import (
     Histogram,
@@ -28,10 +29,9 @@ from discreet.mechanisms.choices.ranks import (
     below,
     group_histograms,
     picked,
-    rank_distances,
     share_of,
 )
-from discreet.mechanisms.choices.round_edges import round_edges
+from discreet.mechanisms.choices.round_ladders import round_ladders
 from discreet.mechanisms.choices.selection_profile import RangeProfile
 from discreet.mechanisms.composed import compose_profiles
 from discreet.mechanisms.composition import compose
@@ -42,18 +42,14 @@ if TYPE_CHECKING:
     from discreet.core.exact import Exact
     from discreet.core.privacy_profile import Profile
 
-__all__ = ["QuantileInterval", "edge_pairs", "fine_pair", "rough_pair"]
+__all__ = ["QuantileInterval", "fine_pair", "rough_pair"]
 
 Integers = NDArray[np.int64]
 
-_FIRST_SHARE = 0.3
-_AIM = 50.0
+_FIRST_SHARE = 0.22
+_AIM = 80.0
 """The first stage aims this many ranks to either side, at a factor of one in all: less, and it is lost in wide gaps."""
-_CELLS = 12
-"""Cells between the two points that the first stage chose, where both ends have the same target."""
 _FINEST = 10**6
-_PARTS = 16
-"""Margins are whole multiples of 1/16 rank, so that ranks stay short fractions."""
 
 
 @runtime_checkable
@@ -87,8 +83,6 @@ class QuantileInterval(Mechanism):
         The public grid: values are ``step · grid`` for steps from lowest to highest.
     groups
         Number of disjoint groups of rows, as in `QuantileChoice`.
-    cells
-        Cells, at least, between the two points that the first stage chose: more where the shares are far apart.
     flip
         Choose by permute and flip, as in `QuantileChoice`.
 
@@ -117,7 +111,6 @@ class QuantileInterval(Mechanism):
     highest: int
     grid: float
     groups: int = 1
-    cells: int = _CELLS
     flip: bool = False
 
     def __post_init__(self) -> None:
@@ -132,7 +125,6 @@ class QuantileInterval(Mechanism):
         if not self.shares:
             raise InvalidParameter("shares", self.shares, "must not be empty", "Pass ((0.5, 0.5),).")
         requirements.positive_integer("groups", self.groups)
-        requirements.positive_integer("cells", self.cells)
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
 
@@ -180,7 +172,6 @@ class QuantileInterval(Mechanism):
             "highest": self.highest,
             "grid": self.grid,
             "groups": self.groups,
-            "cells": self.cells,
             "flip": self.flip,
         }
 
@@ -194,9 +185,10 @@ class QuantileInterval(Mechanism):
 
     def rank_error(self, level: float = 0.95) -> float:
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
-        edges = min(2 * self.cells + 20, self.highest - self.lowest + 1)  # about so many between round numbers
-        cell = _AIM / (self.first + self.second) / _CELLS
-        return self._margin(edges, 1 - requirements.level(level)) + cell
+        rows = math.ceil(2 * _AIM / (self.first + self.second))
+        ends = self.ends((max(self.highest - rows, self.lowest), self.highest), 1 - requirements.level(level))
+        likely = max(len(ends.lower) - 3, 0), min(2, len(ends.upper) - 1)  # rungs a little outside the middle
+        return float(ends.margins[likely]) / PARTS
 
     def expected_error(self, level: float = 0.95) -> Floats:
         """Error in ranks."""
@@ -222,28 +214,22 @@ class QuantileInterval(Mechanism):
         self, part: Histogram, low: Fraction, high: Fraction, rng: np.random.Generator | None
     ) -> tuple[float, float, float]:
         rows = int(part[1].sum())
-        ends = rough_pair(part, self.first_targets(low, high, rows), Fraction(self.first), rng, flip=self.flip)
-        edges = round_edges(*ends, self.lowest, self.highest, self.cells)
-        targets = self.second_targets(low, high, rows, edges.size)
-        i, j = fine_pair(part, edges, targets, Fraction(self.second), rng, flip=self.flip)
-        lower, upper = int(edges[i]), int(edges[j])
+        rough = rough_pair(part, self.first_targets(low, high, rows), Fraction(self.first), rng, flip=self.flip)
+        targets = low * rows, high * rows
+        lower, upper = fine_pair(part, self.ends(rough), targets, Fraction(self.second), rng, flip=self.flip)
         return lower, (lower + upper) // 2, upper
+
+    def ends(self, rough: tuple[int, int], miss: float | None = None) -> IntervalEnds:
+        """Ends that the second stage chooses from, around two points."""
+        # By permute and flip a pair beats the best, which has noise too, half as often.
+        others = (2 if self.flip else 1) * (self.miss if miss is None else miss)
+        edges = round_ladders(*rough, self.lowest, self.highest)
+        return IntervalEnds.of(*edges, factor=self.second, others=others)
 
     def first_targets(self, low: Fraction, high: Fraction, rows: int) -> tuple[Fraction, Fraction]:
         """Ranks that the first stage aims at: beyond those that the second will."""
         aim = math.ceil(_AIM / (self.first + self.second))
         return low * rows - aim, high * rows + aim
-
-    def second_targets(self, low: Fraction, high: Fraction, rows: int, edges: int) -> tuple[Fraction, Fraction]:
-        """Ranks that the second stage aims at, among so many edges: its margin beyond those to be enclosed."""
-        margin = Fraction(math.ceil(_PARTS * self._margin(edges, self.miss)), _PARTS)
-        return low * rows - margin, high * rows + margin
-
-    def _margin(self, edges: int, miss: float) -> float:
-        """Ranks beyond which all pairs of edges together have probability ``miss`` at most."""
-        others = max(edges * (edges + 1) // 2 - 1, 1)
-        # By permute and flip one of them beats the best, which has noise too, half as often.
-        return max(math.log(others / (2 if self.flip else 1) / miss) / self.second, 0.0) * (1 + 1e-12)
 
 
 def _pair(pair: Any) -> tuple[float, float]:
@@ -316,32 +302,15 @@ class _Side:
 
 def fine_pair(
     part: Histogram,
-    edges: Integers,
+    ends: IntervalEnds,
     targets: tuple[Fraction, Fraction],
     factor: Fraction,
     rng: np.random.Generator | None,
     *,
     flip: bool = False,
 ) -> tuple[int, int]:
-    """Two edges in order, by the distance max(d(first), d(second)) of their cells, exactly."""
-    common = math.lcm(*(target.denominator for target in targets))
-    i, j, distances = edge_pairs(part, edges, targets, common)
-    place = picked(distances, factor / common, None, rng, flip=flip)
-    return int(i[place]), int(j[place])
-
-
-def edge_pairs(
-    part: Histogram, edges: Integers, targets: tuple[Fraction, Fraction], common: int
-) -> tuple[Integers, Integers, Integers]:
-    """All ordered pairs of edges, and their distances in parts of 1/common.
-
-    The cell of a lower end begins there and ends below the next edge. That of an upper end begins above the edge
-    before and ends there. So the rows on an end are never strictly inside.
-    """
-    steps, counts = part
-    ranks = np.concatenate([[0], np.cumsum(counts)])
-    under, up_to = (ranks[np.searchsorted(steps, edges, side=side)] for side in ("left", "right"))
-    lower = rank_distances(under, np.append(under[1:], ranks[-1]), targets[0], common)
-    upper = rank_distances(np.insert(up_to[:-1], 0, 0), up_to, targets[1], common)
-    i, j = np.triu_indices(edges.size)
-    return i, j, np.maximum(lower[i], upper[j])
+    """A lower and an upper end, by how far they are from enclosing two targets with their margin, exactly."""
+    common = math.lcm(PARTS, *(target.denominator for target in targets))
+    place = picked(ends.distances(part, targets, common), factor / common, None, rng, flip=flip)
+    lower, upper = ends.at(place)
+    return int(lower), int(upper)

@@ -25,6 +25,7 @@ from discreet.core.noise.truth import Truth
 from discreet.core.rounding import decimal
 
 __all__ = [
+    "FARTHEST",
     "Histogram",
     "RankClasses",
     "below",
@@ -41,7 +42,7 @@ Histogram = tuple[Integers, Integers]
 Generator = np.random.Generator | None
 _FINEST = 10**6
 """Largest denominator of a share."""
-_FARTHEST = 2**52
+FARTHEST = 2**52
 """Largest distance, in parts of a rank: floats hold the difference of two exactly."""
 
 
@@ -94,7 +95,7 @@ def rank_distances(left: Integers, right: Integers, target: Fraction, common: in
     distances = np.maximum(over, under)
     distances[0], distances[-1] = under[0], over[-1]
     # Beyond 2·10⁸ ranks points are equally far: a distance cut off by constants moves no more than itself.
-    return np.clip(distances, -_FARTHEST, _FARTHEST)
+    return np.clip(distances, -FARTHEST, FARTHEST)
 
 
 class _Scores(Sequence[Fraction]):
