@@ -1,6 +1,7 @@
 """The door: nothing leaves that its own privacy curve does not cover, and a printed guarantee is the whole truth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from discreet import (
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified
 from discreet.core.protection import ROW, Fact, Protection, Unit
+from discreet.ledgers.counting import accounting_of
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.table import TableQuestion
 
@@ -149,10 +151,19 @@ def test_gaussian_steps_add_up_as_squares_under_epsilon_and_delta():
     whole = Gaussian.calibrate(budget, UNIT).guarantee(UNIT, GaussianDP)
     steps = [Step(Gaussian.calibrate(part, UNIT), UNIT, part) for part in whole.split(4)]
     run = lambda allowance, _: [float(allowance.draw(step, 0.0)) for step in steps]  # noqa: E731
-    assert len(through(claim(budget, steps, counted_in="gdp"), run, ledger)) == 4
+    assert len(through(claim(budget, steps, counted=accounting_of(budget, "gdp")), run, ledger)) == 4
     five = [*steps, steps[0]]
     with pytest.raises(InvalidParameter, match="left to spend"):
-        through(claim(budget, five, counted_in="gdp"), run, Ledger(":memory:", budget=budget))
+        through(claim(budget, five, counted=accounting_of(budget, "gdp")), run, Ledger(":memory:", budget=budget))
+
+
+def test_steps_that_are_counted_too_generously_are_refused():
+    budget = ApproxDP(1.0, 1e-6)
+    honest = accounting_of(budget, "gdp")
+    generous = replace(honest, allowance=(honest.allowance[0] * Fraction(1001, 1000),))
+    for counted in (generous, accounting_of(ApproxDP(2.0, 1e-6), "gdp"), accounting_of(GaussianDP(0.1))):
+        with pytest.raises(InvalidParameter, match="must keep the claim"):
+            claim(budget, [], counted=counted).verify()
 
 
 def test_what_has_no_proof_is_only_simulated(ledger):

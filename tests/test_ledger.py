@@ -23,10 +23,10 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.ledgers import Ledger, Reservation
+from discreet.ledgers.counting import accounting_of
 from discreet.publish.ledger_page import ledger_page
 from discreet.testing.ledgers import check_ledger
 
@@ -142,7 +142,7 @@ def test_gaussian_spending_is_a_root_of_squares(mus: list[float]) -> None:
 @pytest.mark.parametrize("name", ["zcdp", "gdp"])
 @pytest.mark.parametrize("budget", [ApproxDP(1.0, 1e-6), ApproxDP(0.1, 1e-9), ApproxDP(8.0, 1e-5), ApproxDP(0, 1e-3)])
 def test_converted_budget_is_the_largest_that_is_implied(name: str, budget: ApproxDP) -> None:
-    accounting = Accounting.of(budget, name)
+    accounting = accounting_of(budget, name)
     allowed = accounting.at_most(accounting.allowance)
     (parameter,) = allowed.parameters().values()
     assert allowed.delta_at(budget.epsilon) <= budget.delta

@@ -121,7 +121,7 @@ def test_a_plan_says_how_many_are_needed(epsilon):
 
 def test_many_columns_take_normal_noise_and_one_does_not():
     many = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=[f"x{k}" for k in range(60)])
-    assert (many.first.name, many.claim(None).counted_in) == ("gaussian", "gdp")
+    assert (many.first.name, many.claim(None).counted.name) == ("gaussian", "gdp")
     one = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=["x"])
     assert one.first.name == "geometric"
 

@@ -19,7 +19,7 @@ from flint import arb, ctx
 from discreet.audit.arithmetic import exact_ball, printed, printed_ball
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger.accounting import Accounting
+from discreet.ledgers.counting import accounting_of
 
 __all__ = ["audit_guarantees"]
 
@@ -285,14 +285,14 @@ def _accounts() -> Iterator[Compared]:
     """Allowances are the largest that keep the budget; what was spent is rounded up and what is left down."""
     for budget in (ApproxDP(1.0, 1e-6), ApproxDP(3.0, 0.01), ApproxDP(0.2, 1e-9)):
         for name, kind, power in (("zcdp", ZeroConcentratedDP, 1), ("gdp", GaussianDP, 2)):
-            account = Accounting.of(budget, name)
+            account = accounting_of(budget, name)
             yield "the allowance exceeds the budget", account.kept()
             more: Any = kind(float(account.allowance[0]) ** (1 / power) * (1 + 1e-6))
             yield "the allowance is not all of the budget", not more.within(budget)
     for name, one, amount in (("pure", PureDP(2.0), (printed(2.0),)), ("gdp", GaussianDP(1.5), (printed(1.5) ** 2,)),
                               ("basic", ApproxDP(2.0, 0.1), (printed(2.0), printed(0.1))),
                               ("zcdp", ZeroConcentratedDP(0.3), (printed(0.3),))):  # fmt: skip
-        account = Accounting.of(one)
+        account = accounting_of(one)
         power = 2 if name == "gdp" else 1
         yield "allowance", account.name == name and account.allowance == amount and account.cost(one) == amount
         third = tuple(part / 3 for part in amount)
@@ -318,7 +318,7 @@ def _accounts() -> Iterator[Compared]:
         yield "another kind", refused(partial(account.cost, ApproxDP(0.1, 1e-9))) or name == "basic"
         yield (
             "another accounting",
-            refused(partial(Accounting.of, one, "pure" if name != "pure" else "gdp")),
+            refused(partial(accounting_of, one, "pure" if name != "pure" else "gdp")),
         )
-    yield "no budget", refused(lambda: Accounting.of(PureDP(0.0)))
-    yield "no δ to convert", refused(lambda: Accounting.of(ApproxDP(1.0, 0.0), "gdp"))
+    yield "no budget", refused(lambda: accounting_of(PureDP(0.0)))
+    yield "no δ to convert", refused(lambda: accounting_of(ApproxDP(1.0, 0.0), "gdp"))

@@ -89,8 +89,8 @@ class Claim:
         Public descriptions, for the ledger.
     steps
         The draws that are known in advance. Those that depend on earlier outputs are verified when they happen.
-    counted_in
-        How the costs of the steps add up, where the claim's own kind is not the best: ``"gdp"`` or ``"zcdp"``.
+    counted
+        How the costs of the steps add up, where the claim's own kind is not the best.
     partition, parts
         Where the ledger charges disjoint parts of the units each for themselves: the partition, and for each part how
         far its units move what is drawn, and what that costs them. Units of no part must not move it.
@@ -104,7 +104,7 @@ class Claim:
     mechanism: Mapping[str, Any]
     sensitivity: Sensitivity
     steps: Sequence[Step] = ()
-    counted_in: str | None = None
+    counted: Accounting | None = None
     partition: str | None = None
     parts: Mapping[str, Step] = field(default_factory=dict)
     request: str | None = None
@@ -147,7 +147,10 @@ class Allowance:
     def __init__(self, claim: Claim, rng: np.random.Generator | None = None) -> None:
         self.rng = rng
         self._verified = {id(step) for step in claim.steps}  # by `Claim.verify`, and the claim keeps them alive
-        self._accounting = Accounting.of(claim.guarantee, claim.counted_in)
+        counted = claim.counted
+        if counted is not None and (counted.budget != claim.guarantee or not counted.kept()):
+            raise InvalidParameter("counted", counted, "must keep the claim", "Use accounting_of(guarantee).")
+        self._accounting = counted or Accounting.own(claim.guarantee)
         self._spent = self._accounting.nothing
 
     def take(self, step: Step) -> None:

@@ -16,6 +16,7 @@ from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import FORMAT, WINDOWS, Balance, texts
 from discreet.core.ledger.journal import canonical
 from discreet.core.protection import Neighbours, Unit
+from discreet.ledgers.counting import accounting_name, accounting_of
 
 __all__ = ["Terms", "check_window"]
 
@@ -35,7 +36,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         if self.budget is not None:
-            Accounting.chosen(self.budget, self.accounting)
+            accounting_name(self.budget, self.accounting)
         if self.dataset is not None:
             claim.text("dataset", self.dataset)
         if self.neighbours is not None:
@@ -61,7 +62,7 @@ class Terms:
         """The first entry of a new ledger with these terms."""
         if self.budget is None:
             raise LedgerMissing(f"there is no ledger at {where}. A new ledger needs a budget: pass budget=PureDP(1.0).")
-        counted = Accounting.of(self.budget, self.accounting)
+        counted = accounting_of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
         return canonical("dataset", {**self._stated(), **fixed, "salt": secrets.token_hex(32), "created": claim.now()})

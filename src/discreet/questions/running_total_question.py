@@ -20,7 +20,6 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Step, not_failed, pass_through
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rounding import decimal, not_below
 from discreet.core.rows import Selected, Snapshot, totals
@@ -30,6 +29,7 @@ from discreet.core.stability import check_unit_sum, stability
 from discreet.inference.noise_sum import combined_error
 from discreet.inference.running_sums import even_split, running_sums, weights
 from discreet.ledgers import Ledger, Spend
+from discreet.ledgers.counting import accounting_of
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
 from discreet.plans.plan import DETECTED, Plan, affordable
 from discreet.questions.forms import COLUMN, LABEL, UNIT_SUM, Form
@@ -338,7 +338,7 @@ def _check_currency(ledger: Ledger) -> None:
         return
     why = "a running total needs a budget in mu or rho, in which the periods add up"
     if isinstance(budget, ApproxDP) and budget.delta > 0:
-        implied = Accounting.of(budget, "gdp")
+        implied = accounting_of(budget, "gdp")
         mu = implied.at_most(implied.allowance).parameters()["mu"]
         raise NoConversion(f"{why}. Open a ledger with mu = {mu:.6g}, which implies {budget}. Nothing was spent.")
     raise NoConversion(f"{why}. Open a ledger with a budget such as GaussianDP(0.5). Nothing was spent.")

@@ -9,18 +9,17 @@ Proofs: ``docs/proofs/ledger.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import decimal, down, greatest, least, up
 
-__all__ = ["Accounting", "Amount", "added", "covers", "less", "peak"]
+__all__ = ["CURRENCIES", "Accounting", "Amount", "added", "amount_of", "covers", "less", "peak"]
 
 Amount = tuple[Fraction, ...]
 """What is counted: (Σε,), (Σε, Σδ), (Σρ,) or (Σμ²,)."""
@@ -46,33 +45,13 @@ def covers(allowance: Amount, amount: Amount) -> bool:
     return all(a <= b for a, b in zip(amount, allowance, strict=True))
 
 
-@dataclass(frozen=True)
-class _Currency:
-    """A kind of guarantee, and which power of its parameters adds up: ε, δ and ρ themselves, but μ²."""
-
-    kind: Any
-    power: int
-    guess: Callable[[float, float], float] | None = None
-    """Near the largest parameter that implies (ε, δ): where the search for it starts."""
-
-
-def _rho(epsilon: float, delta: float) -> float:
-    logarithm = -math.log(delta)
-    return (math.sqrt(epsilon + logarithm) - math.sqrt(logarithm)) ** 2
-
-
-_CURRENCIES = {
-    "pure": _Currency(PureDP, 1),
-    "basic": _Currency(ApproxDP, 1),
-    "zcdp": _Currency(ZeroConcentratedDP, 1, _rho),
-    "gdp": _Currency(GaussianDP, 2, lambda epsilon, delta: max(epsilon / 4, 2.5 * delta)),
+CURRENCIES: dict[str, tuple[Any, int]] = {
+    "pure": (PureDP, 1),
+    "basic": (ApproxDP, 1),
+    "zcdp": (ZeroConcentratedDP, 1),
+    "gdp": (GaussianDP, 2),
 }
-_POSSIBLE: dict[type[Guarantee], tuple[str, ...]] = {
-    PureDP: ("pure",),
-    ApproxDP: ("basic", "zcdp", "gdp"),
-    ZeroConcentratedDP: ("zcdp",),
-    GaussianDP: ("gdp",),
-}
+"""By accounting: the kind of guarantee, and which power of its parameters adds up. ε, δ and ρ themselves, but μ²."""
 _CRUMB = Fraction(1, 10**12)
 """Less than this part of the allowance is left by the rounding of shares, and is not worth a mention."""
 
@@ -96,36 +75,15 @@ class Accounting:
     allowance: Amount
 
     @staticmethod
-    def of(budget: Guarantee, name: str | None = None) -> Accounting:
-        """The accounting called ``name`` with the largest allowance that keeps the budget.
-
-        By default the budget's own. An `ApproxDP` budget may be counted in ``"basic"``, ``"zcdp"`` or ``"gdp"``;
-        every other budget only in its own kind.
-        """
-        chosen = Accounting.chosen(budget, name)
-        currency = _CURRENCIES[chosen]
-        limit = budget if isinstance(budget, currency.kind) else _implied(budget, currency)
-        return Accounting(chosen, budget, _amount(limit, currency.power))
-
-    @staticmethod
-    def chosen(budget: Guarantee, name: str | None) -> str:
-        """The name of the accounting that `of` would use; refuses what does not fit the budget."""
-        requirements.instance("budget", budget, Guarantee, "a guarantee such as PureDP(1.0)")
-        possible = _POSSIBLE.get(type(budget), ())
-        found = possible[0] if possible and name is None else name
-        if found not in possible:
-            raise InvalidParameter(
-                "accounting", name, f"must be one of {list(possible)} for a {type(budget).__name__} budget",
-                "Leave it out, or choose one of these.",
-            )  # fmt: skip
-        if not any(value > 0 for value in budget.parameters().values()):
-            raise InvalidParameter("budget", budget, "must allow something", "Pass a positive budget.")
-        return str(found)
+    def own(budget: Guarantee) -> Accounting:
+        """A guarantee counted in its own kind. `discreet.ledgers.counting` counts it in others."""
+        name, power = next((name, power) for name, (kind, power) in CURRENCIES.items() if kind is type(budget))
+        return Accounting(name, budget, amount_of(budget, power))
 
     @property
     def currency(self) -> type[Guarantee]:
         """The kind of guarantee that is charged. Ask a mechanism for this kind to be charged least."""
-        kind: type[Guarantee] = _CURRENCIES[self.name].kind
+        kind: type[Guarantee] = CURRENCIES[self.name][0]
         return kind
 
     @property
@@ -147,7 +105,7 @@ class Accounting:
                 f"State the release's guarantee as {self.currency.__name__}, or use a ledger with another "
                 "budget or accounting. Nothing was spent."
             ) from None
-        return _amount(charged, _CURRENCIES[self.name].power)
+        return amount_of(charged, CURRENCIES[self.name][1])
 
     def at_least(self, amount: Amount) -> Guarantee:
         """The amount as a guarantee, rounded up: for what was spent."""
@@ -169,19 +127,9 @@ class Accounting:
         return stated
 
 
-def _amount(guarantee: Guarantee, power: int) -> Amount:
+def amount_of(guarantee: Guarantee, power: int) -> Amount:
+    """What a guarantee counts in its own kind."""
     return tuple(decimal(parameter) ** power for parameter in guarantee.parameters().values())
-
-
-def _implied(budget: Guarantee, currency: _Currency) -> Guarantee:
-    """The largest guarantee of the currency found that certainly implies an `ApproxDP` budget."""
-    if not isinstance(budget, ApproxDP) or budget.delta == 0 or currency.guess is None:
-        raise InvalidParameter(
-            "accounting", budget, "needs a budget with δ > 0", 'Use a PureDP budget, or accounting="basic".'
-        )
-    fits = lambda parameter: parameter <= HUGE_EPSILON and currency.kind(parameter).within(budget)  # noqa: E731
-    implied: Guarantee = currency.kind(greatest(fits, currency.guess(budget.epsilon, budget.delta)))
-    return implied
 
 
 @lru_cache(maxsize=4096)

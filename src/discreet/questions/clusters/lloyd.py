@@ -19,6 +19,7 @@ from discreet.core.rounding import decimal, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts
 from discreet.inference.noise_sum import NoiseSum
+from discreet.ledgers.counting import accounting_of
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.location_noise import AdditiveNoise
@@ -241,9 +242,10 @@ class DPLloyd(ClusterModel):
         """How far one row moves its cluster's sums and weighted counts in one iteration."""
         return Sensitivity(moves=(1.0,) * self.box.dimension + (self._count_weight,) * self._counts)
 
-    def counting(self) -> str | None:
+    def counting(self) -> Accounting | None:
         """Gaussian iterations under (ε, δ) add up as μ², which allows more of them than adding ε and δ."""
-        return "gdp" if self._noise()[0] is Gaussian and isinstance(self.guarantee, ApproxDP) else None
+        squares = self._noise()[0] is Gaussian and isinstance(self.guarantee, ApproxDP)
+        return accounting_of(self.guarantee, "gdp") if squares else None
 
     def _spent(self) -> Guarantee:
         """What really holds for the fit."""
@@ -271,7 +273,7 @@ class DPLloyd(ClusterModel):
         """The guarantee that Gaussian iterations share: its own kind, or the largest μ that implies (ε, δ)."""
         if not isinstance(self.guarantee, ApproxDP):
             return self.guarantee
-        accounting = Accounting.of(self.guarantee, "gdp")
+        accounting = accounting_of(self.guarantee, "gdp")
         return accounting.at_most(accounting.allowance)
 
     def _published_scale(self) -> float:

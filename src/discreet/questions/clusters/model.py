@@ -13,6 +13,7 @@ from discreet.answers import Readable, name_of
 from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts, number
@@ -80,10 +81,10 @@ class ClusterModel(Readable):
             mechanism=self.description(),
             sensitivity=self.sensitivity,
             steps=self.steps,
-            counted_in=self.counting(),
+            counted=self.counting(),
         )
 
-    def counting(self) -> str | None:
+    def counting(self) -> Accounting | None:
         """How the costs of the steps add up."""
         return None
 

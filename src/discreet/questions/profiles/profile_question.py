@@ -23,6 +23,7 @@ from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import largest_variance
 from discreet.ledgers import Ledger
+from discreet.ledgers.counting import accounting_of
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
@@ -124,7 +125,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         return column_names(self.columns, "columns") or tuple(self.schema.columns)
 
     @cached_property
-    def _parts(self) -> tuple[str | None, tuple[Guarantee, ...]]:
+    def _parts(self) -> tuple[Accounting | None, tuple[Guarantee, ...]]:
         """How the draws add up, and what each may cost: under (ε, δ) the accounting with less noise."""
         stages = _STAGES if self.names else (1.0,)
         if not isinstance(self.guarantee, ApproxDP):
@@ -132,9 +133,9 @@ class ProfileQuestion(Question[ProfileRelease]):
         pure = None, tuple(PureDP(self.guarantee.epsilon).split(stages))
         if self.guarantee.delta == 0:
             return pure
-        allowed = Accounting.of(self.guarantee, "gdp")
+        allowed = accounting_of(self.guarantee, "gdp")
         whole = allowed.at_most(allowed.allowance)
-        gaussian = "gdp", tuple(whole.split(stages))
+        gaussian = allowed, tuple(whole.split(stages))
         return min((pure, gaussian), key=lambda one: largest_variance(self._noise(one[1][0], self._moved_first)))
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
@@ -173,7 +174,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             mechanism=self.first.to_dict(),
             sensitivity=moved,
             steps=[Step(self.first, moved, self._parts[1][0])],
-            counted_in=self._parts[0],
+            counted=self._parts[0],
         )
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
