@@ -46,7 +46,7 @@ def test_files_are_short() -> None:
     assert {name: size for name, size in lengths.items() if size > LONGEST} == {}
 
 
-CORE_NOW = 5214
+CORE_NOW = 5168
 """Code lines of the core; it may only become smaller. The aim is 3,500."""
 
 
@@ -139,5 +139,5 @@ def test_a_mean_passes_through_few_files(
         for name, (files, lines) in zip(("first", "second"), found, strict=True):
             mine = sum(not Path(file).is_relative_to(SOURCE / "core") for file in files)
             print(f"\n{name} mean of a session: {len(files)} files ({mine} outside the core), {lines} lines", end="")
-    most = [(48, 960), (43, 800)]
+    most = [(48, 946), (43, 786)]
     assert all(len(files) <= few and lines <= short for (files, lines), (few, short) in zip(found, most, strict=True))

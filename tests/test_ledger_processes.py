@@ -59,14 +59,14 @@ print(json.dumps(report.lost))
 """
 LAZY = """
 # Draws first and spends when the answer is recorded.
-reserve, record = Ledger.reserve, Ledger.record_answer
-def lazy(self, guarantee, **options):
-    self.waiting = (guarantee, options)
+pay, record = Ledger.pay, Ledger.record_answer
+def lazy(self, content, **options):
+    self.waiting = (content, options)
     return Reservation(seq=1, hash="00" * 32, release_id="", request=None)
 def late(self, reservation, answer):
-    guarantee, options = self.waiting
-    return record(self, reserve(self, guarantee, **options), answer)
-Ledger.reserve, Ledger.record_answer = lazy, late
+    content, options = self.waiting
+    return record(self, pay(self, content, **options), answer)
+Ledger.pay, Ledger.record_answer = lazy, late
 """
 NO_WITNESS = """
 from discreet.core.ledger.file_journal import FileJournal

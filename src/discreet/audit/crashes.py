@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -128,8 +128,8 @@ class _WatchedLedger(Ledger):
 
     last: Reservation
 
-    def reserve(self, guarantee: Any, **options: Any) -> Reservation:
-        self.last = super().reserve(guarantee, **options)
+    def pay(self, content: Mapping[str, Any], **options: Any) -> Reservation:
+        self.last = super().pay(content, **options)
         return self.last
 
 

@@ -124,17 +124,16 @@ class Claim:
 
     def identity(self) -> str:
         """One text for everything that the ledger will record of it, and for nothing else: what approvals name."""
-        told = self.record() | {"protection": self.protection.to_dict()}
-        return fingerprint(told | scope(self.charged, self.partition, None))
+        return fingerprint(self.record())
 
     def record(self) -> dict[str, Any]:
-        """What the ledger writes down besides the guarantee."""
+        """What the ledger writes down."""
         return {
             "question": dict(self.question),
             "mechanism": dict(self.mechanism),
             "sensitivity": self.sensitivity.to_dict(),
-            "protection": self.protection,
-            "partition": self.partition,
+            "protection": self.protection.to_dict(),
+            **scope(self.charged, self.partition),
         }
 
 
@@ -228,7 +227,7 @@ def pass_through(
     claim.verify()
     if ledger is None:
         return run(Allowance(claim, source), Passed(simulated=True))
-    reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
+    reservation = ledger.pay(claim.record(), request=request)
     if reservation.answered:
         return read(not_failed(reservation.answer, request))
     allowance = Allowance(claim, source)
@@ -265,7 +264,7 @@ def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Account, request: 
     if request is None or ledger.requested(request) is None:
         return None
     # The reservation exists, so this charges nothing; it compares the whole content and returns what is stored.
-    reservation = ledger.reserve(claim.charged, **claim.record(), request=request)
+    reservation = ledger.pay(claim.record(), request=request)
     return read(not_failed(reservation.answer, request)) if reservation.answered else None
 
 

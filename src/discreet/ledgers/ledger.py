@@ -14,13 +14,13 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
-from discreet.core.ledger.account import Decision
+from discreet.core.ledger.account import Decision, Reservation
 from discreet.core.ledger.accounting import covers, less
 from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import canonical
 from discreet.core.ledger.partition import Partition
-from discreet.core.protection import Neighbours, Unit
+from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.ledgers.approved_ledger import ApprovedLedger
 from discreet.ledgers.records import Preview, Spend, Statement, Verification
 from discreet.ledgers.terms import Terms
@@ -113,6 +113,49 @@ class Ledger(ApprovedLedger):
             self.close()
             raise
 
+    def reserve(
+        self,
+        guarantee: claim.Guarantees,
+        *,
+        question: Any,
+        mechanism: dict[str, Any],
+        sensitivity: dict[str, Any],
+        protection: Protection,
+        release_id: str | None = None,
+        request: str | None = None,
+        partition: str | Partition | None = None,
+        parts: str | Iterable[str] | None = None,
+    ) -> Reservation:
+        """Spend, durably, before anything is drawn.
+
+        Parameters
+        ----------
+        guarantee
+            What the release guarantees. In a partition also a mapping from part to guarantee.
+        question, mechanism, sensitivity
+            Public descriptions made of JSON values; never a data value. The question is all of what is asked: a
+            request is the same request only if all of it is the same.
+        protection
+            For whom the guarantee holds; unit and neighbours are the same for every release of a ledger.
+        release_id
+            A unique id; made up where it is left out.
+        request
+            The caller's own key. A repeated request with the same content gets the existing reservation and is
+            not charged again. **With a request, use no value before `record_answer` has returned it.**
+        partition, parts
+            The disjoint groups (see `partition`) and which of them the release reads; None means all of them,
+            each with ``guarantee``.
+
+        Raises
+        ------
+        InsufficientBudget
+            Where less is left; nothing is written.
+        LedgerUnavailable
+            Where the spend could not be made durable; draw nothing.
+        """
+        content = _described(question, mechanism, sensitivity, protection)
+        return self.pay(content | _scope(guarantee, partition, parts), release_id=release_id, request=request)
+
     def partition(self, name: str, parts: Iterable[str], *, membership_public: bool = False) -> Partition:
         """Declare disjoint groups, which are then charged in parallel: the largest total counts, not the sum.
 
@@ -131,7 +174,7 @@ class Ledger(ApprovedLedger):
         if isinstance(parts, str):
             raise WrongType("parts", parts, "must be a collection of names", 'Pass ["north", "south"].')
         requirements.instance("membership_public", membership_public, bool, "True or False")
-        declared = Partition(claim.text("name", name), tuple(claim.names(parts)), membership_public)
+        declared = Partition(claim.text("name", name), tuple(_names(parts)), membership_public)
         content = {"name": name, "parts": list(declared.parts), "membership_public": membership_public}
 
         def decide(balance: Balance) -> Decision:
@@ -255,7 +298,7 @@ class Ledger(ApprovedLedger):
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
         """What a release would cost and leave; writes nothing."""
-        content = claim.scope(guarantee, partition, parts)
+        content = _scope(guarantee, partition, parts)
         with self._lock:
             balance = self._now()
             charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
@@ -303,3 +346,48 @@ class Ledger(ApprovedLedger):
 
     def _repr_html_(self) -> str:
         return self.statement()._repr_html_()
+
+
+def _names(parts: Iterable[Any]) -> list[str]:
+    """Return the names of parts, which must be distinct."""
+    if not isinstance(parts, Iterable):
+        raise WrongType("parts", parts, "must be a collection of names", 'Pass ["north", "south"].')
+    listed = [claim.text("parts", part) for part in parts]
+    if not listed:
+        raise InvalidParameter("parts", listed, "must not be empty", "Name at least one part.")
+    if len(set(listed)) != len(listed):
+        raise InvalidParameter("parts", listed, "must be distinct", "Name each part once.")
+    return listed
+
+
+def _described(
+    question: Any, mechanism: Mapping[str, Any], sensitivity: Mapping[str, Any], protection: Protection
+) -> dict[str, Any]:
+    """The fields that describe the release."""
+    for name, value in (("mechanism", mechanism), ("sensitivity", sensitivity)):
+        requirements.instance(name, value, dict, f"{name}.to_dict()")
+    requirements.instance("protection", protection, Protection, "Protection()")
+    return {
+        "question": question,
+        "mechanism": mechanism,
+        "sensitivity": sensitivity,
+        "protection": protection.to_dict(),
+    }
+
+
+def _scope(
+    guarantee: claim.Guarantees, partition: str | Partition | None, parts: str | Iterable[str] | None
+) -> dict[str, Any]:
+    """The fields that say what is promised, and to which groups."""
+    for one in guarantee.values() if isinstance(guarantee, Mapping) else (guarantee,):
+        requirements.instance("guarantee", one, Guarantee, "a guarantee such as PureDP(0.1)")
+    name = partition.name if isinstance(partition, Partition) else partition
+    if name is not None:
+        claim.text("partition", name)
+    if isinstance(guarantee, Mapping):
+        if parts is not None:
+            raise InvalidParameter("parts", parts, "already follow from the guarantees", "Leave parts out.")
+        _names(guarantee)
+        return claim.scope(guarantee, name)
+    chosen = None if parts is None else _names((parts,) if isinstance(parts, str) else parts)
+    return claim.scope(guarantee, name) | {"parts": chosen}

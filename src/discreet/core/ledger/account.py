@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,9 +20,7 @@ from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
 from discreet.core.ledger.balance import Balance, texts
 from discreet.core.ledger.journal import Entry, canonical
-from discreet.core.ledger.partition import Partition
 from discreet.core.ledger.store import address_of, journal_at, survive_forks
-from discreet.core.protection import Protection
 
 __all__ = ["Account", "Decision", "Reservation"]
 
@@ -208,49 +206,19 @@ class Account:
         """The kind of guarantee that is charged; ask mechanisms for this kind."""
         return self._accounting.currency
 
-    def reserve(
-        self,
-        guarantee: claim.Guarantees,
-        *,
-        question: Any,
-        mechanism: dict[str, Any],
-        sensitivity: dict[str, Any],
-        protection: Protection,
-        release_id: str | None = None,
-        request: str | None = None,
-        partition: str | Partition | None = None,
-        parts: str | Iterable[str] | None = None,
+    def pay(
+        self, content: Mapping[str, Any], *, release_id: str | None = None, request: str | None = None
     ) -> Reservation:
         """Spend, durably, before anything is drawn.
 
         Parameters
         ----------
-        guarantee
-            What the release guarantees. In a partition also a mapping from part to guarantee.
-        question, mechanism, sensitivity
-            Public descriptions made of JSON values; never a data value. The question is all of what is asked: a
-            request is the same request only if all of it is the same.
-        protection
-            For whom the guarantee holds; unit and neighbours are the same for every release of a ledger.
-        release_id
-            A unique id; made up where it is left out.
-        request
-            The caller's own key. A repeated request with the same content gets the existing reservation and is
-            not charged again. **With a request, use no value before `record_answer` has returned it.**
-        partition, parts
-            The disjoint groups (see `partition`) and which of them the release reads; None means all of them,
-            each with ``guarantee``.
-
-        Raises
-        ------
-        InsufficientBudget
-            Where less is left; nothing is written.
-        LedgerUnavailable
-            Where the spend could not be made durable; draw nothing.
+        content
+            What the release says of itself: the fields of `claim.fingerprint`, made of JSON values.
+        release_id, request
+            As in `discreet.Ledger.reserve`.
         """
-        content = claim.described(question, mechanism, sensitivity, protection)
-        content |= claim.scope(guarantee, partition, parts)
-        content |= claim.identified(release_id, request) | {"plan": self._plan, "team": self._team}
+        content = {**content, **claim.identified(release_id, request), "plan": self._plan, "team": self._team}
         claim.written(content)  # refuses what is not JSON before the lock is taken
         earlier: list[Reservation] = []
 
