@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.requirements import one_of
 from discreet.core.rounding import decimal
 from discreet.core.row_expression import RowExpression
 
-__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted", "one_of"]
+__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted"]
 
 LARGEST_INDEX = 2**40
 """Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
@@ -23,13 +24,6 @@ ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstu
 
 Label = str | int | bool
 Policy = Literal["drop", "refuse"]
-
-
-def one_of(name: str, value: Any, allowed: Sequence[str], fix: str) -> str:
-    """Return ``value`` if it is one of the words allowed."""
-    if not isinstance(value, str) or value not in allowed:
-        raise InvalidParameter(name, value, f"must be one of {', '.join(map(repr, allowed))}", fix)
-    return str(value)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, Literal
 
-from discreet.core.columns import Bounds, one_of
+from discreet.core.columns import Bounds
 from discreet.core.errors import WrongType
+from discreet.core.requirements import one_of
 from discreet.core.row_expression import RowExpression
 
 __all__ = ["Dates", "Order"]

@@ -81,11 +81,11 @@ def listed(name: str, value: Any, example: str) -> tuple[Any, ...]:
     return tuple(instance(name, plain, (list, tuple), example))
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+def one_of(name: str, value: Any, allowed: Sequence[str], fix: str | None = None) -> str:
     """Return ``value`` if it is one of these names."""
     if not isinstance(value, str) or value not in allowed:
-        rule = f"must be one of {list(allowed)}"
-        raise InvalidParameter(name, value, rule, f'Pass {name}="{allowed[0]}", for example.')
+        rule = f"must be one of {', '.join(map(repr, allowed))}"
+        raise InvalidParameter(name, value, rule, fix or f'Pass {name}="{allowed[0]}", for example.')
     return value
 
 

@@ -35,8 +35,8 @@ class RowExpression(ABC):
     term: Term
 
     @abstractmethod
-    def kind(self, columns: Mapping[str, Any], name: str) -> str:
-        """A number, date, condition or label; refused, under this name, where the declared columns do not fit."""
+    def check(self, columns: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> None:
+        """Refuse, under this name, what does not fit the declared columns or gives none of these kinds of values."""
 
     def names(self) -> frozenset[str]:
         """The columns that it reads."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.core import requirements
 from discreet.core.bands import Bands
-from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Policy, Unlisted, one_of
+from discreet.core.columns import MOST_CELLS, Bounds, Categories, Column, Policy, Unlisted
 from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
@@ -116,7 +116,7 @@ class PrivacyUnit:
                     "a single row contributes exactly one row",
                     "Leave it out, or name the id column.",
                 )
-        one_of("nulls", self.nulls, ("drop", "refuse"), 'Write "drop" or "refuse".')
+        requirements.one_of("nulls", self.nulls, ("drop", "refuse"), 'Write "drop" or "refuse".')
 
     @property
     def unit(self) -> Unit:
@@ -212,13 +212,7 @@ class Schema:
         asked = [(f"columns.{name}.value", one, self.columns[name].computed_kinds) for name, one in formulas.items()]
         for name, formula, kinds in [*asked, *([] if self.where is None else [("where", self.where, ("condition",))])]:
             requirements.instance(name, formula, RowExpression, 'Formula("age >= 18")')
-            found = formula.kind(self.columns, name)
-            if found not in kinds:
-                raise InvalidParameter(
-                    name, formula.text, f"gives a {found}, not a {kinds[0]}", "Declare it otherwise."
-                )
-            if not formula.names():
-                raise InvalidParameter(name, formula.text, "reads no column", "Name a column of the schema.")
+            formula.check(self.columns, name, kinds)
         waiting = dict(formulas)
         while waiting:
             ready = [name for name, formula in waiting.items() if not formula.names() & waiting.keys()]

@@ -66,6 +66,14 @@ class Formula(RowExpression):
         """What the formula gives."""
         return kind_of(self.term, self.text, columns, name)
 
+    def check(self, columns: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> None:
+        """Refuse, under this name, what does not fit the declared columns or gives none of these kinds of values."""
+        found = self.kind(columns, name)
+        if found not in kinds:
+            raise InvalidParameter(name, self.text, f"gives a {found}, not a {kinds[0]}", "Declare it otherwise.")
+        if not self.names():
+            raise InvalidParameter(name, self.text, "reads no column", "Name a column of the schema.")
+
     def __str__(self) -> str:
         return self.text
 

@@ -7,10 +7,11 @@ from datetime import date
 from typing import Any
 
 from discreet.core.bands import Bands
-from discreet.core.columns import Bounds, Categories, Column, Unlisted, one_of
+from discreet.core.columns import Bounds, Categories, Column, Unlisted
 from discreet.core.dates import Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
+from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
 from discreet.questions.profiles.private_bounds import PrivateBounds

@@ -18,6 +18,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.accounting import Accounting
 from discreet.core.protection import Neighbours
+from discreet.core.requirements import one_of
 from discreet.core.rows import Snapshot, take
 from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
