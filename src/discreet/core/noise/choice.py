@@ -20,7 +20,6 @@ from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
 from discreet.core.noise.exact_draws import uniform_ball
 from discreet.core.noise.families import LOG_BUDGET
 from discreet.core.noise.race import photo_finish
-from discreet.core.noise.truth import generator
 from discreet.core.requirements import positive_integer, rational
 from discreet.core.rounding import ball
 
@@ -57,7 +56,6 @@ def choose(
     *,
     multiplicity: ArrayLike | None = None,
     size: int | None = None,
-    rng: int | np.random.Generator | None = None,
     entropy: Entropy = SYSTEM_ENTROPY,
 ) -> int | NDArray[np.int64]:
     """Choose a candidate with probability proportional to ``multiplicity · exp(factor · score)``, exactly.
@@ -72,8 +70,6 @@ def choose(
         How many equal candidates each entry stands for (whole numbers ≥ 0, exact); one by default.
     size
         Number of independent choices; by default one, returned as an int.
-    rng
-        A seed or numpy generator simulates the choice in floating point.
 
     Examples
     --------
@@ -84,11 +80,7 @@ def choose(
     counts = _multiplicities(multiplicity, values.size)
     race = _Race(values, exact_factor, counts)
     repeats = 1 if size is None else positive_integer("size", size)
-    if rng is None:
-        winners = race.winners(repeats, entropy)
-    else:
-        gumbel = generator(rng).gumbel(size=(repeats, race.candidates.size))
-        winners = race.candidates[np.argmax(race.log_weights + gumbel, axis=1)]
+    winners = race.winners(repeats, entropy)
     return int(winners[0]) if size is None else winners
 
 
@@ -123,7 +115,6 @@ class _Race:
             logs = np.array([math.log(counts[index]) for index in self.candidates.tolist()])
             weights += logs
             magnitude += float(logs.max())
-        self.log_weights = weights
         # Relative to the best weight, so that no exponential overflows, whatever the scores are.
         self.handicaps = np.exp(np.minimum(weights.max() - weights, _CERTAIN_LOSS))
         # Product, logarithm and sums are each within a relative 2⁻⁵² of the magnitude, the exponential in its budget.
