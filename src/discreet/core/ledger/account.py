@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing
+from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing, LedgerUnavailable
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
@@ -144,6 +144,10 @@ class Account:
 
         with self._lock:
             self._journal.recover()
+            if self._journal.read_only:
+                raise LedgerUnavailable(
+                    f"the ledger {self.path} was opened with read_only=True. Open it for writing to spend from it."
+                )
             appended = self._journal.write(entry)
             if appended is not None:
                 self._journal.attest(appended)

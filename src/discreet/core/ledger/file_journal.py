@@ -182,10 +182,6 @@ class FileJournal(Journal):
                 os.close(directory)
 
     def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
-        if self.read_only:
-            raise LedgerUnavailable(
-                f"the ledger {self.where} was opened with read_only=True. Open it for writing to spend from it."
-            )
         try:
             try:
                 return self._written(decide)

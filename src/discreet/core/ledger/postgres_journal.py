@@ -132,10 +132,6 @@ class PostgresJournal(Journal):
 
     def _step(self, lock: str, decide: Callable[[], Entry | None]) -> Entry | None:
         """Lock before the first read: the transaction then sees everything that was committed before the lock."""
-        if self.read_only:
-            raise LedgerUnavailable(
-                f"the ledger {self.where} was opened with read_only=True. Open it for writing to spend from it."
-            )
         try:
             self.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
             self.execute(lock)
