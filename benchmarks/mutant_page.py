@@ -17,7 +17,7 @@ notices: first the parts of the default audit that execute the changed line, the
 step of omission the functions that carry a sensitivity, a bound, a limit, a scale, a draw or a charge, by their
 names (`benchmarks/mutation.py`). Plans, intervals, tests and other inference are not: no guarantee depends on
 them, and they have coverage tests of their own. Words of errors are not mutated, nor defaults, nor the journal on
-a server.
+a server. Functions that left `core/` since keep the verdicts that they had there.
 
 **What is equivalent.** A mutant that changes no answer and no guarantee: it starts a certified search elsewhere,
 makes an error bound looser so that exact arithmetic decides more often, or changes the size of a pass. Each has
