@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.columns import one_of
 from discreet.core.dates import Order
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
