@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import paired_tests
 import published_tests as published
 from discreet import (
     ContingencyTable,
@@ -129,6 +130,13 @@ def pairs(groups: Groups, epsilon: float, rng: Generator) -> bool:
     return not bool(moments.accepts_mean(0.5, 1 - LEVEL))
 
 
+def signed_ranks(groups: Groups, epsilon: float, rng: Generator) -> bool:
+    """`Session.signed_rank`."""
+    return paired_tests.rejects(
+        paired_tests.released(groups[1] - groups[0], PureDP(epsilon), rng, "ranks", public=False), rng
+    )
+
+
 # ---- studies --------------------------------------------------------------------------------------------------------
 
 POPULATIONS: dict[str, Callable[[Generator, int], Array]] = {
@@ -143,6 +151,7 @@ OF_PAIRS: dict[str, Test] = {
     "regression": slope,
     "covariance_matrix": correlation,
     "mean": pairs,
+    "signed_rank": signed_ranks,
 }
 
 
@@ -196,7 +205,11 @@ SLOPE: dict[str, list[Test]] = {
     "covariance_matrix": [correlation],
     "subsets 2019": [published.subset_statistics(parts, cut) for parts in (10, 25, 50) for cut in (1.5, 3.0)],
 }
-PAIRS: dict[str, list[Test]] = {"mean": [pairs], "signed ranks 2018": [published.signed_ranks]}
+PAIRS: dict[str, list[Test]] = {
+    "signed_rank": [signed_ranks],
+    "mean": [pairs],
+    "signed ranks 2018": [published.signed_ranks],
+}
 POWERS: dict[str, tuple[tuple[int, ...], Callable[..., Groups], dict[str, list[Test]]]] = {
     "two groups, half a standard deviation apart": (
         (100, 200, 400), partial(apart, means=(0.44, 0.5), spread=0.12), TWO,

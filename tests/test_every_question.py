@@ -71,6 +71,7 @@ ASKED = {
     "rank_test": {"column": "spend", "by": "shop", "edges": [0, 8, 50], "expected_rows": 400},
     "kolmogorov_smirnov": {"column": "age", "by": "arm", "bins": 5, "expected_rows": 400},
     "rank_correlation": {"columns": ["age", "spend"], "bins": {"age": 4, "spend": 4}, "expected_rows": 400},
+    "signed_rank": {"column": "age", "against": "spend", "expected_rows": 400},
     "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
     "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},

@@ -85,6 +85,7 @@ QUESTIONS = {
     "goodness of fit": lambda s: s.goodness_of_fit("arm", [0.5, 0.5], ONE),
     "homogeneity": lambda s: s.homogeneity("stage", "arm", ONE),
     "rank test": lambda s: s.rank_test("x", "arm", ONE, edges=[0, 2, 4, 8]),
+    "signed ranks": lambda s: s.signed_rank("x", "y", ONE),
     "logistic regression": lambda s: s.logistic_regression("flag", ("x", "arm"), ONE),
     "independence": lambda s: s.independence(("arm", "flag"), ONE),
     "clusters": lambda s: s.clusters(("x", "y"), 2, ONE, iterations=1),

@@ -47,6 +47,7 @@ TESTS = (
     "rank_test",
     "kolmogorov_smirnov",
     "rank_correlation",
+    "signed_rank",
     "compare_means",
     "compare_arms",
 )

@@ -54,6 +54,7 @@ LABELS = {
     "rank_test": ["shop", "spend"],
     "kolmogorov_smirnov": ["arm", "age"],
     "rank_correlation": ["age", "spend"],
+    "signed_rank": [],
     "compare_arms": ["treatment", "control"],
     "compare_means": ["treatment", "control"],
     "clusters": ["centre", "column"],

@@ -77,6 +77,7 @@ def _session() -> dict[str, Call]:
         "rank_test": {"column": "x", "by": "arm", "edges": [0, 1, 2], "bins": None, "expected_rows": None, **some},
         "kolmogorov_smirnov": {"column": "x", "by": "half", "edges": None, "bins": 2, "expected_rows": None, **some},
         "rank_correlation": {"columns": ("x", "half"), "bins": {"x": 2}, "expected_rows": None, **some},
+        "signed_rank": {"column": "x", "against": "y", "method": "ranks", "expected_rows": None, **some},
         "clusters": {"columns": ("x", "y"), "n_clusters": 2, "guarantee": ONE, "iterations": 1, "expected_rows": None},
         "compare_means": {
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",

@@ -275,6 +275,8 @@ def _tests() -> dict[str, Ask]:
         "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], request="r"),
         "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, request="r"),
         "rank_correlation": lambda s, g: s.rank_correlation(["x", "half"], g, bins={"x": [0, 1, 2]}, request="r"),
+        "signed_rank": lambda s, g: s.signed_rank("x", 1, g, request="r"),
+        "signed_rank, signs": lambda s, g: s.signed_rank("x", "y", g, method="signs", request="r"),
     }
 
 

@@ -25,7 +25,7 @@ def behind(question: Question[A], step: Omission) -> Question[A]:
     A test needs rows that are a sample of the population, so only a Poisson sample may stand before one. Nothing is
     proved for procedures of several steps, which would share one choice of rows.
     """
-    if isinstance(question, MeasuredQuestion):
+    if isinstance(question, MeasuredQuestion) and (isinstance(step, PoissonSample) or not question.tests):
         return _behind(question.in_one_step(), step)
     if isinstance(question, TableTest) and isinstance(step, PoissonSample):
         return cast(Question[A], _kept(question, step).of_table(_behind(question.table, step)))

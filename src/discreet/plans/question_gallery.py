@@ -19,8 +19,8 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
     "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
     "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
     "Tests and comparisons": (
-        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "homogeneity",
-        "independence", "goodness_of_fit",
+        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "signed_rank",
+        "homogeneity", "independence", "goodness_of_fit",
     ),
     "Is the data usable?": ("quality", "left_out"),
 }  # fmt: skip
@@ -41,6 +41,7 @@ _ANSWERS: Mapping[str, str] = {
     "rank_test": "Do groups differ in the ranks of a number? For skewed numbers and outliers.",
     "kolmogorov_smirnov": "Is a number distributed alike in all groups, in whatever way it might differ?",
     "rank_correlation": "Do two numbers rise and fall together, by their ranks?",
+    "signed_rank": "Do two numbers of a row differ one way, such as after and before?",
     "mean": "What is the average, in all or in each group?",
     "sum": "What is the total, in all or in each group?",
     "median": "Which value has half of the rows below it?",
@@ -61,6 +62,7 @@ _ANSWERS: Mapping[str, str] = {
 _HELP: Mapping[str, str] = {
     "column": "The column that the question is about.",
     "columns": "The columns that take part.",
+    "against": "Another number of the same row, such as the value before, or a public value such as 0.",
     "by": "One answer for each label of these columns.",
     "label": "The label whose proportion you want.",
     "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
@@ -272,6 +274,7 @@ _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
         lambda known: {**_number(known), "by": known.with_labels(2, 2) or _first(known.listed), "bins": 10},
     ),
     "rank_correlation": lambda known: {"columns": known.numbers[:2], "bins": dict.fromkeys(known.numbers[:2], 5)},
+    "signed_rank": lambda known: {**_number(known), "against": _first(known.numbers, 1)},
     "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
     "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
     "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},

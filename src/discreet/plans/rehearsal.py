@@ -132,7 +132,7 @@ class Rehearsing(Planner):
         if question.ask in NOT_REHEARSED:
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
         rng = np.random.default_rng(self.seed)
-        if isinstance(question, MeasuredQuestion) and not question.several_steps:
+        if isinstance(question, MeasuredQuestion) and not (question.several_steps or question.tests):
             return _rehearsal(question, *self._measured(question, rng))
         return self._tested(question, rng)
 

@@ -44,6 +44,8 @@ _FOUND = {
     "equal ranks": "the groups differ in their ranks",
     "equal distributions": "the distributions differ",
     "unrelated ranks": "the two columns go together",
+    "symmetric differences": "the differences lean to one side",
+    "balanced signs": "more differences are on one side of zero",
 }
 """What a small p-value is evidence of."""
 _ATTACKS = (

@@ -26,6 +26,7 @@ from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
 from discreet.questions.regression import RegressionQuestion
 from discreet.questions.running_total_question import RunningTotalQuestion
+from discreet.questions.signed_rank import SignedRankQuestion
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
@@ -60,6 +61,7 @@ QUESTIONS: list[type[Question[Any]]] = [
     RankTestQuestion,
     KolmogorovSmirnovQuestion,
     RankCorrelationQuestion,
+    SignedRankQuestion,
     ComparisonQuestion,
     ArmsQuestion,
     ClustersQuestion,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "BINS", "COLUMN", "COLUMNS", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER", "PAIR", "POSITIONS",
-    "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
+    "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
+    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
 ]  # fmt: skip
 
 
@@ -54,6 +54,9 @@ def _whole(value: Any) -> bool:
 
 TEXT = Form(_text, "text")
 COLUMN = Form(_text, 'the name of one column, such as "age"')
+COLUMN_OR_NUMBER = Form(
+    lambda value: _text(value) or _number(value), 'the name of one column, such as "before", or a number, such as 0'
+)
 COLUMNS = Form(
     lambda value: _text(value) or _list(value, _text),
     'the name of a column, or a list of them: "region" or ["region", "sex"]',

@@ -13,6 +13,7 @@ from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import MarginsRelease, Weights
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
 from discreet.questions.question import Question
+from discreet.questions.signed_rank import SignedRankQuestion, SignedRankRelease
 from discreet.questions.spending import Spend, spending
 from discreet.questions.table import TableQuestion, TableRelease
 from discreet.questions.table_tests import (
@@ -177,6 +178,27 @@ class NamedTables(ABC):
             columns,
             spending(RankCorrelationQuestion, guarantee, spend),
             bins=bins,
+            contribution=contribution,
+            expected_rows=expected_rows,
+        )
+        return self.ask(question, request)
+
+    def signed_rank(
+        self, column: str, against: str | float, guarantee: Guarantee | None = None, *, method: str = "ranks",
+        contribution: Contribution | None = None, expected_rows: int | None = None, request: str | None = None,
+        **spend: Unpack[Spend],
+    ) -> SignedRankRelease:  # fmt: skip
+        """Test whether two numbers of a row differ one way, such as after and before: Wilcoxon's signed ranks.
+
+        ``against`` is another column, or a public value. ``method="signs"`` tests the signs of the
+        differences alone.
+        """
+        question = SignedRankQuestion(
+            self.schema,
+            column,
+            against,
+            spending(SignedRankQuestion, guarantee, spend),
+            method=method,
             contribution=contribution,
             expected_rows=expected_rows,
         )

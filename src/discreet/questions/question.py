@@ -60,6 +60,8 @@ class Question(ABC, Generic[A]):
         Whether a report shows the answer before others: what they leave out.
     continues
         Whether one guarantee covers a release in every period.
+    tests
+        Whether the answer is a test, whose power a rehearsal counts.
     forms
         The settings, and how each is written in a plan file.
     """
@@ -69,6 +71,7 @@ class Question(ABC, Generic[A]):
     part: ClassVar[str] = "group"
     leads: ClassVar[bool] = False
     continues: ClassVar[bool] = False
+    tests: ClassVar[bool] = False
     forms: ClassVar[Mapping[str, Form]]
     schema: Schema
     guarantee: Guarantee

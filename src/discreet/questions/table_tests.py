@@ -37,7 +37,10 @@ from discreet.questions.forms import COLUMN, COLUMNS, SHARES, WHOLE, Form
 from discreet.questions.question import MeasuredQuestion, Question, column_names
 from discreet.questions.table import ContingencyTable, TableQuestion, TableRelease
 
-__all__ = ["GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease"]
+__all__ = [
+    "GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease",
+    "require_independent_rows",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,18 @@ class TestedRelease(Readable):
         return f"{self.result}\n{self.release}"
 
 
+def require_independent_rows(schema: Schema, contribution: Contribution | None) -> None:
+    """Refuse several rows of a unit: the rows of one of them need not be independent."""
+    limits = schema.contribution(contribution)
+    if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
+        raise InvalidParameter(
+            "contribution",
+            limits,
+            "a test needs independent rows, so at most one of each unit",
+            "Pass contribution=Contribution(total=1); in a plan file, total = 1.",
+        )
+
+
 class TableTest(Question[TestedRelease]):
     """A question that releases a table and tests it.
 
@@ -103,14 +118,7 @@ class TableTest(Question[TestedRelease]):
     expected_rows: int | None
 
     def __post_init__(self) -> None:
-        limits = self.schema.contribution(self.contribution)
-        if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
-            raise InvalidParameter(
-                "contribution",
-                limits,
-                "a test needs independent rows, so at most one of each unit",
-                "Pass contribution=Contribution(total=1); in a plan file, total = 1.",
-            )
+        require_independent_rows(self.schema, self.contribution)
         self.table  # noqa: B018  (refuses before anything is planned or spent)
         self._check()
 

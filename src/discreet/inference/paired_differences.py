@@ -1,0 +1,150 @@
+"""Paired differences: a test, an estimate and intervals from one released balance of signed scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.noise.law import Law
+from discreet.inference.chi_square import ChiSquareResult
+from discreet.inference.monte_carlo import MonteCarlo
+from discreet.inference.paired_scores import PairedScores
+from discreet.interval import Interval
+
+__all__ = ["PairedDifferences", "lean_error"]
+
+Array = NDArray[np.float64]
+_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class PairedDifferences:
+    """What a release says of differences.
+
+    Attributes
+    ----------
+    balance
+        The noisy balance: positive where differences tend to be positive.
+    rows
+        The number of rows that have a difference, or of all rows where that is public; noisy unless public.
+    public
+        Whether the number of rows is public, so that noise is on the balance alone.
+    noise
+        The law of the noise on each released number.
+    scores
+        What each pair scores.
+    """
+
+    balance: float
+    rows: float
+    public: bool
+    noise: Law
+    scores: PairedScores
+
+    @property
+    def whole_rows(self) -> int:
+        """The number of rows for simulations."""
+        return max(round(self.rows), 1)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the balance."""
+        return (1 if self.public else 2) * float(np.max(np.asarray(self.noise.variance)))
+
+    @property
+    def share(self) -> float:
+        """How often two rows' differences add up to more than zero (ranks), or one row's is (signs); ties half."""
+        lean = float(self.scores.total(self._within(), self.whole_rows)) / float(self.scores.most(self.whole_rows))
+        return (1 + min(max(lean, -1.0), 1.0)) / 2
+
+    def _within(self) -> float:
+        most = float(self.scores.balance(self.scores.most(self.whole_rows), self.whole_rows))
+        return min(max(self.balance, -most), most)
+
+    def test(self, null: MonteCarlo) -> ChiSquareResult:
+        """Test whether differences are symmetric about zero, or as often positive as negative.
+
+        The release is simulated under the hypothesis: signs that a fair coin throws, and the noise of the release.
+        """
+        rng, rows, size = null.generator(), self.whole_rows, null.n_resamples
+        drawn = np.asarray(self.scores.balance(self.scores.null_totals(rows, size, rng), rows))
+        moved, counted = self._noise(size, rng)
+        simulated = self._standardized(drawn + moved, rows + counted)
+        statistic = float(self._standardized(np.array(self.balance), np.array(self.rows)))
+        pvalue = null.pvalue(statistic, simulated)
+        test = "symmetric differences" if self.scores.name == "ranks" else "balanced signs"
+        method = f"signed ranks, share {self.share:.2f}" if self.scores.name == "ranks" else f"share {self.share:.2f}"
+        return ChiSquareResult(test, method, statistic, pvalue, 1, simulated, (float(rows),))
+
+    def _standardized(self, balance: Array, rows: Array) -> Array:
+        """The size of a balance in standard deviations, with the noisy number of rows that came with it."""
+        sampled = np.maximum(rows, 0.0) * (1 / 3 if self.scores.name == "ranks" else 1.0)
+        return np.asarray(np.abs(balance) / np.sqrt(sampled + self.noise_variance))
+
+    def _noise(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Noise of the balance and of the number of rows, so many of each."""
+        if self.public:
+            return np.asarray(self.noise.sample(size, rng=rng), dtype=float), np.zeros(size)
+        first, second = np.asarray(self.noise.sample((2, size), rng=rng), dtype=float)
+        return first - second, first + second
+
+    def interval(self, level: float, null: MonteCarlo, *, sampled: bool) -> Interval:
+        """Interval for the share: in the data, or in the population that the rows are a sample of.
+
+        A share belongs to it where the release is no rarer than ``level`` allows on either side, by simulation.
+        """
+        tail = (1 - requirements.level(level)) / 2
+        rng, rows = null.generator(), self.whole_rows
+        moved, counted = self._noise(null.n_resamples, rng)
+        sampling = rng.normal(size=null.n_resamples) if sampled else np.zeros(null.n_resamples)
+        noisy_rows, most = np.maximum(rows + counted, 1.0), float(self.scores.most(rows))
+
+        def beyond(lean: float, chance: float) -> float:
+            """How far the release exceeds a quantile of what would be released at this lean."""
+            total = np.clip(lean * most + self.scores.deviation(lean, rows) * sampling, -most, most)
+            expected = self.scores.balance(lean * self.scores.most(noisy_rows), noisy_rows)
+            residual = np.asarray(self.scores.balance(total, rows)) + moved - expected
+            own = self.balance - float(self.scores.balance(lean * most, rows))
+            return own - float(np.quantile(residual, chance))
+
+        low = _root(lambda lean: beyond(lean, 1 - tail))
+        high = _root(lambda lean: beyond(lean, tail))
+        return Interval((1 + low) / 2, (1 + high) / 2, level)
+
+    @cached_property
+    def standard_error(self) -> float:
+        """Of the noise in the share, where differences are balanced."""
+        return lean_error(self.scores, self.whole_rows, self.noise_variance, sampled=False)
+
+
+def _root(decreasing: Callable[[float], float]) -> float:
+    """Where a decreasing function of a lean is zero; an end where it has one sign."""
+    low, high = -1.0, 1.0
+    if decreasing(low) <= 0:
+        return low
+    if decreasing(high) >= 0:
+        return high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if decreasing(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def lean_error(scores: PairedScores, rows: float, noise_variance: float, *, sampled: bool = True) -> float:
+    """Standard error of the share where differences are balanced, with or without sampling error.
+
+    Examples
+    --------
+    >>> from discreet.inference.paired_scores import RankScores, SignScores
+    >>> round(lean_error(RankScores(), 300, 0.0), 4), round(lean_error(SignScores(), 100, 0.0), 4)
+    (0.0333, 0.05)
+    """
+    if scores.name == "ranks":
+        return math.sqrt(sampled * rows / 3 + noise_variance) / rows
+    return math.sqrt(sampled * rows + noise_variance) / (2 * rows)
