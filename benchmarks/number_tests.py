@@ -151,7 +151,6 @@ OF_PAIRS: dict[str, Test] = {
     "regression": slope,
     "covariance_matrix": correlation,
     "mean": pairs,
-    "signed_rank": signed_ranks,
 }
 
 

@@ -64,8 +64,8 @@ def released(values: Array, guarantee: Guarantee, rng: Generator, scores: str, p
 
 
 def rejects(found: PairedDifferences, rng: Generator) -> bool:
-    """At the 5 % level, with few simulated releases."""
-    return found.test(MonteCarlo(n_resamples=199, rng=rng)).pvalue <= LEVEL
+    """At the 5 % level, with fewer simulated releases than a session makes."""
+    return found.test(MonteCarlo(n_resamples=999, rng=rng)).pvalue <= LEVEL
 
 
 def sizes(repeats: int, kept: list[Row]) -> Iterator[Row]:
@@ -107,8 +107,8 @@ def power(repeats: int, kept: list[Row]) -> Iterator[Row]:
             if any(row.items() <= one.items() for one in kept):
                 continue
             for name, test in OF_PAIRS.items():
-                rng = np.random.default_rng(n)
-                hits = [test(SHAPES[kind](rng, n) + shift, epsilon, rng) for _ in range(repeats)]
+                data, rng = np.random.default_rng(n), np.random.default_rng([n, 1])  # the same rows for every test
+                hits = [test(SHAPES[kind](data, n) + shift, epsilon, rng) for _ in range(repeats)]
                 row[name] = sum(hits) / repeats
             yield row
 
@@ -116,7 +116,7 @@ def power(repeats: int, kept: list[Row]) -> Iterator[Row]:
 def coverage(repeats: int, kept: list[Row]) -> Iterator[Row]:
     """How often the population's interval holds the share, and its width."""
     shapes = {**SHAPES, "skewed": lambda rng, n: np.exp(rng.normal(0, 1, n)) - 1.2, "ties": BALANCED["ties"]}
-    for scores, kind, n, epsilon, shift in product(("ranks", "signs"), shapes, (30, 300, 3000), (0.1, 1.0), (0.0, 1.0)):
+    for scores, kind, n, epsilon, shift in product(("ranks", "signs"), shapes, (30, 300), (0.1, 1.0), (0.0, 1.0)):
         row: Row = {"scores": scores, "population": kind, "rows": n, "epsilon": epsilon, "shift": shift}
         if any(row.items() <= one.items() for one in kept):
             continue
