@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.contract.law import Law
 from discreet.core import requirements
-from discreet.core.noise.law import Law
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.paired_scores import PairedScores

@@ -17,23 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.answers import Answer
+from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.display import Facts, number
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import Ledger
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import decimal
 from discreet.core.rows import Selected, Snapshot, histograms
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.core.statistic import Statistic
+from discreet.display import Facts, number
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.paired_differences import PairedDifferences, lean_error
 from discreet.inference.paired_scores import METHODS, PairedScores, scores_of
 from discreet.interval import Interval
+from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
