@@ -50,7 +50,7 @@ NO_RESULTS = {
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
         "LedgerTerms Scenario Study Part Target Unlisted Grid PrivateContribution Settled"
     ),
-    "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts",
+    "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
         "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
         "Estimate Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
