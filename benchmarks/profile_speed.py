@@ -1,10 +1,12 @@
 """Speed of profiles: seconds and processor time, beside DuckDB's own minimum, maximum and count of all columns.
 
-    python benchmarks/profile_speed.py parquet 1000000 200    # one source; also: table, csv, units
+    python benchmarks/profile_speed.py parquet 1000000 200    # one source; also: table, csv, units, "csv units"
+    python benchmarks/profile_speed.py mean 1000000 10        # two means of a CSV file with people of two rows
     python benchmarks/profile_speed.py                         # all of them, stored
 
 Parquet files hold minimum, maximum and count in their footer, so DuckDB would answer without reading a row. The plain
-pass is told not to; both figures are printed. Each source is taken in a process of its own.
+pass is told not to; both figures are printed. Each source is taken in a process of its own, on two threads. A figure
+that is printed for one source also takes its place among the stored ones.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "profile_speed.json"
-RUNS = (("parquet", 1_000_000, 200), ("table", 1_000_000, 200), ("csv", 200_000, 50), ("units", 50_000, 50))
+RUNS = (
+    ("parquet", 1_000_000, 200), ("table", 1_000_000, 200), ("units", 50_000, 50), ("csv", 200_000, 50),
+    ("csv", 1_000_000, 20), ("csv units", 200_000, 50), ("csv units", 1_000_000, 20), ("mean", 1_000_000, 10),
+)  # fmt: skip
+
+
+TEXT, UNITS = ("csv", "csv units", "mean"), ("units", "csv units", "mean")
 
 
 def make(path: Path, rows: int, columns: int, kind: str) -> None:
@@ -36,9 +44,9 @@ def make(path: Path, rows: int, columns: int, kind: str) -> None:
             f"['north', 'south', 'east', 'west'][1 + floor({share} * 4)::INT]",
             f"CASE WHEN {share} < 0.1 THEN NULL ELSE round({share} * 1000 - 300, 3) END",
         )
-        return f"{mixed[k % 5] if kind == 'csv' else amount} AS x{k}"
+        return f"{mixed[k % 5] if kind in TEXT else amount} AS x{k}"
 
-    wanted = [*(["i // 2 AS person"] if kind == "units" else []), *(column(k) for k in range(columns))]
+    wanted = [*(["i // 2 AS person"] if kind in UNITS else []), *(column(k) for k in range(columns))]
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {', '.join(wanted)} FROM range({rows}) t(i)) TO '{path}'")
 
@@ -62,15 +70,15 @@ def run(kind: str, rows: int, columns: int) -> dict[str, Any]:
     names = [f"x{k}" for k in range(columns)]
     asked = ", ".join(f"min({name}), max({name}), count({name})" for name in names)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "wide.csv" if kind == "csv" else "wide.parquet")
+        path = Path(folder, "wide.csv" if kind in TEXT else "wide.parquet")
         make(path, rows, columns, kind)
-        connection = duckdb.connect()
+        connection = duckdb.connect(config={"threads": 2})
         source: dict[str, Any] = {"source": path}
         name = f"'{path}'"
         if kind == "table":
             connection.execute(f"CREATE TABLE wide AS SELECT * FROM '{path}'")
             source, name = {"source": connection, "table": "wide"}, "wide"
-        schema = Schema(columns={}, unit=PrivacyUnit("person" if kind == "units" else None))
+        schema = Schema(columns={}, unit=PrivacyUnit("person" if kind in UNITS else None))
 
         def plain() -> None:
             connection.execute(f"SELECT {asked} FROM {name}").fetchall()
@@ -91,26 +99,68 @@ def run(kind: str, rows: int, columns: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def means(rows: int, columns: int) -> dict[str, Any]:
+    """Figures of two means of a CSV file, one row per person counted: the first answer reads the file."""
+    import duckdb
+
+    from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
+
+    person = PrivacyUnit("person", contribution=Contribution(total=1))
+    declared = {
+        "x0": Bounds(0, 100, grid=1),
+        "x1": Bounds(0, 1000),
+        "x3": Categories(["north", "south", "east", "west"]),
+    }
+    schema = Schema(columns=declared, unit=person)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "wide.csv")
+        make(path, rows, columns, "mean")
+        connection = duckdb.connect(config={"threads": 2})
+        plain = timed(lambda: connection.execute(f"SELECT avg(x1) FROM '{path}'").fetchall())
+        sessions: list[Session] = []
+
+        def first() -> None:
+            sessions.append(Session(path, schema, ledger=":memory:", budget=PureDP(9.0)))
+            sessions[-1].mean("x1", PureDP(1.0))
+
+        took = timed(first, 2)
+        again = timed(lambda: sessions[-1].mean("x0", PureDP(1.0)))
+    return {
+        "source": "mean", "rows": rows, "columns": columns, "plain (s)": plain[0], "plain, processor (s)": plain[1],
+        "first (s)": took[0], "first, processor (s)": took[1], "second (s)": again[0],
+        "second, processor (s)": again[1], "first / plain (processor)": took[1] / plain[1],
+    }  # fmt: skip
+
+
 def table_row(found: dict[str, Any]) -> str:
-    """A row of the table in ``docs/howto/profile.md``."""
-    plain, took = found["plain, processor (s)"], found["profile, processor (s)"]
-    size = f"{found['rows']:,} | {found['columns']}"
+    """A row of a table in ``docs/howto/profile.md``."""
+    plain, size = found["plain, processor (s)"], f"{found['rows']:,} | {found['columns']}"
+    if found["source"] == "mean":
+        took, again = found["first, processor (s)"], found["second, processor (s)"]
+        return f"| {size} | {plain:.2f} s | {took:.2f} s | {took / plain:.1f} | {again:.2f} s |"
+    took = found["profile, processor (s)"]
     return f"| {found['source']} | {size} | {plain:.2f} s | {took:.2f} s | {took / plain:.1f} |"
 
 
+def store(found: dict[str, Any]) -> None:
+    """Put figures among the stored ones, in the order of `RUNS`."""
+    stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    by_run = {(one["source"], one["rows"], one["columns"]): one for one in (*stored, found)}
+    kept = [by_run[one] for one in RUNS if one in by_run]
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def main(words: list[str]) -> None:
-    """One source printed, or all of them stored."""
+    """One source printed and stored, or all of them."""
     if words:
-        print(json.dumps(run(words[0], int(words[1]), int(words[2]))))
+        kind, rows, columns = words[0], int(words[1]), int(words[2])
+        found = means(rows, columns) if kind == "mean" else run(kind, rows, columns)
+        print(json.dumps(found))
+        print(table_row(found))
+        store(found)
         return
-    found = []
-    for kind, rows, columns in RUNS:
-        told = subprocess.run(
-            [sys.executable, __file__, kind, str(rows), str(columns)], check=True, capture_output=True, text=True
-        ).stdout
-        found.append(json.loads(told))
-        print(told, end="", flush=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for one in RUNS:
+        subprocess.run([sys.executable, __file__, *map(str, one)], check=True)
 
 
 if __name__ == "__main__":
