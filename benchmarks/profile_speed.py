@@ -106,7 +106,7 @@ def means(rows: int, columns: int) -> dict[str, Any]:
     from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
 
     person = PrivacyUnit("person", contribution=Contribution(total=1))
-    declared = {
+    declared: dict[str, Bounds | Categories] = {
         "x0": Bounds(0, 100, grid=1),
         "x1": Bounds(0, 1000),
         "x3": Categories(["north", "south", "east", "west"]),
