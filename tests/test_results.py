@@ -52,7 +52,7 @@ NO_RESULTS = {
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
-        "Entry Reading Reservation Contrast ArmMean MeasuredTable Measured Finding Cells View "
+        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable Measured Finding Cells View "
         "Estimate Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision JointTest LinearEstimate SubModel Term LogisticSubModel PredictedProbability"
     ),
