@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 from scipy import stats
 
-from discreet import Categories, Schema, Session
+from discreet import Categories, ExpectedNumbers, Scenario, Schema, Session
 from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
@@ -260,6 +260,19 @@ def test_a_wide_domain_costs_little():
         found = [mechanism.draw(exact.value, rng=rng) for _ in range(60)]
         errors.append(np.mean(np.abs(np.array(found) - np.round(np.median(rows)))))
     assert errors[1] <= 1.2 * errors[0] + 0.1
+
+
+def test_a_wide_domain_is_planned_at_little_more():
+    """Ages within ±10⁶: the plan of an interval at most doubles, and with a scenario it is that of 0 to 100."""
+    planned, rehearsed = [], []
+    ages = Scenario(rows=1000, columns={"age": ExpectedNumbers(mean=30.0, spread=20.0)})
+    for bounds in (Bounds(0, 100, grid=1), Bounds(-1_000_000, 1_000_000, grid=1)):
+        session = Session("none.csv", Schema(columns={"age": bounds}), ledger=":memory:", budget=PureDP(1.0))
+        planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, PureDP(1.0))).expected_error)
+        found = session.rehearsing(ages, repeats=20, seed=1).quantile("age", 0.5, guarantee=PureDP(1.0))
+        rehearsed.append(found.measures[0].error)
+    assert planned[1] <= 2 * planned[0]
+    assert rehearsed[1] <= 1.2 * rehearsed[0]
 
 
 def test_the_middle_of_a_tie_is_preferred():
