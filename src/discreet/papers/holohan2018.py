@@ -165,8 +165,9 @@ def _with_errors(rows: list[Row]) -> list[Row]:
 
 
 def _figure_3_cells(quick: bool) -> list[dict[str, Any]]:
-    changes = np.geomspace(1e-3, 1.0, 7 if quick else 25)
-    return [{"epsilon": e, "sensitivity": float(c)} for e in (0.01, 0.1, 1.0, 10.0) for c in changes]
+    steps = 2 if quick else 8  # to a power of ten; NumPy's powers differ in the last bit from processor to processor
+    changes = [10.0 ** (place / steps - 3) for place in range(3 * steps + 1)]
+    return [{"epsilon": e, "sensitivity": c} for e in (0.01, 0.1, 1.0, 10.0) for c in changes]
 
 
 def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
