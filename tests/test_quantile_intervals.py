@@ -20,6 +20,7 @@ from discreet.mechanisms.choices.ranks import simulated
 from discreet.mechanisms.choices.round_ladders import round_ladders, roundest
 from discreet.questions.quantile import Quantiles
 from discreet.questions.sampled_shares import noise_miss, sampled_shares
+from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)
 
@@ -389,3 +390,13 @@ def test_a_recursion_puts_every_row_into_one_part(at):
     assert (under.sum(), over.sum()) == (counts[steps <= at].sum(), counts[steps > at].sum())
     several = Quantiles(probabilities=(0.2, 0.5, 0.7), bounds=GRID, recursive=True)
     assert [several.sensitivity(neighbours=one).l1 for one in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)] == [1, 2]
+
+
+def test_releases_with_settings_of_another_version_are_refused():
+    of = Quantiles(probabilities=0.5, bounds=GRID, interval=0.9)
+    exact = of.exact([1.0, 2.0, 2.0, 4.0], neighbours=Neighbours.ADD_REMOVE)
+    data = release(exact, of.mechanism(PureDP(1.0), exact.sensitivity), rng=1).to_dict()
+    assert Release.from_dict(data).to_dict() == data
+    data["mechanism"]["cells"] = 12
+    with pytest.raises(DiscreetError, match="settings that this version does not know"):
+        Release.from_dict(data)

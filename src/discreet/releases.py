@@ -167,6 +167,10 @@ class Release(Result):
             return _from_dict(data)
         except KeyError as missing:
             raise InvalidParameter("data", data, f"has no field {missing}", "Check the file.") from None
+        except TypeError:  # a mechanism or a statistic has no such setting
+            raise InvalidParameter(
+                "data", data, "has settings that this version does not know", "Read it with the version that wrote it."
+            ) from None
 
     def facts(self) -> Facts:
         """What to show of a release."""
