@@ -254,6 +254,13 @@ def test_written_and_read_back() -> None:
         assert type(guarantee).__name__ in str(guarantee)
 
 
+def test_guarantees_that_protect_nobody_have_words_too() -> None:
+    for guarantee in (PureDP(900.0), ApproxDP(900.0, 1e-6), ZeroConcentratedDP(1000.0), GaussianDP(900.0)):
+        assert "inf" not in guarantee.sentence()
+    assert "e^900 times" in PureDP(900.0).sentence()
+    assert "e^1232 times" in ZeroConcentratedDP(1000.0).sentence()  # ε at δ = 10⁻⁶ is beyond what ApproxDP takes
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +271,7 @@ def test_written_and_read_back() -> None:
         (-1.0, InvalidParameter, "must not be negative"),
         (math.nan, InvalidParameter, "must be finite"),
         (math.inf, InvalidParameter, "must be finite"),
-        (1e9, InvalidParameter, "beyond that nobody is protected"),
+        (1e9, InvalidParameter, "beyond it nobody is protected"),
         ("1", WrongType, "must be a real number"),
         (None, WrongType, "must be a real number"),
         (True, WrongType, "must be a real number"),

@@ -243,6 +243,8 @@ def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
     mean = asked.mean("x", PureDP(100.0), weighted=True)
     assert mean.confidence_interval(0.999999).contains(17 / 3)
     assert dict(mean.facts())["counted"] == "all rows, with weights of at most 2 in all for each who"
+    assert "sum of weights" in dict(mean.facts())
+    assert "rows" not in dict(mean.facts())
     spread = asked.mean("x", PureDP(300.0), spread=True, weighted=True)
     assert spread.variance == pytest.approx((100 * 1.5 + 4) / 3 - (17 / 3) ** 2, abs=1.0)
     by = asked.mean("x", PureDP(300.0), by="g", weighted=True)

@@ -35,9 +35,15 @@ Kind = TypeVar("Kind", bound="Guarantee")
 def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
     number = requirements.non_negative(name, value)
     if number > largest:
-        rule = f"must be at most {largest:g}: beyond that nobody is protected"
-        raise InvalidParameter(name, value, rule, "Pass a smaller value.")
+        raise InvalidParameter(name, value, f"must be at most {largest:g}: beyond it nobody is protected", "Lower it.")
     return number
+
+
+def _spoken(epsilon: float, delta: float = 0.0) -> str:
+    """An (ε, δ) pair in words."""
+    factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.4g}"  # which no float holds
+    unless = f" except with probability at most {delta:g}" if delta else ""
+    return f"no outcome becomes more than {factor} times as likely by one unit's data{unless}"
 
 
 def _weights(parts: Any) -> list[Fraction]:
@@ -224,9 +230,7 @@ class ApproxDP(Guarantee):
 
     def sentence(self) -> str:
         """The guarantee in words."""
-        if self.delta == 0:
-            return PureDP(self.epsilon).sentence()
-        return f"{PureDP(self.epsilon).sentence()} except with probability at most {self.delta:g}"
+        return _spoken(self.epsilon, self.delta)
 
 
 @final
@@ -270,8 +274,7 @@ class PureDP(Guarantee):
 
     def sentence(self) -> str:
         """The guarantee in words."""
-        factor = math.exp(min(self.epsilon, 700.0))
-        return f"no outcome becomes more than {factor:.3g} times as likely by one unit's data"
+        return _spoken(self.epsilon)
 
 
 @final
@@ -325,7 +328,7 @@ class ZeroConcentratedDP(Guarantee):
 
     def sentence(self) -> str:
         """The guarantee in words."""
-        return f"{self.to(ApproxDP, delta=1e-6).sentence()}, among other pairs that ρ = {self.rho:g} implies"
+        return f"{_spoken(self.epsilon_at(1e-6), 1e-6)}, among other pairs that ρ = {self.rho:g} implies"
 
 
 @final

@@ -236,8 +236,13 @@ class NoisyAverageRelease(Answer):
 
     def facts(self) -> Facts:
         """What to show."""
-        rows = ("rows", number(round(self.count)))
+        rows = (self.rows_name, number(round(self.count)))
         return [(self.measure, number(self.mean)), *self.interval_facts(), rows, *self.protection_facts()]
+
+    @property
+    def rows_name(self) -> str:
+        """What the noisy count is a count of."""
+        return "sum of weights" if self.public.get("weighted") else "rows"
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The mean, with both intervals."""

@@ -308,7 +308,7 @@ class MeanAndVarianceInPartsRelease(MeanInPartsRelease):
     def facts(self) -> Facts:
         """What to show, with the standard deviation after the mean."""
         shown = list(super().facts())
-        place = next(place for place, (name, _) in enumerate(shown) if name == "rows")
+        place = next(place for place, (name, _) in enumerate(shown) if name == self.rows_name)
         return [*shown[:place], ("standard deviation", number(self.standard_deviation)), *shown[place:]]
 
     @property

@@ -379,7 +379,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
             return stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
         mechanism = statistic.mechanism(self.guarantee, sensitivity, groups)
-        rows = self.schema.size // groups if self.schema.size else DEFAULT_ROWS
+        known = self.schema.size or self.rows_at_least
+        rows = max(1, known // groups) if known else DEFAULT_ROWS
         return Measurement(
             statistic=self.grouped(statistic, by),
             sensitivity=sensitivity,

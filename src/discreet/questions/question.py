@@ -315,8 +315,8 @@ class MeasuredQuestion(Question[A]):
         """The true, still private value, with its sensitivity."""
         found = self.measurement
         protection = self.schema.protection(*found.public_facts)
-        counted = self.counted_words()
-        public = found.public if counted is None else {**found.public, "counted": counted}
+        told = {"counted": self.counted_words(), "weighted": getattr(self, "weighted", False) or None}
+        public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
         return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
 
     def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:

@@ -92,6 +92,6 @@ class SpreadInPartsRelease(MeanAndVarianceInPartsRelease):
     def facts(self) -> Facts:
         """What to show, with what was asked for first and the mean before the number of rows."""
         shown = [fact for fact in super().facts()[1:] if not (self._rooted and fact[0] == "standard deviation")]
-        place = [name for name, _ in shown].index("rows")
+        place = [name for name, _ in shown].index(self.rows_name)
         mean = ("mean", number(self.mean))
         return [(self.measure, number(self.estimate)), *shown[:place], mean, *shown[place:]]
