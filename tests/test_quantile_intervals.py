@@ -55,7 +55,7 @@ def rough_law(rows, targets, factor, flip=False):
     return dict(law)
 
 
-ENDS = IntervalEnds.of(np.array([0, 1, 2]), np.array([2, 4, 5]), factor=0.7, others=0.8)
+ENDS = IntervalEnds.of(np.array([0, 1, 2, 3]), np.array([1, 2, 4, 5]), middle=2, factor=0.7, others=0.8)
 
 
 def fine_law(rows, ends, targets, factor, flip=False):
@@ -94,7 +94,9 @@ def test_both_stages_follow_their_laws(rows, flip):
     steps, counts = statistic.exact(np.array(rows, dtype=float), neighbours=Neighbours.ADD_REMOVE).value
     targets = (Fraction(len(rows), 2) - 1, Fraction(len(rows), 2) + Fraction(3, 2))
     part, factor = (steps, counts), Fraction(7, 10)
-    rough, fine = rough_law(rows, targets, 0.7, flip), fine_law(rows, ENDS, targets, 0.7, flip)
+    rough, fine = rough_law(rows, targets, 0.7, flip), Counter()
+    for ends, chance in fine_law(rows, ENDS, targets, 0.7, flip).items():
+        fine[min(ends), max(ends)] += chance  # ends that cross are put in order
     assert follows(lambda: rough_pair(part, targets, factor, rng, flip=flip), rough)
     assert follows(lambda: fine_pair(part, ENDS, targets, factor, rng, flip=flip), fine)
     assert follows(lambda: fine_pair(part, ENDS, targets, factor, None, flip=flip), fine, 1000)
@@ -188,7 +190,8 @@ def chances_of(part, ends, half, flip):
 @pytest.mark.parametrize(("lower", "upper"), [(3, 3), (12, 12), (40, 40), (40, 2)])
 def test_the_margin_holds_for_the_worst_rows_and_is_no_larger_than_they_need(lower, upper, flip):
     """As many rows on the lowest point as it has to leave below, the other half on the next: other lower ends miss."""
-    ends = IntervalEnds.of(np.arange(lower), lower + np.arange(upper), factor=0.7, others=0.05 * (2 if flip else 1))
+    others = 0.05 * (2 if flip else 1)
+    ends = IntervalEnds.of(np.arange(lower), lower + np.arange(upper), middle=lower - 0.5, factor=0.7, others=others)
     half, last = 500, lower + upper - 1
     first = half - int(ends.margins[1, 0]) // 16
     part = np.array([0, 1, last]), np.array([first, half + 1 - first, half - 1])
@@ -204,7 +207,7 @@ def test_a_right_pair_of_ends_is_always_near(seed):
     rng = np.random.default_rng(seed)
     points = int(rng.choice([5, 60, 10**4, 2 * 10**6]))
     low, high = np.sort(rng.integers(0, points + 1, 2)).tolist()
-    ends = IntervalEnds.of(*round_ladders(low, high, 0, points), factor=0.7, others=0.1)
+    ends = IntervalEnds.of(*round_ladders(low, high, 0, points), middle=(low + high) / 2, factor=0.7, others=0.1)
     edges = np.concatenate([ends.lower, ends.upper])
     places = np.clip(rng.choice(edges, rng.integers(1, 9)) + rng.integers(-1, 2), 0, points)
     steps = np.unique(np.concatenate([[0, points], places]))
@@ -216,11 +219,16 @@ def test_a_right_pair_of_ends_is_always_near(seed):
 
 
 def test_margins_grow_outwards_and_share_what_may_go_wrong():
-    ends = IntervalEnds.of(np.arange(30), np.arange(29, 80), factor=0.3, others=0.1)
+    ends = IntervalEnds.of(np.arange(30), np.arange(29, 80), middle=29, factor=0.3, others=0.1)
     assert (np.diff(ends.margins, axis=0) <= 0).all()
     assert (np.diff(ends.margins, axis=1) >= 0).all()
     assert 0.095 <= np.exp(-0.3 * ends.margins / 16).sum() <= 0.1
-    whole = IntervalEnds.of(np.arange(30), np.arange(29, 80), factor=1e-12, others=0.1)
+    across = IntervalEnds.of(np.arange(40), np.arange(20, 80), middle=29, factor=0.3, others=0.1)
+    assert (
+        len(set(across.margins[30:, 0])) == len(set(across.margins[39, :10])) == 1
+    )  # those across the middle are alike
+    assert (np.diff(across.margins, axis=0) <= 0).all()
+    whole = IntervalEnds.of(np.arange(30), np.arange(29, 80), middle=29, factor=1e-12, others=0.1)
     assert [*whole.lower, *whole.upper] == [0, 79]  # no margin is wide enough
 
 
@@ -259,7 +267,7 @@ def rows_of(shape, rng):
 @pytest.mark.parametrize(
     ("shape", "most"),
     [
-        ("heaped", 20), ("all in heaps", 5), ("gap of a fifth", 38), ("gap of four fifths", 39),
+        ("heaped", 20), ("all in heaps", 5), ("gap of a fifth", 38), ("gap of four fifths", 41),
         ("heaps beside round values", 130),
     ],
 )  # fmt: skip
@@ -277,6 +285,19 @@ def test_intervals_beside_gaps_and_heaps(shape, most, points):
             assert high >= rows[499]
             inside.append(max(np.searchsorted(rows, high, "left") - np.searchsorted(rows, low, "right"), 0))
     assert np.mean(inside) <= most
+
+
+@pytest.mark.parametrize(("n", "q", "most"), [(1000, 0.9, 230), (100, 0.5, 330), (1000, 0.5, 13)])
+def test_intervals_beside_an_empty_tail(n, q, most):
+    """The first stage aims beyond the rows, and finds the end of the grid; the interval must stay with the rows."""
+    rng, widths = np.random.default_rng(4), []
+    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 10_000, grid=1), interval=0.95)
+    for _ in range(20):
+        rows = np.rint(np.minimum(rng.lognormal(-3.5, 0.5, n), 1) * 10_000)
+        exact = statistic.exact(rows, neighbours=Neighbours.ADD_REMOVE)
+        low, _, high = statistic.mechanism(PureDP(1.0), exact.sensitivity).draw(exact.value, rng=rng)
+        widths.append(high - low)
+    assert np.mean(widths) <= most
 
 
 @pytest.mark.parametrize(("q", "most"), [(0.5, 1.2), (0.9, 1.4)])
@@ -303,13 +324,16 @@ def test_ladders_cover_the_grid_and_are_few_and_round(low, high):
     assert (np.diff(upper) > 0).all()
     assert lower[0] == -(10**6)
     assert upper[-1] == 10**6
-    assert lower[-1] <= (low + high) / 2 <= upper[0]
+    assert lower[-1] <= max(high, low)
+    assert min(high, low) <= upper[0]
+    assert (lower > (low + high) / 2).sum() <= 11  # across the middle
+    assert (upper < (low + high) / 2).sum() <= 11
     assert {low, high} <= {*lower.tolist(), *upper.tolist()}
     assert max(lower.size, upper.size) <= 80
     if high - low > 10_000:
         assert np.mean(np.concatenate([lower, upper]) % 100 == 0) > 0.5
         half = (high - low) / 2
-        near = lower[lower >= low + half / 100] - low
+        near = lower[(lower >= low + half / 100) & (lower <= low + half)] - low
         assert (np.diff(near) <= 0.2 * near[1:]).all()  # a fifth of the way, at most, from rung to rung
 
 

@@ -150,7 +150,7 @@ def test_all_periods_together_cost_the_guarantee_once(count, budget):
     spent = []
     for claim in question.claims(None):
         claim.verify()
-        ledger.reserve(claim.charged, **claim.record())
+        ledger.pay(claim.record())
         spent.append(ledger.spent())
     assert all(later.within(budget) for later in spent)
     whole = spent[-1].parameters() | {}
@@ -293,7 +293,7 @@ def test_a_crash_after_the_charge_is_made_good():
     question = RunningTotalQuestion(session.schema, "month", ONE, period="2026-01")
     claim = question.claim(ledger)
     ledger.partition(question.sequence, MONTHS)
-    ledger.reserve(claim.charged, **claim.record(), request=claim.request)
+    ledger.pay(claim.record(), request=claim.request)
     spent = ledger.spent()
     with pytest.raises(InvalidParameter, match="needs '2026-01', which was not released"):
         session.running_total("month", ONE, period="2026-02")

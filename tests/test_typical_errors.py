@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from discreet import PureDP, Scenario, Session, ZeroConcentratedDP, release
+from discreet.core.exact import Exact
 from discreet.questions import MeasuredQuestion, asked
 from discreet.questions.table_tests import TableTest
 
@@ -38,6 +39,7 @@ READ = {
     "covariance_matrix": lambda answer: answer.matrix[[0, 0, 1], [0, 1, 1]],
     "regression": lambda answer: np.array([answer.params["age"]]),
     "logistic_regression": lambda answer: np.array([answer.params["age"]]),
+    "signed_rank": lambda answer: np.array([answer.estimate]),
     "left_out": lambda answer: answer.most * values(answer),
 }
 
@@ -99,6 +101,8 @@ def errors(name, of, groups):
     for _ in range(DATA_SETS):
         rows = Scenario(rows=1000 * groups).table(SCHEMA, rng)
         exact = Session(rows, SCHEMA, ledger=":memory:", budget=of).exact(measured)
+        if name == "signed_rank":  # its scenario: as much above zero as below
+            exact = Exact(np.full(2, 500.0), exact.sensitivity, exact.protection, exact.statistic)
         if name == "quantile":
             found += ranks(exact, mechanism, count // 2, rng)
         elif name == "tables":
@@ -131,7 +135,7 @@ def test_the_planned_error_is_that_of_answers(name, of):
 
 DEPENDS = (
     "mean", "proportion", "variance", "std", "covariance_matrix", "regression", "logistic_regression", "quantile",
-    "mode", "compare_means", "compare_arms",
+    "mode", "compare_means", "compare_arms", "signed_rank",
 )  # fmt: skip
 """Questions whose error depends on the data."""
 

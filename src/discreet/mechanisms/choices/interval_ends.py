@@ -24,7 +24,7 @@ PARTS = 16
 _MOST = 2**31
 _FALL = 0.5
 _FLAT = 3.0
-"""The k-th edge from the inner end of its list, from 0 on, has the weight (k + 3)^−½."""
+"""The k-th edge from the middle outwards, from 0 on, has the weight (k + 3)^−½; edges across it that of the first."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class IntervalEnds:
     Parameters
     ----------
     lower, upper
-        Edges in order, lower ones up to the least of the upper ones: the first lower one is the lowest point of the
-        grid, the last upper one the highest.
+        Edges in order: the first lower one is the lowest point of the grid, the last upper one the highest.
     margins
         For each pair, in sixteenths of a rank: larger for lower edges farther down and upper edges farther up.
     """
@@ -47,9 +46,10 @@ class IntervalEnds:
     margins: Integers
 
     @classmethod
-    def of(cls, lower: Integers, upper: Integers, *, factor: float, others: float) -> IntervalEnds:
+    def of(cls, lower: Integers, upper: Integers, *, middle: float, factor: float, others: float) -> IntervalEnds:
         """Margins with which wrong pairs together have ``others`` times the weight of a right one, at most."""
-        outwards = _costs(lower.size)[::-1, None] + _costs(upper.size)
+        across = int(np.count_nonzero(lower > middle)), int(np.count_nonzero(upper < middle))
+        outwards = _costs(lower.size, across[0])[::-1, None] + _costs(upper.size, across[1])
         allowed = math.log(np.exp(-outwards).sum() / others)
         sixteenths = np.ceil(PARTS * (allowed + outwards) / factor * (1 + 1e-12))
         if sixteenths.max() > _MOST:  # farther than distances are told apart: the whole grid
@@ -77,9 +77,10 @@ class IntervalEnds:
     def at(self, places: Integers | int) -> tuple[Integers, Integers]:
         """Lower and upper ends of pairs at places in the order of the distances."""
         first, second = np.divmod(places, self.upper.size)
-        return self.lower[first], self.upper[second]
+        ends = self.lower[first], self.upper[second]
+        return np.minimum(*ends), np.maximum(*ends)  # ends that cross, which is unlikely, are put in order
 
 
-def _costs(size: int) -> NDArray[np.float64]:
-    """Logarithms of how unlikely the edges of a list are, from its inner end outwards."""
-    return np.asarray(_FALL * np.log(np.arange(size) + _FLAT))
+def _costs(size: int, across: int) -> NDArray[np.float64]:
+    """Logarithms of how unlikely the edges of a list are, from its inner end outwards; across the middle all alike."""
+    return np.asarray(_FALL * np.log(np.maximum(np.arange(size) - across, 0) + _FLAT))

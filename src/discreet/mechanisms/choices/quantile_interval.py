@@ -186,8 +186,10 @@ class QuantileInterval(Mechanism):
     def rank_error(self, level: float = 0.95) -> float:
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
         rows = math.ceil(2 * _AIM / (self.first + self.second))
-        ends = self.ends((max(self.highest - rows, self.lowest), self.highest), 1 - requirements.level(level))
-        likely = max(len(ends.lower) - 3, 0), min(2, len(ends.upper) - 1)  # rungs a little outside the middle
+        rough = max(self.highest - rows, self.lowest), self.highest
+        ends, middle = self.ends(rough, 1 - requirements.level(level)), sum(rough) / 2
+        inside = int(np.searchsorted(ends.lower, middle, side="right")), int(np.searchsorted(ends.upper, middle))
+        likely = max(inside[0] - 3, 0), min(inside[1] + 2, ends.upper.size - 1)  # rungs a little outside the middle
         return float(ends.margins[likely]) / PARTS
 
     def expected_error(self, level: float = 0.95) -> Floats:
@@ -224,7 +226,7 @@ class QuantileInterval(Mechanism):
         # By permute and flip a pair beats the best, which has noise too, half as often.
         others = (2 if self.flip else 1) * (self.miss if miss is None else miss)
         edges = round_ladders(*rough, self.lowest, self.highest)
-        return IntervalEnds.of(*edges, factor=self.second, others=others)
+        return IntervalEnds.of(*edges, middle=sum(rough) / 2, factor=self.second, others=others)
 
     def first_targets(self, low: Fraction, high: Fraction, rows: int) -> tuple[Fraction, Fraction]:
         """Ranks that the first stage aims at: beyond those that the second will."""

@@ -22,19 +22,21 @@ _CLOSE, _CLOSEST = 2.0**-6.5, 2.0**-10
 """Parts of half the way: beside a gap all rows between the points are that close to one of them."""
 _BEYOND = 3
 """Rungs beyond the points are farther apart each time, up to the ends of the grid."""
+_ACROSS, _FEW = 1.7, 11
+"""The same ratio for the few rungs beyond the middle: where one point lies in an empty tail, both ends belong there."""
 
 
 def round_ladders(low: int, high: int, lowest: int, highest: int) -> tuple[Integers, Integers]:
     """Edges for lower ends, from the lowest point of the grid to the middle, and for upper ends, on to the highest.
 
     Rungs become denser and denser towards ``low`` and ``high``: whatever the scale on which rows lie beside them, some
-    rungs lie between these rows.
+    rungs lie between these rows. Each list has a few edges on the other side of the middle, too.
 
     Examples
     --------
     >>> lower, upper = round_ladders(103, 197, 0, 1000)
     >>> lower[lower > 120].tolist()
-    [122, 124, 125, 128, 130, 132, 135, 138, 140, 145, 150]
+    [122, 124, 125, 128, 130, 132, 135, 138, 140, 145, 150, 180, 185, 190, 192, 195, 196]
     >>> upper[upper > 190].tolist()
     [191, 192, 193, 194, 195, 196, 197, 200, 230, 300, 500, 1000]
     """
@@ -43,7 +45,9 @@ def round_ladders(low: int, high: int, lowest: int, highest: int) -> tuple[Integ
     rungs |= {*_beyond(low, half, -1, highest - lowest), *_beyond(high, half, 1, highest - lowest)}
     edges = np.array(sorted(rung for rung in rungs if lowest <= rung <= highest), dtype=np.int64)
     middle = (low + high) / 2
-    return edges[edges <= middle], edges[edges >= middle]
+    lower = np.union1d(edges[edges <= middle], [*_across(high, half, -1)])
+    upper = np.union1d(edges[edges >= middle], [*_across(low, half, 1)])
+    return lower.astype(np.int64), upper.astype(np.int64)
 
 
 def roundest(low: float, high: float) -> int | None:
@@ -70,6 +74,14 @@ def _between(point: int, half: float, side: int) -> Iterator[int]:
     while away >= max(half * _CLOSEST, 0.5):
         rung = roundest(*sorted((point + side * away / _RATIO, point + side * away)))
         away /= _RATIO if away > half * _CLOSE else _COARSE
+        if rung is not None:
+            yield rung
+
+
+def _across(point: int, half: float, side: int) -> Iterator[int]:
+    """Rungs on one side of a point, coarser, for the ends that belong on the other side of the middle."""
+    for away in (half / _ACROSS**step for step in range(1, _FEW + 1)):
+        rung = roundest(*sorted((point + side * away / _ACROSS, point + side * away)))
         if rung is not None:
             yield rung
 
