@@ -9,7 +9,6 @@ add/remove neighbours, with a private number of rows.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -39,10 +38,10 @@ from discreet.inference.margin_tests import Departure
 from discreet.inference.ordered_departures import correlation_of_ranks, difference_of_ranks, distance_of_distributions
 from discreet.inference.pair_moments import PairMoments
 from discreet.inference.part_moments import PartMoments
+from kept_rows import Row, run_missing
 from published_tests import LEVEL, RESAMPLES, Generator, Groups, geometric
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 Test = Callable[[Groups, float, Generator], bool]
 RESULTS = Path(__file__).parent / "results" / "number_tests.json"
 BINS = 8
@@ -266,16 +265,5 @@ def tables(repeats: int, kept: list[Row]) -> Iterator[Row]:
         yield row
 
 
-def main(part: str, repeats: int) -> None:
-    """Run what is missing of one part, print it and keep it."""
-    stored: Row = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    kept = stored.setdefault(part, [])
-    for row in {"size": sizes, "power": power, "tables": tables}[part](repeats, kept):
-        print(row, flush=True)
-        kept.append(row)
-        stored[f"repeats of {part}"] = repeats
-        RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_missing(RESULTS, {"size": sizes, "power": power, "tables": tables}, sys.argv[1], int(sys.argv[2]))

@@ -8,12 +8,10 @@ a private number of rows (add/remove neighbours), and with the public one (repla
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +22,10 @@ from discreet.core.guarantee import Guarantee
 from discreet.inference.paired_differences import PairedDifferences
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.signed_rank import PairedBalance
+from kept_rows import Row, run_missing
 from published_tests import LEVEL, Generator
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 Test = Callable[[Array, float, Generator], bool]
 RESULTS = Path(__file__).parent / "results" / "paired_tests.json"
 STEPS = 1000
@@ -137,16 +135,5 @@ def coverage(repeats: int, kept: list[Row]) -> Iterator[Row]:
         yield row | {"share": truth, "covered": hits / repeats, "width": width}
 
 
-def main(part: str, repeats: int) -> None:
-    """Run what is missing of one part, print it and keep it."""
-    stored: Row = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    kept = stored.setdefault(part, [])
-    for row in {"size": sizes, "power": power, "coverage": coverage}[part](repeats, kept):
-        print(row, flush=True)
-        kept.append(row)
-        stored[f"repeats of {part}"] = repeats
-        RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_missing(RESULTS, {"size": sizes, "power": power, "coverage": coverage}, sys.argv[1], int(sys.argv[2]))

@@ -30,6 +30,7 @@ from discreet.core.stability import in_parts
 from discreet.display import Facts, number
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
+from discreet.inference.noise_sum import largest_variance
 from discreet.inference.paired_differences import PairedDifferences, lean_error
 from discreet.inference.paired_scores import METHODS, PairedScores, scores_of
 from discreet.interval import Interval
@@ -335,7 +336,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, size = super().plan(ledger), self.measurement.statistic.n  # type: ignore[attr-defined]
         rows = size or self.expected_rows or DEFAULT_ROWS
-        noise = (1 if size else 2) * float(np.max(np.asarray(self.measurement.mechanism.law(0.0).variance)))
+        noise = (1 if size else 2) * largest_variance(self.measurement.mechanism)
         error = lean_error(scores_of(self.method, public=bool(size)), rows, noise)
         of = "two rows' differences add up to" if self.method == "ranks" else "a row's difference is"
         notes = (f"the effect is P({of} more than zero) − ½, for {rows:,} rows that differ",)
