@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import Bounds, Schema
-from discreet.contract.mechanism import Mechanism
+from discreet.contract.mechanism import Mechanism, mechanism_of
 from discreet.core.door import Step
 from discreet.core.guarantee import Guarantee
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares
@@ -70,7 +70,7 @@ class Simulation:
     def _draws(self) -> list[tuple[Mechanism, Array]]:
         """The mechanism of every draw before the last step, and as many zeros as it has numbers."""
         of = self.moments
-        mechanisms = [step.mechanism for step in self._steps[:-1]] or [self.question.measurement.mechanism]
+        mechanisms = [mechanism_of(step) for step in self._steps[:-1]] or [self.question.measurement.mechanism]
         zeros = np.zeros(of.size * (1 if isinstance(of, MomentProducts) else of.cells))
         values = of.apart(zeros) if isinstance(of, MomentBoxes) else [zeros]
         return list(zip(mechanisms, values, strict=True))
@@ -94,7 +94,7 @@ class Simulation:
             return found
         numbers = [[0, *(1 + of.columns.index(name) for name in on)] for on in models]
         exact = [_exact_squares(one, rows, places) for one, places in zip(found, numbers, strict=True)]
-        law = self._steps[-1].mechanism.law(np.zeros(sum(map(len, numbers))))
+        law = mechanism_of(self._steps[-1]).law(np.zeros(sum(map(len, numbers))))
         drawn = np.concatenate(exact, axis=-1) + np.asarray(law.sample(repeats, rng=rng))
         each = np.split(drawn, np.cumsum([len(places) for places in numbers])[:-1], axis=-1)
         variance = float(np.max(law.variance))

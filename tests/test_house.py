@@ -46,7 +46,7 @@ def test_files_are_short() -> None:
     assert {name: size for name, size in lengths.items() if size > LONGEST} == {}
 
 
-CORE_NOW = 5135
+CORE_NOW = 5131
 """Code lines of the core; it may only become smaller. The aim is 3,500."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discreet.core.exact import Exact
     from discreet.core.noise.truth import Floats, Truth
 
-__all__ = ["Mechanism", "charged_guarantee", "mechanism_from_dict"]
+__all__ = ["Mechanism", "charged_guarantee", "mechanism_from_dict", "mechanism_of"]
 
 REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms", "discreet.omission")
 
@@ -103,6 +103,11 @@ class Mechanism(ABC):
 def mechanism_from_dict(data: dict[str, Any]) -> Mechanism:
     """Read what `Mechanism.to_dict` wrote; unknown names are refused."""
     return REGISTRY.read(data)
+
+
+def mechanism_of(step: Step) -> Mechanism:
+    """The mechanism of a step, as whoever made the step knows it: the door asks less of it."""
+    return cast(Mechanism, step.mechanism)
 
 
 def charged_guarantee(

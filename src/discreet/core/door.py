@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,22 +30,13 @@ from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.ledger.claim import Guarantees, fingerprint, scope
 from discreet.core.ledger.journal import canonical
 from discreet.core.noise.truth import Floats, Truth, generator
+from discreet.core.privacy_profile import Profile
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 
-if TYPE_CHECKING:
-    from discreet.contract.mechanism import Mechanism
-
 __all__ = [
-    "Allowance",
-    "Claim",
-    "Passed",
-    "Step",
-    "check_simulation",
-    "not_failed",
-    "pass_through",
-    "recall",
-]
+    "Allowance", "Claim", "Drawing", "Passed", "Step", "check_simulation", "not_failed", "pass_through", "recall",
+]  # fmt: skip
 
 T = TypeVar("T")
 Rng = int | np.random.Generator | None
@@ -53,11 +44,21 @@ _FAILED = {"discreet": "failed"}
 """What a ledger holds for a request whose run failed after something was drawn."""
 
 
+class Drawing(Protocol):
+    """What the door asks of a mechanism, whoever wrote it."""
+
+    @property
+    def name(self) -> str: ...
+    def profile(self, sensitivity: Sensitivity) -> Profile: ...
+    def guarantee(self, sensitivity: Sensitivity) -> Guarantee: ...
+    def measure(self, truth: Truth, *, rng: np.random.Generator | None = None) -> Floats: ...
+
+
 @dataclass(frozen=True)
 class Step:
     """One draw: a mechanism, how far a unit moves what it protects, and what the draw costs."""
 
-    mechanism: Mechanism
+    mechanism: Drawing
     sensitivity: Sensitivity
     cost: Guarantee
 

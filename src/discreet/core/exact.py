@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Truth, float_truth
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity
-
-if TYPE_CHECKING:
-    from discreet.contract.statistic import Statistic
 
 __all__ = ["Exact"]
 
@@ -31,7 +28,7 @@ class Exact:
     protection
         Between which data sets, whose data counts as one unit, and what is taken as public.
     statistic
-        The public description of what was measured.
+        The public description of what was measured; the core only hands it on.
     public
         Public facts that inference needs, such as n under replace-one neighbours.
 
@@ -44,7 +41,7 @@ class Exact:
     value: Truth = field(repr=False)
     sensitivity: Sensitivity
     protection: Protection = field(default_factory=Protection)
-    statistic: Statistic | None = None
+    statistic: Any = None
     public: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from discreet.contract.mechanism import mechanism_of
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
@@ -160,7 +161,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         return Measurement(
             statistic=products,
             sensitivity=products.sensitivity(neighbours=self.schema.neighbours, rows=self._rows(products)),
-            mechanism=self._draws(products)[0].mechanism,
+            mechanism=mechanism_of(self._draws(products)[0]),
             by=tuple(products.labels),
             columns=products.columns,
             contribution=self.contribution,
@@ -261,7 +262,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             guarantee=self.guarantee,
             protection=self.schema.protection(*measured.public_facts),
             question=self.content(),
-            mechanism={"name": "steps", "steps": [step.mechanism.to_dict() for step in steps]},
+            mechanism={"name": "steps", "steps": [mechanism_of(step).to_dict() for step in steps]},
             sensitivity=measured.sensitivity,
             steps=steps,
         )
@@ -291,7 +292,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         whole = np.asarray(exact.value)
         values = moments.apart(whole) if isinstance(moments, MomentBoxes) else [whole]
         drawn = [
-            (step.mechanism, np.asarray(allowance.draw(step, value), dtype=float))
+            (mechanism_of(step), np.asarray(allowance.draw(step, value), dtype=float))
             for step, value in zip(draws, values, strict=True)
         ]
         fit = first_fit(moments, drawn, size, 1)
@@ -302,7 +303,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         ]
         later = dict(zip(("products",), drawn[1:], strict=False))
         later["centred_squares"] = (
-            last.mechanism,
+            mechanism_of(last),
             np.asarray(allowance.draw(last, np.concatenate(squares)), dtype=float),
         )
         stored: dict[str, Any] = {
@@ -336,7 +337,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         size = moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1)
         drawn = [(way.mechanism, np.zeros(size))]
         if isinstance(moments, MomentBoxes):
-            mechanisms = [step.mechanism for step in self._draws(moments)]
+            mechanisms = [mechanism_of(step) for step in self._draws(moments)]
             drawn = list(zip(mechanisms, moments.apart(np.zeros(size)), strict=True))
         noise = math.sqrt(guessed_noise(moments, read_moments(moments, drawn)))
         return noise * (1.0 if knows_squares(moments) else _WORTH_IT)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.contract.mechanism import mechanism_of
 from discreet.core import requirements
 from discreet.core.dates import Order
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
@@ -292,7 +293,7 @@ def _drawn(allowance: Allowance, step: Step, truths: Mapping[str, Any]) -> Stage
     noisy = np.asarray(allowance.draw(step, np.concatenate([np.asarray(one) for one in truths.values()])), dtype=float)
     parts = np.split(noisy, np.cumsum(sizes)[:-1])
     counts = {name: tuple(part.tolist()) for name, part in zip(truths, parts, strict=True)}
-    return Stage(mechanism=step.mechanism, sensitivity=step.sensitivity, counts=counts)
+    return Stage(mechanism=mechanism_of(step), sensitivity=step.sensitivity, counts=counts)
 
 
 def _all_rows(rows: Snapshot) -> Snapshot:
