@@ -78,13 +78,12 @@ class PairedDifferences:
         simulated = self._standardized(drawn + moved, rows + counted)
         statistic = float(self._standardized(np.array(self.balance), np.array(self.rows)))
         pvalue = null.pvalue(statistic, simulated)
-        test = "symmetric differences" if self.scores.name == "ranks" else "balanced signs"
         method = f"signed ranks, share {self.share:.2f}" if self.scores.name == "ranks" else f"share {self.share:.2f}"
-        return ChiSquareResult(test, method, statistic, pvalue, 1, simulated, (float(rows),))
+        return ChiSquareResult(self.scores.hypothesis, method, statistic, pvalue, 1, simulated, (float(rows),))
 
     def _standardized(self, balance: Array, rows: Array) -> Array:
         """The size of a balance in standard deviations, with the noisy number of rows that came with it."""
-        sampled = np.maximum(rows, 0.0) * (1 / 3 if self.scores.name == "ranks" else 1.0)
+        sampled = np.maximum(rows, 0.0) * self.scores.null_variance
         return np.asarray(np.abs(balance) / np.sqrt(sampled + self.noise_variance))
 
     def _noise(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -145,6 +144,4 @@ def lean_error(scores: PairedScores, rows: float, noise_variance: float, *, samp
     >>> round(lean_error(RankScores(), 300, 0.0), 4), round(lean_error(SignScores(), 100, 0.0), 4)
     (0.0333, 0.05)
     """
-    if scores.name == "ranks":
-        return math.sqrt(sampled * rows / 3 + noise_variance) / rows
-    return math.sqrt(sampled * rows + noise_variance) / (2 * rows)
+    return math.sqrt(sampled * rows * scores.null_variance + noise_variance) * scores.share_moved / rows

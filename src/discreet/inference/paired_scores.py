@@ -28,6 +28,12 @@ class PairedScores(ABC):
     """
 
     name: ClassVar[str]
+    hypothesis: ClassVar[str]
+    """What a test by these scores assumes."""
+    null_variance: ClassVar[float]
+    """Of the balance, for each row, where differences are balanced."""
+    share_moved: ClassVar[float]
+    """How far a balance of one per row moves the share, there."""
 
     @abstractmethod
     def most(self, rows: Any) -> Any:
@@ -64,7 +70,8 @@ class RankScores(PairedScores):
     (Fraction(24, 19), Fraction(6, 1))
     """
 
-    name = "ranks"
+    name, hypothesis = "ranks", "symmetric differences"
+    null_variance, share_moved = 1 / 3, 1.0
 
     def most(self, rows: Any) -> Any:
         return rows * (rows + 1) / 2
@@ -111,7 +118,8 @@ class SignScores(PairedScores):
     (3, 10.0)
     """
 
-    name = "signs"
+    name, hypothesis = "signs", "balanced signs"
+    null_variance, share_moved = 1.0, 0.5
 
     def most(self, rows: Any) -> Any:
         return rows

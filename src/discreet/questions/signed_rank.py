@@ -272,9 +272,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
         size = self.public_size(*self._pair)
         statistic = PairedBalance(scores=self.method, n=size)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
-
         count = expected.rows_per_group() if size is None else size
-        weight = 1.0 if self.method == "ranks" else 0.5
         return Measurement(
             statistic=statistic,
             sensitivity=sensitivity,
@@ -285,7 +283,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
             from_rows=lambda rows: statistic.of_histogram(*self._differences(rows)),
             read="the share",
             forecast=lambda: Forecast(
-                weights=(weight / count,) * (2 if size is None else 1),
+                weights=(statistic.how.share_moved / count,) * (2 if size is None else 1),
                 scenario=f"{count:,.0f} rows whose differences are balanced",
             ),
         )
