@@ -11,7 +11,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterator
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,22 +55,39 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return
     group = item.get_closest_marker("xdist_group")
     name = item.nodeid if group is None else item.nodeid.removesuffix(f"@{group.args[0]}")  # which xdist appends
-    seed = int.from_bytes(hashlib.sha256((OTHER_NOISE + name).encode()).digest()[:16])
-    generator, owner, real = np.random.Generator(np.random.Philox(key=seed)), os.getpid(), SystemEntropy.words
-    simulations, fresh = np.random.SeedSequence(seed), np.random.default_rng
+    with reproducible(OTHER_NOISE + name):
+        yield
 
-    def words(system: SystemEntropy, count: int) -> Words:
-        if os.getpid() != owner:  # forked: a copy of the generator would draw what its parent draws
-            return real(system, count)
+
+@contextmanager
+def reproducible(name: str) -> Iterator[None]:
+    """Draw everything that is random in this process from generators that the name seeds."""
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16])
+    generator, owner = np.random.Generator(np.random.Philox(key=seed)), os.getpid()
+    simulations = np.random.SeedSequence(seed)
+
+    def ours(real: Callable[..., Any], seeded: Callable[..., Any]) -> Callable[..., Any]:
+        """The seeded function; in forks the real one, since a copy of the generator draws what its parent draws."""
+        return lambda *given: (seeded if os.getpid() == owner else real)(*given)
+
+    def words(_: SystemEntropy, count: int) -> Words:
         return generator.integers(0, 2**64, count, dtype=np.uint64)
 
-    def simulated(given: Any = None) -> np.random.Generator:
-        return fresh(simulations.spawn(1)[0] if given is None and os.getpid() == owner else given)
+    fresh = np.random.default_rng
 
+    def simulated(given: Any = None) -> np.random.Generator:
+        return fresh(simulations.spawn(1)[0] if given is None else given)
+
+    replaced: list[tuple[Any, str, Callable[..., Any]]] = [
+        (SystemEntropy, "words", words),
+        (np.random, "default_rng", simulated),
+        # Identifiers of releases seed the simulations of tests; a ledger's salt decides which rows a unit keeps.
+        (uuid, "uuid4", lambda: uuid.UUID(bytes=generator.bytes(16), version=4)),
+        (secrets, "token_hex", lambda size: generator.bytes(size).hex()),
+        (secrets, "randbelow", lambda count: int(generator.integers(count))),
+        (secrets, "randbits", lambda count: int.from_bytes(generator.bytes(count // 8 + 1)) % 2**count),
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SystemEntropy, "words", words)
-        patch.setattr(np.random, "default_rng", simulated)
-        patch.setattr("secrets.randbelow", lambda count: int(generator.integers(count)))
-        # A ledger's salt decides which rows a unit keeps.
-        patch.setattr("secrets.token_hex", lambda size: generator.bytes(size).hex())
+        for place, function, seeded in replaced:
+            patch.setattr(place, function, ours(getattr(place, function), seeded))
         yield

@@ -55,6 +55,8 @@ REHEARSED = [name for name in ASKED if name not in NOT_REHEARSED]
 SETTINGS = {
     name: given | ({"expected_rows": ROWS} if "expected_rows" in given else {}) for name, given in ASKED.items()
 }
+# Ages are above every spending: such a share is so near to 1 that where the noise fell decides on a width.
+SETTINGS["signed_rank"] |= {"against": 40}
 
 
 def planning(schema=SCHEMA, scenario=EXPECTED, **options):
