@@ -34,7 +34,7 @@ from tests.processes import output
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, needs_java])]
-ODD = 'ab"",\n\r#\\ \0é;|\t'
+ODD = 'ab"",\n\r#\\ \0é;|\t\ufeff'
 OBJECTS = [
     *HOSTILE_TEXTS, 1, 1.0, 1.5, True, False, np.int64(7), np.float32(0.5), np.bool_(True), 10**30, -(2**70), 10**5000,
     2**53 + 1, 1e30, float("inf"), -float("inf"), float("nan"), None, pd.NA, pd.NaT, decimal.Decimal("7.00"), (1, 2),
@@ -191,6 +191,17 @@ def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path):
     labels = Categories(["red#ff0000", "red"])
     for extra, expected in (("", [1000, 0]), ("#1000,3,red\n", [1000, 1])):
         assert counted(written(tmp_path / "rows.csv", "id,n,x\n" + body + extra), labels) == expected
+
+
+@pytest.mark.parametrize("piece", [8, 1 << 24])
+def test_a_row_that_begins_with_a_byte_order_mark_keeps_it_wherever_it_stands(piece, tmp_path, monkeypatch):
+    """Arrow drops a mark before what it is given, so whose mark it is must not depend on where a piece begins."""
+    monkeypatch.setattr(csv_file, "_PIECE", piece)
+    row, other = ["\ufeffann", "1"], ["bob", "2"]
+    for rows in ([row], [row, other], [other, row], [row, row, other]):
+        text = "id,x\n" + "".join(",".join(one) + "\n" for one in rows)
+        assert rows_of(written(tmp_path / "rows.csv", text)) == rows
+        assert rows_of(written(tmp_path / "rows.csv", "\ufeff" + text)) == rows
 
 
 def test_a_row_with_a_field_too_many_never_becomes_the_header(tmp_path):

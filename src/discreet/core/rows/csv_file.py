@@ -69,7 +69,7 @@ class _CsvFile:
         piece = _without_returns(piece)
         quoted = self._check_quotes(line, piece)
         options = {
-            "read_options": csv.ReadOptions(block_size=len(piece), column_names=names),
+            "read_options": csv.ReadOptions(block_size=len(piece) + len(codecs.BOM_UTF8), column_names=names),
             "parse_options": csv.ParseOptions(
                 delimiter=self.dialect.delimiter_of(self.path), quote_char=quoted and '"', double_quote=True,
                 newlines_in_values=quoted, ignore_empty_lines=len(names) > 1,
@@ -79,7 +79,8 @@ class _CsvFile:
             ),
         }  # fmt: skip
         try:
-            return csv.read_csv(pa.BufferReader(piece), **options)
+            # Arrow drops a byte-order mark before what it reads. It gets one of ours, so that no row loses its own.
+            return csv.read_csv(pa.BufferReader(codecs.BOM_UTF8 + piece), **options)
         except pa.ArrowInvalid:
             bad, found = self._miscounted(piece, len(names))
             fix = 'Correct the file, or declare its delimiter = ";", for example; in a plan, write it below [source].'
