@@ -1,5 +1,6 @@
 """The studio without a browser: every handler, and everything that it refuses."""
 
+import asyncio
 import json
 import math
 import os
@@ -30,6 +31,7 @@ from discreet.studio.folder import Folder
 from discreet.studio.form_fields import place_of_name
 from discreet.studio.self_attack import attack_oneself, most_right
 from discreet.studio.toml_document import GONE, Conflict, TomlDocument
+from discreet.studio.turns import Turns
 from discreet.studio.typed_text import shown_text, typed_value
 from tests.processes import LIMIT
 
@@ -501,6 +503,41 @@ def test_columns_are_profiled_for_a_price_that_is_shown_first(browser, folder):
     assert drafted(plan.read_text(), plan).problems == {}
     for wrong in ("much", "-1", "0", "100"):
         assert browser.get(f"/profile?plan=people.toml&amount={wrong}").status_code == 400 or wrong == "100"
+
+
+def test_pages_of_a_plan_wait_for_its_changes():
+    order = []
+
+    async def ask(app, method: str, plan: str, path: str = "/run") -> None:
+        scope = {"type": "http", "method": method, "path": path, "query_string": f"plan={plan}".encode()}
+        await app(scope, None, None)
+
+    async def main() -> None:
+        written = asyncio.Event()
+
+        async def slow(scope, receive, send) -> None:
+            if scope["method"] == "POST":
+                await written.wait()
+            order.append((scope["method"], scope["path"], scope["query_string"]))
+            if order[-1][0] == "POST":
+                raise DiscreetError("it was refused")
+
+        app = Turns(slow, at_once=("/pulse",))
+        asked = (("POST", "a"), ("GET", "a"), ("GET", "b"), ("GET", "a", "/pulse"))
+        waiting = asyncio.gather(*(ask(app, *one) for one in asked), return_exceptions=True)
+        while len(order) < 2:
+            await asyncio.sleep(0)
+        for _ in range(100):  # more turns than a page needs that does not wait
+            await asyncio.sleep(0)
+        written.set()
+        await waiting
+        await ask(app, "GET", "a")
+
+    asyncio.run(main())
+    assert order == [
+        ("GET", "/run", b"plan=b"), ("GET", "/pulse", b"plan=a"),
+        ("POST", "/run", b"plan=a"), ("GET", "/run", b"plan=a"), ("GET", "/run", b"plan=a"),
+    ]  # fmt: skip
 
 
 def test_a_run_is_refused_where_the_plan_changed_since_its_price_was_shown(browser, folder):

@@ -19,6 +19,7 @@ from discreet.studio import plan_pages, profile_pages, publish_pages, start_page
 from discreet.studio.desk import HERE, Desk, from_script
 from discreet.studio.folder import Folder
 from discreet.studio.guard import Guard
+from discreet.studio.turns import Turns
 
 __all__ = ["MOST_UPLOAD", "studio_app"]
 
@@ -74,7 +75,8 @@ def studio_app(folder: Path, *, token: str, most_upload: int = MOST_UPLOAD) -> G
         *(Route(path, _answering(desk, handler), methods=["POST"]) for path, handler in _DONE.items()),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
-    guard.app = Starlette(routes=routes, exception_handlers={DiscreetError: partial(_refused, desk)})
+    app = Starlette(routes=routes, exception_handlers={DiscreetError: partial(_refused, desk)})
+    guard.app = Turns(app, at_once=("/pulse",))  # the pulse asks for the file as it is
     return guard
 
 

@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
-__all__ = ["HEADERS", "PAGE_POLICY", "PUBLISHED_POLICY", "Guard"]
+__all__ = ["HEADERS", "PAGE_POLICY", "PUBLISHED_POLICY", "Guard", "Message", "Receive", "Send"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

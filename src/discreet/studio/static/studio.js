@@ -40,6 +40,7 @@ function typing() {
 }
 
 document.addEventListener("plan-changed", () => {
+  if (writing.size) return; // it may be what this page writes; the next pulse knows
   const notice = document.getElementById("notice");
   if (!typing()) {
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerHTML show:none" });
@@ -60,8 +61,18 @@ function typed(form) {
   return JSON.stringify([...new FormData(form)].filter(([name]) => name.startsWith("[")));
 }
 
+const writing = new Set();
+let onward = null;
+
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.elt.matches(".live-form")) sent.set(event.detail.elt, typed(event.detail.elt));
+  const { elt, xhr } = event.detail;
+  if (!elt.matches(".live-form")) return;
+  sent.set(elt, typed(elt));
+  writing.add(xhr);
+  xhr.addEventListener("loadend", () => {
+    writing.delete(xhr);
+    goOn(); // by now htmx has sent what was queued behind this request
+  });
 });
 document.addEventListener("htmx:afterSettle", (event) => {
   const form = event.detail.requestConfig && event.detail.requestConfig.elt;
@@ -75,23 +86,29 @@ function unwritten() {
   return new Set(fields.filter(differs).map((field) => field.form));
 }
 
+function goOn() {
+  if (writing.size || !onward) return;
+  const target = onward.isConnected ? onward : [...document.querySelectorAll("a[href], button")].find(isSame(onward));
+  onward = null;
+  if (!target) return;
+  target.dataset.again = "1";
+  target.click();
+  delete target.dataset.again;
+}
+
+// The page may have been drawn again since the click.
+function isSame(gone) {
+  return (one) => one.outerHTML === gone.outerHTML && (!one.form || one.form.outerHTML === gone.form.outerHTML);
+}
+
 document.addEventListener("click", (event) => {
   const target = event.target.closest("a[href], button");
-  if (!target || target.dataset.again || target.closest(".live-form") || !unwritten().size) return;
+  if (!target || target.dataset.again || target.closest(".live-form") || (!writing.size && !unwritten().size)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  let waiting = true;
-  const again = () => {
-    if (!waiting) return;
-    waiting = false;
-    target.dataset.again = "1";
-    if (target.isConnected) target.click();
-    else if (target.href) location.assign(target.href);
-    delete target.dataset.again;
-  };
-  document.addEventListener("htmx:afterSettle", again, { once: true });
-  setTimeout(again, 2000);
+  onward = target;
   unwritten().forEach((form) => htmx.trigger(form, "change"));
+  goOn();
 }, true);
 
 // A dropped file is copied into the folder.
