@@ -1,3 +1,4 @@
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -31,7 +32,16 @@ def _with_contents(app, docname, source):
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*/*\n```\n"
 
 
+_BARS = re.compile(r"(?<![\w`|\\])\|(?=[^\s|][^|]*\|)")
+
+
+def _with_bars(app, what, name, obj, options, lines):
+    """|x| is an absolute value in our docstrings; reStructuredText would look for a substitution of that name."""
+    lines[:] = [line if "``" in line else _BARS.sub(r"\\|", line) for line in lines]
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", _with_bars)
     app.connect("source-read", _with_contents)
 
 

@@ -14,20 +14,26 @@ from sphinx.util import logging
 _LOGGER = logging.getLogger(__name__)
 
 
-_SIDES = (
+_PRECISE = (
+    (re.compile(r"\\([td]?)frac\s*(\d)"), r"\\\1frac{\2}"),
+    (re.compile(r"(\\[td]?frac\{\d\})\s*(\d)"), r"\1{\2}"),
     (re.compile(r"(\\[Bb]igg?)(?=\s*(?:\(|\[|\\\{))"), r"\1l"),
     (re.compile(r"(\\[Bb]igg?)(?=\s*(?:\)|\]|\\\}))"), r"\1r"),
     (re.compile(r"\\dots\b"), r"\\ldots"),
 )
-"""Commands that TeX knows and the converter does not: the same, said more precisely."""
+"""What TeX reads and the converter does not, or reads otherwise: it takes the 12 of ``\\frac12`` for one number."""
+
+
+def mathml_of(formula: str, *, block: bool = False) -> str:
+    """A formula of TeX as MathML; MathError where the converter does not know it."""
+    for command, precise in _PRECISE:
+        formula = command.sub(precise, formula)
+    return tex2mathml(formula, as_block=block)
 
 
 def _mathml(node: nodes.Element, block: bool) -> str:
-    text = node.astext()
-    for command, precise in _SIDES:
-        text = command.sub(precise, text)
     try:
-        return tex2mathml(text, as_block=block)
+        return mathml_of(node.astext(), block=block)
     except MathError as unknown:
         _LOGGER.warning("formula %r: %s", node.astext(), unknown, location=node)
         return ""

@@ -1,11 +1,15 @@
 """Every `>>>` example in the README and in the documentation runs and prints what the page says."""
 
 import doctest
+import itertools
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from pygments.lexers import get_lexer_by_name
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,3 +43,26 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     for link in links:
         if not link.startswith(("http://", "https://", "mailto:", "#")):
             assert (page.parent / link.split("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_site_can_draw_formulas_and_programs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `make docs` would stumble over, page by page and at once."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from mathml import mathml_of
+
+    tokens = MarkdownIt().enable("table").use(dollarmath_plugin).parse(page.read_text(encoding="utf-8"))
+    for token in itertools.chain(tokens, *(one.children or () for one in tokens)):
+        if token.type in ("math_inline", "math_block"):
+            assert mathml_of(token.content).startswith("<math"), token.content
+        elif token.type == "fence" and token.info and not token.info.startswith("{"):
+            assert get_lexer_by_name(token.info.split()[0]), token.info
+
+
+def test_halves_are_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from mathml import mathml_of
+
+    assert mathml_of(r"\frac12M+\tfrac1n") == mathml_of(r"\frac{1}{2}M+\tfrac{1}{n}")
+    assert mathml_of(r"\frac12M").count("<mfrac>") == 1
+    assert mathml_of(r"\frac12M") != mathml_of(r"\frac{12}{M}")

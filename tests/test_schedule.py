@@ -33,9 +33,11 @@ over = "month"
 """
 
 
-def block(kind: str) -> str:
-    (found,) = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
+def block(kind: str, below: str = "") -> str:
+    """The only block of a kind, or the first one below a heading."""
+    found = re.findall(rf"^```{kind}\n(.*?)^```", PAGE.partition(below)[2] if below else PAGE, re.MULTILINE | re.DOTALL)
+    assert below or len(found) == 1
+    return str(found[0])
 
 
 @pytest.fixture
@@ -70,11 +72,11 @@ def events(office: Path) -> list[dict[str, str]]:
 
 def test_cron_and_airflow_at_once(office: Path) -> None:
     """The command of the cron line and that of the task, started together: one draws, the other repeats."""
-    minute, hour, day, month, weekday, cron = block("cron").strip().split(" ", 5)
+    minute, hour, day, month, weekday, cron = block("text", below="## cron").strip().split(" ", 5)
     assert (minute, hour, day, month, weekday) == ("0", "3", "1", "*", "*")
     cron = cron.split(" || ")[0]
     settings: dict[str, str] = {}
-    task = block("airflow").split("\n", 1)[1].replace("BashOperator(", "settings.update(")
+    task = block("text", below="## Airflow").split("\n", 1)[1].replace("BashOperator(", "settings.update(")
     exec(task, {"settings": settings})
     airflow = settings["bash_command"].replace("{{ ds[:7] }}", "2026-02")
     both = [shell(office, line) for line in (cron, airflow)]
