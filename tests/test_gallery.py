@@ -46,7 +46,10 @@ def test_one_page_for_all_studies(tmp_path: Path) -> None:
     assert "<script" not in page
     assert "<b>bold" not in page
     assert (tmp_path / "two" / "f.svg").is_file()
-    assert "![F](one/f.svg)" in result.markdown.read_text(encoding="utf-8")
+    index = result.markdown.read_text(encoding="utf-8")
+    assert "![F](one/f.svg)" in index
+    assert "one/g.svg" not in index
+    assert "one/one.md#figure-1-bbold" in index
     assert result.to_dict()["studies"][1]["paper"] == "two"
 
 

@@ -1,7 +1,8 @@
-"""Gallery: every study in one run, and one page with each figure beside what its paper reports."""
+"""Gallery: every study in one run, a page with each figure beside what its paper reports, and an index for the site."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +12,7 @@ from typing import Any
 from discreet.display import Facts
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
-from discreet.papers.study_page import exact_claims, markdown_table, part_rows, shown_figure, shown_rows, told
+from discreet.papers.study_page import EXACT, exact_claims, markdown_table, part_rows, shown_rows, told
 from discreet.papers.verdicts import count_table
 from discreet.result import Result
 
@@ -19,10 +20,10 @@ __all__ = ["GalleryResult", "run_gallery"]
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
 really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's
-own page also has its tables, and every result lies beside it as CSV.
+own page has all its figures and tables, and every result lies beside it as CSV.
 
-Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run goes on where it was,
-and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
+Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run resumes where it left
+off, and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
 
 _COUNTS = """What the papers say is decided by the machine: each claim has a place, a statistic, a range in which it is
 true, and a verdict from the stored rows with their Monte-Carlo error. `discreet reproduce claims` lists them."""
@@ -30,7 +31,7 @@ true, and a verdict from the stored rows with their Monte-Carlo error. `discreet
 
 @dataclass(frozen=True)
 class GalleryResult(Result):
-    """What a run of all studies left behind: one page in two forms, and the result of every study."""
+    """What a run of all studies left behind: one page, an index as markdown, and the result of every study."""
 
     page: Path | None
     markdown: Path
@@ -94,7 +95,7 @@ def run_gallery(
     if not quick and any(study.claims for study in studies):
         lead += f"\n\n{_COUNTS}\n\n{_tally(shown_studies)}"
     markdown = out / "index.md"
-    markdown.write_text(_markdown(lead, shown_studies, quick), encoding="utf-8")
+    markdown.write_text(_markdown(lead, shown_studies), encoding="utf-8")
     text = _page(lead, shown_studies, quick)
     page = None if text is None else out / "index.html"
     if page is not None and text is not None:
@@ -122,18 +123,35 @@ def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
     return [(figure, files[f"{figure.name}.svg"]) for figure in part.figures if f"{figure.name}.svg" in files]
 
 
-def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) -> str:
+def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
+    """An index: the first figure of every study, and its parts with what became of the paper's claims."""
     sections = ["# Reproduction gallery\n", f"{lead}\n"]
     for study, result in studies:
-        whole = f"[The whole study, with tables]({study.paper}/{result.page.name})"
-        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n", f"{whole}\n"]
-        for part in study.parts:
-            sections.append(f"### {part.title}\n")
-            for figure, path in _drawn(part, result):
-                sections.append(shown_figure(figure, f"{study.paper}/{path.name}"))
-            sections += told(study, part, result.rows[part.name], result.decisions, quick=quick)
-        sections += exact_claims(result.decisions, "###")
+        page = f"{study.paper}/{result.page.name}"
+        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n"]
+        drawn = [one for part in study.parts for one in _drawn(part, result)]
+        sections += [f"![{figure.title}]({study.paper}/{path.name})\n" for figure, path in drawn[:1]]
+        sections += [f"[The whole study]({page}): {len(drawn)} figures.\n", _contents(study, result, page)]
     return "\n".join(sections)
+
+
+def _contents(study: Study, result: StudyResult, page: str) -> str:
+    """The parts of a study's page, with the verdicts on the claims of each, as a markdown table."""
+    parts: list[tuple[str, str | None]] = [(part.title, part.name) for part in study.parts]
+    if not result.decisions:
+        return "\n".join(f"- {_link(title, page)}" for title, _ in parts) + "\n"
+    if any(one.claim.part is None for one in result.decisions):
+        parts.append((EXACT, None))
+    return count_table(
+        {_link(title, page): [one for one in result.decisions if one.claim.part == name] for title, name in parts},
+        of="part",
+    )
+
+
+def _link(title: str, page: str) -> str:
+    """A link to a heading of a page, named as GitHub and the site name it."""
+    anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+    return f"[{title}]({page}#{anchor})"
 
 
 _STYLE = """

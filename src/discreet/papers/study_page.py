@@ -11,7 +11,10 @@ from discreet.papers.paper_claim import Claim, Decision
 from discreet.papers.study import Part, Row, Study
 from discreet.papers.verdicts import claims_table
 
-__all__ = ["exact_claims", "markdown_table", "part_rows", "shown_figure", "shown_rows", "told", "write_page"]
+__all__ = ["EXACT", "exact_claims", "markdown_table", "part_rows", "shown_rows", "told", "write_page"]
+
+EXACT = "Theorems, formulas and constants"
+"""The heading of claims that need no run."""
 
 _MOST_ROWS = 25
 """A longer table is thinned on the page; the CSV file has every result."""
@@ -35,7 +38,7 @@ def write_page(
             saved = figure.save(table, page.parent)
             if saved is not None:
                 figures.append(saved)
-                sections.append(shown_figure(figure, saved.name))
+                sections.append(_figure(figure, saved.name))
         sections += told(study, part, rows[part.name], decisions, quick=quick)
         shown, words = shown_rows(part, table)
         sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
@@ -59,7 +62,7 @@ def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision
 def exact_claims(decisions: Sequence[Decision], mark: str) -> list[str]:
     """Claims that need no run, as markdown below a heading of that rank."""
     exact = [one for one in decisions if one.claim.part is None]
-    return [f"{mark} Theorems, formulas and constants\n", claims_table(exact)] if exact else []
+    return [f"{mark} {EXACT}\n", claims_table(exact)] if exact else []
 
 
 def _listed(claims: Sequence[Claim]) -> str:
@@ -67,7 +70,7 @@ def _listed(claims: Sequence[Claim]) -> str:
     return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 
 
-def shown_figure(figure: Figure, path: str) -> str:
+def _figure(figure: Figure, path: str) -> str:
     """A figure and its caption as markdown."""
     return f"![{figure.title}]({path})\n\n*{figure.caption()}*\n"
 

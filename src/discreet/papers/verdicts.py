@@ -72,9 +72,9 @@ def claims_table(decisions: Sequence[Decision]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def count_table(decisions: Mapping[str, Sequence[Decision]]) -> str:
-    """How many claims of each paper have each verdict, as a markdown table."""
-    lines = [f"| paper | claims | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 2)]
+def count_table(decisions: Mapping[str, Sequence[Decision]], *, of: str = "paper") -> str:
+    """How many claims of each paper, or part of one, have each verdict, as a markdown table."""
+    lines = [f"| {of} | claims | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 2)]
     for paper, found in decisions.items():
         tally = [sum(one.verdict == verdict for one in found) for verdict in VERDICTS]
         lines.append("| " + " | ".join([paper, str(len(found)), *map(str, tally)]) + " |")
