@@ -49,7 +49,7 @@ __all__ = ["PairedBalance", "SignedRankQuestion", "SignedRankRelease"]
 
 _ONE_ROW = Contribution(total=1)
 _MOST_STEPS = 2**60
-"""Differences of so many steps, and sums of two of them, fit 64 bits."""
+"""Numbers and differences of so many steps, and sums of two of them, fit 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +304,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
             )  # fmt: skip
         whole = (bounds.step.numerator * step.denominator, abs(step.numerator) * bounds.step.denominator)
         common = Fraction(math.gcd(*whole), bounds.step.denominator * step.denominator)
-        if max(map(abs, ends)) / common > _MOST_STEPS:
+        if max(map(abs, (bounds.low, bounds.high, *ends))) / common > _MOST_STEPS:
             raise InvalidParameter(
                 "against", self.against, f"has too fine a grid beside {self.column!r}", "Declare one grid for both."
             )
