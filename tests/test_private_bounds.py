@@ -10,6 +10,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Formula,
     Ledger,
     PoissonSample,
     PrivacyUnit,
@@ -53,6 +54,25 @@ def test_public_edges_need_no_bounds():
     low, high = asked.histogram("x", HALF, edges=[0, 10, 1000]).value
     assert abs(low - 500) < 80
     assert abs(high - 300) < 80
+    assert asked.ledger.spent() == HALF
+
+
+def test_bins_beyond_the_expected_bounds_hold_their_own_values():
+    """Expected bounds serve plans: they move no value where public edges say more."""
+    values = np.r_[np.full(500, 7.0), np.full(300, 1250.5), np.full(200, 9e9)]
+    asked = session(values)
+    found = asked.histogram("x", HALF, edges=[0, 1000, 1200, 1500.25, 2000])
+    assert np.all(np.abs(found.value - [500, 0, 300, 200]) < 80)
+    assert "bounds" not in found.public
+    assert asked.ledger.spent() == HALF
+
+
+def test_a_filter_on_a_column_with_public_edges_pays_for_no_bounds():
+    """Nor may bounds that were paid for turn out not to lie between the edges."""
+    filtered = Schema(columns={"x": GUESS}, where=Formula("x > 5"))
+    asked = session(np.r_[np.full(500, 2.0), np.full(300, 70.0), np.full(200, 9e9)], filtered)
+    found = asked.histogram("x", HALF, edges=[0, 10, 1000])
+    assert np.all(np.abs(found.value - [0, 500]) < 80)
     assert asked.ledger.spent() == HALF
 
 

@@ -33,6 +33,7 @@ from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.released_first import (
     Settled,
+    between_edges,
     check_approvable,
     first_request,
     has_private_facts,
@@ -139,7 +140,8 @@ class Session(Shorthands):
         """
         asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
-        if private and (first := released_first(question, self.schema)):
+        first = released_first(question, self.schema) if private else {}
+        if first or (private and between_edges(question, self.schema)):
             self._check_both(asked, request, first)
             everybody = self._omitting(None)
             found = {name: everybody.ask(one, first_request(one)) for name, one in first.items()}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
+from discreet.core.rounding import decimal
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.ledgers import Ledger
 from discreet.questions.profiles.cell_edges import UNIT_SIZES
@@ -26,7 +29,8 @@ from discreet.questions.question import Question
 from discreet.releases import Release
 
 __all__ = [
-    "BOUNDS", "LIMIT", "Settled", "check_approvable", "first_request", "has_private_facts", "released_first", "settled",
+    "BOUNDS", "LIMIT", "Settled", "between_edges", "check_approvable", "first_request", "has_private_facts",
+    "released_first", "settled",
 ]  # fmt: skip
 
 A = TypeVar("A")
@@ -45,8 +49,8 @@ def has_private_facts(schema: Schema) -> bool:
 def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
     """What must be released before a question, by name: nothing where its bounds and limits are declared."""
     _check_unit_sum(question, schema)
-    names = [name for name in question.columns_read() if not isinstance(_binned(question, name), Sequence)]
-    found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(schema, names).items()}
+    known = schema.declaring(**between_edges(question, schema))
+    found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(known, question.columns_read()).items()}
     limits = private_limit(question, schema)
     if limits is None:
         return found
@@ -72,16 +76,31 @@ def check_approvable(first: Iterable[str], ledger: Ledger) -> None:
 
 
 def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
-    """How a question divides a number into bins, where it does: so many of one width, or between public edges.
-
-    Bins between public edges need no bounds: their ends hold what lies beyond.
-    """
+    """How a question divides a number into bins, where it does: so many of one width, or between public edges."""
     edges, bins = (getattr(question, one, None) for one in ("edges", "bins"))
     if isinstance(bins, Mapping):
         given = bins.get(name)
     else:
         given = (bins if edges is None else edges) if name == getattr(question, "column", None) else None
     return given if given is None or isinstance(given, int) else tuple(given)
+
+
+def between_edges(question: Question[Any], schema: Schema) -> dict[str, Bounds]:
+    """Bounds of columns whose own are private, where public edges are enough: bins at the ends hold what lies beyond."""
+    found = {}
+    for name in question.columns_read():
+        expected, edges = schema.columns.get(name), _binned(question, name)
+        if isinstance(expected, PrivateBounds) and isinstance(edges, Sequence):
+            ends = float(edges[0]), float(edges[-1])
+            grid = float(_common(expected.step, *map(decimal, ends)))
+            found[name] = Bounds(*ends, grid, nulls=expected.nulls, missing=expected.missing)
+    return found
+
+
+def _common(*numbers: Fraction) -> Fraction:
+    """The largest step of which all numbers are multiples."""
+    whole = math.lcm(*(number.denominator for number in numbers))
+    return Fraction(math.gcd(*(int(number * whole) for number in numbers)), whole)
 
 
 def _check_unit_sum(question: Question[Any], schema: Schema) -> None:
@@ -128,16 +147,17 @@ class Settled(Generic[A]):
 
 def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRelease]) -> Settled[A]:
     """The question that follows from what was released: a function of public facts and of those outputs."""
-    bounds, notes = {}, {}
+    bounds, notes = between_edges(question, schema), {}
     # What a plan expects need not lie within the bounds that are found.
     changed: dict[str, Any] = {"expected_mean": None} if hasattr(question, "expected_mean") else {}
-    for key, one in found.items():
-        name = key.removeprefix(BOUNDS)
-        if key.startswith(BOUNDS):
-            bounds[name] = _divisible(declared_by(one, name, schema.bounds(name)), _binned(question, name))
-    if bounds:
-        told = ", ".join(f"{name} {one.low:g} to {one.high:g}" for name, one in bounds.items())
+    released = {
+        name: _divisible(declared_by(one, name, schema.bounds(name)), _binned(question, name))
+        for name, one in ((key.removeprefix(BOUNDS), one) for key, one in found.items() if key.startswith(BOUNDS))
+    }
+    if released:
+        told = ", ".join(f"{name} {one.low:g} to {one.high:g}" for name, one in released.items())
         notes["bounds"] = f"{told}, released privately; intervals do not account for values beyond"
+    bounds |= released
     known = schema.declaring(**bounds)
     release = found.get(f"{LIMIT}{schema.unit.name}")
     if release is not None:
