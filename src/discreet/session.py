@@ -140,8 +140,7 @@ class Session(Shorthands):
         """
         asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
-        first = released_first(question, self.schema) if private else {}
-        if first or (private and between_edges(question, self.schema)):
+        if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
             self._check_both(asked, request, first)
             everybody = self._omitting(None)
             found = {name: everybody.ask(one, first_request(one)) for name, one in first.items()}

@@ -86,7 +86,7 @@ def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
 
 
 def between_edges(question: Question[Any], schema: Schema) -> dict[str, Bounds]:
-    """Bounds of columns whose own are private, where public edges are enough: bins at the ends hold what lies beyond."""
+    """Bounds where public edges are enough for a column whose own are private: the end bins hold what lies beyond."""
     found = {}
     for name in question.columns_read():
         expected, edges = schema.columns.get(name), _binned(question, name)
