@@ -296,7 +296,7 @@ def _finished(browser, plan: str) -> str:
 
 
 def _desk_runs(browser):
-    handler = browser.guard.app.routes[0].endpoint
+    handler = browser.guard.app.app.routes[0].endpoint
     return list(handler.__closure__[0].cell_contents.runs._runs.items())
 
 

@@ -105,6 +105,11 @@ class PlanFile:
             ) from None
         return _Reader(file, text, data).plan(period)
 
+    @property
+    def ledger_name(self) -> str:
+        """The ledger's file without its folders; of a database only its kind, since addresses may hold passwords."""
+        return Path(self.ledger).name if "://" not in self.ledger else self.ledger.partition("://")[0]
+
     def request(self, planned: PlannedQuestion, run: int) -> str:
         """Name of a release in the ledger: the same question to the same data has the same name.
 

@@ -19,6 +19,7 @@ from discreet.plans.job import Job
 from discreet.plans.job_results import JobPlan
 from discreet.plans.meaning import differences
 from discreet.plans.plan_file import PlanFile
+from discreet.publish.facts import meaning_of
 from discreet.publish.review_page import review_markdown, review_page
 from discreet.publish.wording import attacker_words
 from discreet.result import Result
@@ -192,12 +193,12 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     rows = []
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
         error = one.rows()[0]["expected_error"]
-        exact = "depends on the data" if error is None else f"{one.read} within {error:.3g} (95 %)"
+        exact = "depends on the data" if error is None else f"{one.read} ± {error:.3g} (95 %)"
         exact += f", for {one.scenario}" if one.scenario else ""
         rows.append(
             {
                 "title": question.title,
-                "tells": question.question.meaning_words(file.variables),
+                "tells": meaning_of(question.question, file.variables),
                 "exact": exact,
                 "cost": str(one.guarantee),
             }
@@ -249,7 +250,7 @@ def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
         ("Between which data sets does it hold?", f"Those that differ by {_CHANGES[schema.neighbours]} {unit.name}."),
         ("Are bounds and labels fixed without looking at the data?",
          "Each has a source." if not missing else f"No source is given for: {', '.join(missing)}."),
-        ("Do all releases about the same people count in one budget?", f"In the ledger {Path(ledger.path).name}."),
+        ("Do all releases about the same people count in one budget?", f"In the ledger {file.ledger_name}."),
         ("Is the noise safe from floating-point and timing attacks?",
          "Noise is exact, on a grid, from the system's generator; `discreet audit` attacks it."),
         ("Was the plan itself attacked?", "`discreet attack` tries; the report of a run says what it found."),

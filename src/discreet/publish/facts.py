@@ -13,7 +13,7 @@ from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
 from discreet.publish.readings import Reading
 from discreet.publish.wording import attacker_words, guarantee_words
 
-__all__ = ["Entry", "report_facts"]
+__all__ = ["Entry", "meaning_of", "report_facts"]
 
 
 class Asked(Protocol):
@@ -189,13 +189,20 @@ def _policy(policy: Any) -> str:
     return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
 
 
+def meaning_of(question: Asked, words: Mapping[str, str]) -> str:
+    """What an answer says, with all its columns where the sentence does not name them; ``words`` rename columns."""
+    told = question.meaning_words(words)
+    read = list(dict.fromkeys(words.get(name, name) for name in question.columns_read()))
+    return told if all(name in told for name in read) else f"{told} Columns: {', '.join(read)}."
+
+
 def _released(entry: Entry, variables: Mapping[str, str]) -> dict[str, Any]:
     question, answer = entry.question, entry.answer
     return {
         "name": entry.name,
         "title": entry.title,
         "ask": question.ask,
-        "meaning": question.meaning_words(variables),
+        "meaning": meaning_of(question, variables),
         "subject": question.subject_words(variables),
         "noun": question.noun_words(variables),
         "counted": question.counted_words(),

@@ -144,7 +144,7 @@ _TEMPLATE = """
 {% for part in parts %}
 <section aria-labelledby="p{{ loop.index }}"><h2 id="p{{ loop.index }}">{{ part.title }}</h2>
 {% for said in part.paragraphs %}<p>{{ said }}</p>{% endfor %}
-{% if part.table %}<div class="wide"><table><caption>{{ part.title }}</caption>
+{% if part.table %}<div class="wide"><table class="stack"><caption>{{ part.title }}</caption>
 <thead><tr>{% for head in part.table[0] %}<th scope="col" class="label">{{ head }}</th>{% endfor %}</tr></thead>
 <tbody>{% for row in part.table[1:] %}<tr>{% for text in row %}<td class="text">{{ text }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div>{% endif %}

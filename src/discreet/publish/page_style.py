@@ -27,7 +27,7 @@ h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; overflow-wrap: anywh
 h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; line-height: 1.3; }
 h3 { font-size: 1.05rem; margin: 1.4rem 0 .2rem; }
 a { color: var(--blue); }
-p, ul { margin: .5rem 0; } li { margin: .25rem 0; }
+p, ul { margin: .5rem 0; overflow-wrap: anywhere; } li { margin: .25rem 0; }
 .soft { color: var(--soft); }
 .card { border: 1px solid var(--line); border-radius: .5rem; padding: .9rem 1.1rem; margin: 1rem 0; }
 .card > h2 { margin-top: 0; } .card > :last-child { margin-bottom: 0; }

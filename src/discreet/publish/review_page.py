@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import MissingExtra
 
-__all__ = ["review_markdown", "review_page"]
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["coded", "review_markdown", "review_page"]
 
 _TEMPLATE = """<!doctype html>
 <html lang="en">
@@ -28,6 +32,9 @@ h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; } h2 { font-size: 1.
 table { border-collapse: collapse; width: 100%; overflow-wrap: anywhere; } .wide { overflow-x: auto; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; }
+@media (max-width: 40rem) { thead { display: none; } tr { display: block; padding: .4rem 0; }
+ tr { border-bottom: 1px solid var(--line); } td { display: block; border: 0; padding: .1rem 0; }
+ td[data-of]::before { content: attr(data-of) ": "; color: var(--soft); } }
 @media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
 </style>
 </head>
@@ -40,15 +47,16 @@ th { color: var(--soft); font-weight: 600; }
 <h2>What is taken as public</h2>
 <div class="wide"><table>
 <thead><tr><th scope="col">fact</th><th scope="col">what the plan says</th><th scope="col">source</th></tr></thead>
-<tbody>{% for fact in public %}<tr><td>{{ fact.name }}</td><td>{{ fact.fact }}</td>
-<td{% if not fact.source %} class="warn"{% endif %}>{{ fact.source or "no source given" }}</td></tr>{% endfor %}</tbody>
+<tbody>{% for fact in public %}<tr><td><b>{{ fact.name }}</b></td><td>{{ fact.fact }}</td>
+<td data-of="source"{% if not fact.source %} class="warn"{% endif %}>{{ fact.source or "no source given" }}</td></tr>
+{% endfor %}</tbody>
 </table></div>
 <h2>What will be released</h2>
 <div class="wide"><table>
 <thead><tr><th scope="col">release</th><th scope="col">what it tells</th><th scope="col">how exact</th>
 <th scope="col">cost</th></tr></thead>
-<tbody>{% for one in releases %}<tr><td>{{ one.title }}</td><td>{{ one.tells }}</td><td>{{ one.exact }}</td>
-<td>{{ one.cost }}</td></tr>{% endfor %}</tbody>
+<tbody>{% for one in releases %}<tr><td><b>{{ one.title }}</b></td><td>{{ one.tells }}</td>
+<td data-of="how exact">{{ one.exact }}</td><td data-of="cost">{{ one.cost }}</td></tr>{% endfor %}</tbody>
 </table></div>
 <p>Together: {{ cost }}. The ledger has {{ left }} left.</p>
 <h2>What an attacker could still learn</h2>
@@ -61,7 +69,7 @@ th { color: var(--soft); font-weight: 600; }
 <p class="soft">After NIST SP 800-226. What only a person can answer is left open.</p>
 <div class="wide"><table>
 <tbody>{% for question, answer in checklist %}<tr><td>{{ question }}</td>
-<td>{{ answer if answer else "☐" }}</td></tr>{% endfor %}</tbody>
+<td>{{ answer | coded if answer else "☐" }}</td></tr>{% endfor %}</tbody>
 </table></div>
 </main>
 </body>
@@ -75,7 +83,16 @@ def review_page(facts: Mapping[str, Any]) -> str:
         from jinja2 import Environment
     except ImportError as missing:
         raise MissingExtra(missing.name or "jinja2", "report") from None
-    return Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE).render(**facts)
+    pages = Environment(autoescape=True, trim_blocks=True)
+    pages.filters["coded"] = coded
+    return pages.from_string(_TEMPLATE).render(**facts)
+
+
+def coded(text: str) -> Markup:
+    """Escaped text, with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def review_markdown(facts: Mapping[str, Any]) -> str:

@@ -399,6 +399,12 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
             ),
         )
 
+    def meaning_words(self, words: Mapping[str, str]) -> str:
+        subject, shares = self.subject_words(words), np.atleast_1d(self._shares()).tolist()
+        if shares == [0.5]:
+            return f"The median of {subject}."
+        return f"Values of {subject} below which {', '.join(f'{100 * one:.4g} %' for one in shares)} of rows lie."
+
     def _shares(self) -> Any:
         given: Any = self.probabilities
         if isinstance(given, float | int):

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from discreet.publish.review_page import coded
 from discreet.studio.draft import Draft, drafted
 from discreet.studio.folder import Folder
 from discreet.studio.running import Running
@@ -55,6 +56,7 @@ class Desk:
             loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
+        self._pages.filters["coded"] = coded
 
     def document(self, request: Request) -> TomlDocument:
         """The plan that a request is about."""

@@ -42,7 +42,7 @@ def ledger_view(file: PlanFile) -> dict[str, Any] | None:
             }
         )
     return {
-        "path": Path(file.ledger).name if "://" not in file.ledger else file.ledger.partition("://")[0],
+        "path": file.ledger_name,
         "budget": str(statement.budget),
         "spent": str(statement.spent),
         "remaining": str(statement.remaining),

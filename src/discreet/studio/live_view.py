@@ -22,6 +22,7 @@ from discreet.plans.sampling_error import (
     sampling_error,
     shares_of,
 )
+from discreet.publish.facts import meaning_of
 from discreet.publish.wording import attacker_words
 from discreet.studio.draft import Draft
 from discreet.studio.pictures import budget_bar, interval_sketch
@@ -122,7 +123,7 @@ def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, An
         "effect": None if planned.smallest_effect is None else _short(planned.smallest_effect),
         "cost": str(planned.guarantee),
         "mechanism": planned.mechanism.replace("_", " "),
-        "tells": one.question.meaning_words({}),
+        "tells": meaning_of(one.question, {}),
         "sketch": _sketch(one.question, error, chance, rows),
         "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
         "warnings": release_warnings(one.question, planned, rows),
