@@ -44,7 +44,7 @@ ROWS = {
         "population interval": "interval for noise and sampling",
         "regression": "regression with standard errors",
         "tests": "χ² tests on private tables",
-        "number tests": "tests of ranks and distributions",
+        "number tests": "tests of ranks, pairs and distributions",
         "experiments": "A/B tests",
     },
     "what is guaranteed": {

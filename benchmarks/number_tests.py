@@ -131,9 +131,10 @@ def pairs(groups: Groups, epsilon: float, rng: Generator) -> bool:
 
 def signed_ranks(groups: Groups, epsilon: float, rng: Generator) -> bool:
     """`Session.signed_rank`."""
-    return paired_tests.rejects(
-        paired_tests.released(groups[1] - groups[0], PureDP(epsilon), rng, "ranks", public=False), rng
-    )
+    steps = np.round((groups[1] - groups[0])[None] * paired_tests.STEPS)
+    sums, rows = paired_tests.sums_of_scores(steps, "ranks", public=False)
+    found = paired_tests.released(sums, rows, PureDP(epsilon), rng, "ranks", public=False)
+    return paired_tests.rejections(found, rng) == 1
 
 
 # ---- studies --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ ONE = d.PureDP(1.0)
 CLOCK = d.Bounds(0, 100, grid=1)
 SCHEMA = d.Schema(columns={"before": CLOCK, "after": CLOCK, "fine": d.Bounds(0, 100, grid=0.25)})
 UNIVERSE = range(-3, 4)
+ADDED = d.Neighbours.ADD_REMOVE
 
 
 def visits(n=800, seed=1, gain=3, rows=None):
@@ -225,18 +226,21 @@ def test_a_balance_leads_back_to_its_sum(scores):
         assert scores.total(scores.balance(total, 20.0), 20.0) == pytest.approx(total)
 
 
-def test_the_largest_deviation_is_not_exceeded():
-    """Rank sums of populations far from each other vary by no more than the bound for any population."""
+def test_rank_sums_vary_no_more_than_half_as_many_independent_signs():
+    """Whatever the population: the variance of a mean of signs, and higher moments too where few are large."""
     rng = np.random.default_rng(5)
     shapes = {
         "normal": lambda size: rng.normal(0.5, 1, size),
         "skewed": lambda size: np.exp(rng.normal(0, 1, size)) - 1.5,
         "two sizes": lambda size: rng.choice([-1.0, 30.0], size, p=[0.7, 0.3]) * rng.uniform(0.9, 1.1, size),
+        "few large": lambda size: rng.choice([1.0, -30.0], size, p=[0.98, 0.02]) * rng.uniform(0.9, 1.1, size),
     }
+    signs = RankScores().independent_signs(120)
     for draw in shapes.values():
-        sums = np.array([rank_sum(draw(120)) for _ in range(600)])
-        lean = sums.mean() / (120 * 121 / 2)
-        assert sums.std() <= 1.08 * RankScores().deviation(float(lean), 120.0)
+        leans = np.array([rank_sum(draw(120)) for _ in range(600)]) / (120 * 121 / 2)
+        drawn = 2 * rng.binomial(signs, (1 + leans.mean()) / 2, 600) / signs - 1
+        for power in (2, 4):
+            assert np.mean((leans - leans.mean()) ** power) <= 1.15**power * np.mean((drawn - leans.mean()) ** power)
 
 
 def test_the_planned_effect_is_the_error_of_the_share():
@@ -264,6 +268,61 @@ def test_an_interval_without_sampling_holds_the_share_of_the_rows(method):
         low, high = found.interval(0.9, d.MonteCarlo(n_resamples=299, rng=seed), sampled=False)
         hits += low <= truth <= high
     assert 0.8 <= hits / 100 <= 0.99  # seeded; 90 % expected, with a standard deviation of 3 %
+
+
+def paired(balance, rows, noise, method="signs", *, public=False):
+    return PairedDifferences(float(balance), float(rows), public, noise, scores_of(method, public=public))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interval_holds_the_estimate_and_what_it_accepts(method, sampled):
+    """Also where noise pushes the balance beyond what any rows have, and where few rows are left."""
+    noise, null = d.Laplace(2.0).law(0.0), d.MonteCarlo(n_resamples=299, rng=3)
+    for public, rows in itertools.product((False, True), (2.0, 40.0, 4000.0)):
+        for lean in (-1.3, -1.0, -0.5, 0.0, 0.9, 1.0, 1.02):
+            found = paired(lean * rows, rows, noise, method, public=public)
+            low, high = found.interval(0.95, null, sampled=sampled)
+            assert 0 <= low <= found.share <= high <= 1
+            assert low < high
+            for share in np.linspace(0, 1, 41):
+                near = min(abs(share - low), abs(share - high)) < 1e-9
+                assert near or found.accepts(share, 0.95, null, sampled=sampled) == (low <= share <= high)
+
+
+def test_whole_number_noise_that_is_most_often_zero_leaves_a_point():
+    """At ε = 5 both numbers are exact in 97 % of releases: rounding keeps the share of the data inside."""
+    noise = d.Geometric.calibrate(d.PureDP(5.0), PairedBalance(scores="signs").sensitivity(neighbours=ADDED)).law(0.0)
+    for positive, rows in ((571, 1000), (1, 3), (2999, 3001)):
+        found = paired(2 * positive - rows, rows, noise)
+        low, high = found.interval(0.95, d.MonteCarlo(n_resamples=999, rng=1), sampled=False)
+        assert low <= positive / rows <= high < low + 1e-9
+        assert found.accepts(positive / rows, 0.95, d.MonteCarlo(n_resamples=999, rng=1), sampled=False)
+
+
+def test_one_difference_in_a_thousand_is_covered_where_there_is_next_to_no_noise():
+    """A normal law for the sampling error would reject 0.999 in one sample of six: one negative row is too many."""
+    noise, hits = d.Gaussian(0.05).law(0.0), 0
+    rng = np.random.default_rng(8)
+    for seed in range(200):
+        negative = rng.binomial(170, 0.001)
+        found = paired(170 - 2 * negative, 170, noise)
+        hits += found.accepts(0.999, 0.95, d.MonteCarlo(n_resamples=199, rng=seed), sampled=True)
+    assert hits >= 185  # of 190 or more that are expected
+
+
+def test_with_a_public_number_of_rows_the_release_is_that_of_the_published_rule():
+    """Couch and others (2018) add noise of 2n/ε to the rank sum; ours is the same, divided by n, and tested alike."""
+    statistic = PairedBalance(n=60)
+    sensitivity = statistic.sensitivity(neighbours=d.Neighbours.REPLACE_ONE)
+    noise = d.Laplace.calibrate(d.PureDP(0.5), sensitivity)
+    assert noise.scale * 60 == 2 * 60 / 0.5
+    null = paired(3.0, 60, noise.law(0.0), "ranks", public=True).test(d.MonteCarlo(n_resamples=40_000, rng=9))
+    rng = np.random.default_rng(10)
+    ranks = np.arange(1.0, 61.0)
+    sums = (2.0 * (rng.random((40_000, 60)) < 0.5) - 1) @ ranks + rng.laplace(0, 2 * 60 / 0.5, 40_000)
+    ours = np.quantile(null.null_distribution, [0.5, 0.9, 0.95, 0.99]) * 3.0 / null.statistic
+    assert ours == pytest.approx(np.quantile(np.abs(sums) / 60, [0.5, 0.9, 0.95, 0.99]), rel=0.04)
 
 
 def test_noise_without_rows_is_read_as_knowing_nothing():

@@ -144,11 +144,12 @@ def regression():
 
 
 def number_tests():
-    """Ranks, distributions, means."""
+    """Ranks, pairs, distributions, means."""
     asked = session(budget=PureDP(3.0))
     assert 0 <= asked.rank_test("age", "place", one, bins=8).pvalue <= 1
     assert 0 <= asked.kolmogorov_smirnov("age", "old", one, bins=8).pvalue <= 1
-    return yes("ranks, Kolmogorov–Smirnov, means")
+    assert 0 <= asked.signed_rank("age", 50, one).pvalue <= 1
+    return yes("ranks, pairs, Kolmogorov–Smirnov, means")
 
 
 def choice():

@@ -31,6 +31,7 @@ from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import Proportion
 from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.signed_rank import PairedBalance
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.table import ContingencyTable
 from discreet.questions.variance import Variance
@@ -60,7 +61,7 @@ def audit_declared() -> Recomputed:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _units, _in_parts, _long, _columns, _domains, _pairs, _pooled, _tables, _margins, _arms, _averages
+        _units, _in_parts, _long, _columns, _domains, _pairs, _balances, _pooled, _tables, _margins, _arms, _averages
     )  # fmt: skip
     return recomputed("Declared sensitivities", parts)
 
@@ -180,6 +181,21 @@ def _pairs() -> Iterator[Compared]:
         corners = list(itertools.product(first, second))
         for kind, n in itertools.product((Covariance, CovarianceMatrix), (3, 4)):
             yield from _checked(kind(bounds=(first, second)), corners, n, np.array)
+
+
+def _balances() -> Iterator[Compared]:
+    """Signed ranks and signs of differences, with ties and zeros; where the number of rows is public, it stays."""
+    steps = range(-2, 3)
+    for scores, n in itertools.product(("ranks", "signs"), (3, 4)):
+        public: Any = PairedBalance(scores=scores, n=n)
+        private: Any = PairedBalance(scores=scores)
+        reached = check_statistic(public, steps, n=n, neighbours=REPLACED, tight=0.99)
+        yield f"{scores} of a public number of rows", reached > 0
+        for neighbours in Neighbours:
+            # Replacing one of few rows moves their ranks by 2n/(n + 1) at most: the bound is close for many rows.
+            tight = 0.65 if scores == "ranks" and neighbours is REPLACED else 0.99
+            reached = check_statistic(private, steps, n=n, neighbours=neighbours, tight=tight)
+            yield f"{scores} of a private number of rows", reached > 0
 
 
 def _by_cell(rows: tuple[Any, ...]) -> Any:

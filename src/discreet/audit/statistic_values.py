@@ -51,6 +51,7 @@ from discreet.questions.mode import Mode
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.quality import Usable
 from discreet.questions.quantile import Quantiles
+from discreet.questions.signed_rank import PairedBalance
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.table import ContingencyTable
 from discreet.questions.table_axes import Bins, Categories
@@ -71,8 +72,8 @@ def audit_statistic_values() -> Recomputed:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _sums, _spreads, _pooled, _pooled_rules, _winsorized, _ranks, _labels, _boxes, _bounded_rules, _noise_rules,
-        _table_rules,
+        _sums, _spreads, _pooled, _pooled_rules, _winsorized, _ranks, _balances, _labels, _boxes, _bounded_rules,
+        _noise_rules, _table_rules,
     )  # fmt: skip
     return recomputed("Values of statistics", parts)
 
@@ -228,6 +229,21 @@ def _ranks() -> Iterator[Compared]:
         for neighbours, wanted in moved.items():
             declared = made.sensitivity(neighbours=neighbours, rows_per_unit=rows, grouped=grouped)
             yield f"ranks at {share}, {neighbours.value}", _rounded_up(float(declared.l1 or 0), wanted)
+
+
+def _balances() -> Iterator[Compared]:
+    """Signed ranks add up the signs of all sums of two differences, a difference and itself among them."""
+    for rows in itertools.combinations_with_replacement(range(-2, 3), 4):
+        for scores, public in itertools.product(("ranks", "signs"), (False, True)):
+            kept = [one for one in rows if public or one]
+            pairs = itertools.combinations_with_replacement(kept, 2)
+            terms = kept if scores == "signs" else [one + other for one, other in pairs]
+            total, m = Fraction(sum((one > 0) - (one < 0) for one in terms)), len(kept) + 1
+            if scores == "ranks":
+                total = total / 4 if public else 2 * m * total / (2 * m * m + abs(total))
+            wanted = [total] if public else [(len(kept) + total) / 2, (len(kept) - total) / 2]
+            found = PairedBalance(scores=scores, n=4 if public else None).value(rows)
+            yield f"{scores} of pairs", np.atleast_1d(found).tolist() == wanted
 
 
 def _labels() -> Iterator[Compared]:

@@ -15,12 +15,14 @@ from discreet.core import requirements
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.paired_scores import PairedScores
+from discreet.inference.sampling import Binomial
 from discreet.interval import Interval
 
 __all__ = ["PairedDifferences", "lean_error"]
 
 Array = NDArray[np.float64]
-_HALVINGS = 40
+_CLOSE = 2.0**-38
+"""Leans so close are one: where whole-number noise is most often zero, rounding must not part equal releases."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +100,37 @@ class PairedDifferences:
 
         A share belongs to it where the release is no rarer than ``level`` allows on either side, by simulation.
         """
-        tail = (1 - requirements.level(level)) / 2
-        rng, rows = null.generator(), self.whole_rows
-        moved, counted = self._noise(null.n_resamples, rng)
-        sampling = rng.normal(size=null.n_resamples) if sampled else np.zeros(null.n_resamples)
-        noisy_rows, most = np.maximum(rows + counted, 1.0), float(self.scores.most(rows))
-
-        def beyond(lean: float, chance: float) -> float:
-            """How far the release exceeds a quantile of what would be released at this lean."""
-            total = np.clip(lean * most + self.scores.deviation(lean, rows) * sampling, -most, most)
-            expected = self.scores.balance(lean * self.scores.most(noisy_rows), noisy_rows)
-            residual = np.asarray(self.scores.balance(total, rows)) + moved - expected
-            own = self.balance - float(self.scores.balance(lean * most, rows))
-            return own - float(np.quantile(residual, chance))
-
-        low = _root(lambda lean: beyond(lean, 1 - tail))
-        high = _root(lambda lean: beyond(lean, tail))
+        tails, rare = self._tails(null, sampled=sampled), (1 - requirements.level(level)) / 2
+        low = _first(lambda lean: tails(lean)[1] > rare)
+        high = -_first(lambda lean: tails(-lean)[0] > rare)
         return Interval((1 + low) / 2, (1 + high) / 2, level)
+
+    def accepts(self, share: float, level: float, null: MonteCarlo, *, sampled: bool) -> bool:
+        """Whether the interval holds a share, without computing its ends."""
+        return min(self._tails(null, sampled=sampled)(2 * share - 1)) > (1 - requirements.level(level)) / 2
+
+    def _tails(self, null: MonteCarlo, *, sampled: bool) -> Callable[[float], tuple[float, float]]:
+        """By lean: how likely a release is at most, and at least, as high as this one.
+
+        A balance that no rows have is read as the nearest that some have, so that the interval holds the estimate.
+        Where noise alone may have made the number of rows there may be none, and then every lean is as likely.
+        """
+        rng, rows, scores, own = null.generator(), self.whole_rows, self.scores, self._within()
+        moved, counted = self._noise(null.n_resamples, rng)
+        noisy_rows, most = np.maximum(rows + counted, 1.0), float(scores.most(rows))
+        noisy_most, close = scores.most(noisy_rows), _CLOSE * rows
+        no_rows = 0 if self.public else np.count_nonzero(counted >= self.rows)
+        drawings = 1 + null.n_resamples
+        model, chances = Binomial(n=scores.independent_signs(rows)), rng.random(null.n_resamples)
+
+        def tails(lean: float) -> tuple[float, float]:
+            drawn = 2 * _drawn(model, (1 + lean) / 2, chances) - 1 if sampled else lean
+            simulated = scores.balance(drawn * most, rows) + moved - scores.balance(lean * noisy_most, noisy_rows)
+            above = np.asarray(simulated) - (own - scores.balance(lean * most, rows))
+            as_low, as_high = np.count_nonzero(above <= close), np.count_nonzero(above >= -close)
+            return (1 + max(as_low, no_rows)) / drawings, (1 + max(as_high, no_rows)) / drawings
+
+        return tails
 
     @cached_property
     def standard_error(self) -> float:
@@ -122,17 +138,23 @@ class PairedDifferences:
         return lean_error(self.scores, self.whole_rows, self.noise_variance, sampled=False)
 
 
-def _root(decreasing: Callable[[float], float]) -> float:
-    """Where a decreasing function of a lean is zero; an end where it has one sign."""
+def _drawn(model: Binomial, share: float, chances: Array) -> Array:
+    """Shares of samples at quantiles of their law."""
+    points, weights = model.nodes(share)
+    return points[np.minimum(np.searchsorted(np.cumsum(weights), chances), points.size - 1)]
+
+
+def _first(holds: Callable[[float], bool]) -> float:
+    """The smallest lean for which something holds, that then goes on to hold; a little outside rather than inside."""
     low, high = -1.0, 1.0
-    if decreasing(low) <= 0:
+    if holds(low):
         return low
-    if decreasing(high) >= 0:
+    if not holds(high):
         return high
-    for _ in range(_HALVINGS):
+    while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (middle, high) if decreasing(middle) > 0 else (low, middle)
-    return (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low
 
 
 def lean_error(scores: PairedScores, rows: float, noise_variance: float, *, sampled: bool = True) -> float:

@@ -52,8 +52,8 @@ class PairedScores(ABC):
         """So many sums of scores of differences without ties that are as likely to be positive as negative."""
 
     @abstractmethod
-    def deviation(self, lean: float, rows: float) -> float:
-        """The largest standard deviation of a sum of scores, over all populations with this lean."""
+    def independent_signs(self, rows: int) -> int:
+        """How many independent signs have a mean that spreads as widely as the lean does, over all populations."""
 
 
 class RankScores(PairedScores):
@@ -94,9 +94,9 @@ class RankScores(PairedScores):
             found.append(2 * (positive @ ranks) - ranks.sum())
         return np.concatenate(found)
 
-    def deviation(self, lean: float, rows: float) -> float:
-        # A U-statistic of two rows varies at most as rows / 2 independent pairs do (Hoeffding 1948, theorem 5.2).
-        return float(self.most(rows)) * math.sqrt(2 * max(1 - lean * lean, 0.0) / max(rows, 1.0))
+    def independent_signs(self, rows: int) -> int:
+        # Means over disjoint pairs of rows, averaged over all ways to pair them, are the lean (Hoeffding 1963, 5a).
+        return max(rows // 2, 1)
 
 
 class PublicRankScores(RankScores):
@@ -114,8 +114,8 @@ class SignScores(PairedScores):
 
     Examples
     --------
-    >>> SignScores().balance(3, 7), SignScores().deviation(0.0, 100.0)
-    (3, 10.0)
+    >>> SignScores().balance(3, 7), SignScores().most(7)
+    (3, 7)
     """
 
     name, hypothesis = "signs", "balanced signs"
@@ -133,8 +133,8 @@ class SignScores(PairedScores):
     def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
         return np.asarray(2.0 * rng.binomial(rows, 0.5, size) - rows)
 
-    def deviation(self, lean: float, rows: float) -> float:
-        return math.sqrt(rows * max(1 - lean * lean, 0.0))
+    def independent_signs(self, rows: int) -> int:
+        return rows
 
 
 METHODS = ("ranks", "signs")
