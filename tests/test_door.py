@@ -96,6 +96,41 @@ def test_an_adaptive_step_with_too_little_noise_draws_nothing(ledger):
         through(claim(), lambda allowance, _: [allowance.draw(Step(Laplace(0.1), UNIT, PureDP(0.5)), 0.0)], ledger)
 
 
+NARROW = Sensitivity(l1=0.25)
+
+
+@pytest.mark.parametrize(
+    ("steps", "part", "words"),
+    [
+        ([Step(Laplace(1.0), UNIT, PureDP(1.0))], Step(Laplace(1.0), UNIT, PureDP(0.25)), "more than laplace"),
+        ([Step(Laplace(1.0), UNIT, PureDP(1.0))], Step(Laplace(4.0), UNIT, PureDP(0.25)), "of the one draw"),
+        ([Step(Laplace(2.0), UNIT, PureDP(0.5))] * 2, Step(Laplace(2.0), NARROW, PureDP(0.125)), "of the one draw"),
+        ([Step(Laplace(2.0), UNIT, PureDP(0.5))], Step(Laplace(2.0), NARROW, PureDP(0.125)), "of the one draw"),
+        ([], Step(Laplace(4.0), UNIT, PureDP(0.25)), "of the one draw"),
+    ],
+)
+def test_a_part_pays_for_what_is_drawn_or_nothing_is(ledger, steps, part, words):
+    """Too little for its draw; for another draw; for one of two; for one that leaves room for more; for none."""
+    cells = ledger.partition("cells", ["a", "b"])
+    wrong = replace(claim(steps=steps), partition=cells.name, parts={"a": part})
+    spent = ledger.events()
+    with pytest.raises(InvalidParameter, match=words):
+        through(wrong, lambda allowance, passed: [], ledger)
+    assert ledger.events() == spent
+
+
+def test_parts_pay_for_one_draw_which_no_other_may_replace_or_follow(ledger):
+    cells = ledger.partition("cells", ["a", "b"])
+    step, other = (Step(Laplace(1.0), UNIT, PureDP(1.0)) for _ in range(2))
+    part = Step(Laplace(1.0), NARROW, PureDP(0.25))
+    right = replace(claim(steps=[step]), partition=cells.name, parts={"a": part})
+    assert len(through(right, lambda allowance, _: [float(allowance.draw(step, 0.0))], ledger)) == 1
+    for drawn in ([other], [step, step], [step, Step(Laplace(1000.0), UNIT, PureDP(0.001))]):
+        with pytest.raises(InvalidParameter, match=r"left to spend|no part pays for"):
+            through(right, lambda allowance, _, steps=drawn: [allowance.draw(one, 0.0) for one in steps], ledger)
+    assert ledger.remaining() == PureDP(1.0)
+
+
 @pytest.mark.parametrize("fails", ["run", "write", "ledger"])
 def test_a_run_that_fails_after_a_draw_is_not_repeated_for_the_same_money(ledger, fails):
     """Whether it fails may depend on the noise: asking until it does not would show fresh noise each time."""

@@ -66,11 +66,9 @@ class Step:
         """Refuse a cost that the mechanism's own privacy curve does not stay within."""
         if not self.mechanism.profile(self.sensitivity).within(self.cost):
             raise InvalidParameter(
-                "guarantee",
-                self.cost,
-                f"is more than {self.mechanism.name} with these parameters gives",
+                "guarantee", self.cost, f"is more than {self.mechanism.name} with these parameters gives",
                 f"It gives {self.mechanism.guarantee(self.sensitivity)}; calibrate it to the guarantee you need.",
-            )
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +92,8 @@ class Claim:
         How the costs of the steps add up, where the claim's own kind is not the best.
     partition, parts
         Where the ledger charges disjoint parts of the units each for themselves: the partition, and for each part how
-        far its units move what is drawn, and what that costs them. Units of no part must not move it.
+        far its units move what is drawn, and what that costs them. Units of no part must not move it. There is one
+        draw then, known in advance, which costs the guarantee.
     request
         The name under which the answer is kept where the caller gives none.
     """
@@ -113,9 +112,12 @@ class Claim:
     def verify(self) -> None:
         """Refuse a claim that its steps exceed, before anything is reserved."""
         allowance = Allowance(self)
-        for step in (*self.steps, *self.parts.values()):
-            step.verify()
+        for part in self.parts.values():  # their costs are those of the draw: no other may take its place
+            if [(step.mechanism, step.cost) for step in self.steps] != [(part.mechanism, self.guarantee)]:
+                raise InvalidParameter("parts", part, "must be of the one draw, for the guarantee", "State one step.")
+            part.verify()
         for step in self.steps:
+            step.verify()
             allowance.take(step)
 
     @property
@@ -146,8 +148,7 @@ class Allowance:
 
     def __init__(self, claim: Claim, rng: np.random.Generator | None = None) -> None:
         self.rng = rng
-        self._verified = {id(step) for step in claim.steps}  # by `Claim.verify`, and the claim keeps them alive
-        counted = claim.counted
+        self._claim, counted = claim, claim.counted
         if counted is not None and (counted.budget != claim.guarantee or not counted.kept()):
             raise InvalidParameter("counted", counted, "must keep the claim", "Use accounting_of(guarantee).")
         self._accounting = counted or Accounting.own(claim.guarantee)
@@ -155,8 +156,10 @@ class Allowance:
 
     def take(self, step: Step) -> None:
         """Verify a step and take its cost; refuse what is not covered."""
-        if id(step) not in self._verified:
+        if not any(step is one for one in self._claim.steps):  # which `Claim.verify` verified
             step.verify()
+            if self._claim.parts:
+                raise InvalidParameter("guarantee", step.cost, "is for a draw that no part pays for", "Draw the step.")
         spent = added(self._spent, self._accounting.cost(step.cost))
         if not covers(self._accounting.allowance, spent):
             raise InvalidParameter(
@@ -277,8 +280,6 @@ def check_simulation(ledger: Account | None, rng: Any) -> None:
         )
     if rng is not None and ledger is not None and ledger.path != ":memory:":
         raise InvalidParameter(
-            "rng",
-            rng,
-            "seeded noise protects nobody, so a ledger on disk refuses it",
+            "rng", rng, "seeded noise protects nobody, so a ledger on disk refuses it",
             'Leave rng out, or simulate with Ledger(":memory:", …).',
-        )
+        )  # fmt: skip
