@@ -16,6 +16,7 @@ from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.rows import Selected, histograms, take, totals
+from discreet.core.rows.keep import kept_rows
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.opening import open_source
 from discreet.testing import check_source
@@ -233,6 +234,23 @@ def test_cells_of_large_tables_are_chosen_as_documented(cells):
     rows = [(int(user), labels.index(label)) for user, label in table.itertuples(index=False)]
     expected = Counter(cell for _, cell in documented_choice(rows, limits, "s"))
     assert found.counts.tolist() == [expected[cell] for cell in range(cells)]
+
+
+@pytest.mark.parametrize("others", [[], ["007", "-0", "+7", " 7", "7.0", "1_0", "0x7", str(2**63), "1e5", "٧", "id"]])
+def test_ids_of_digits_keep_the_same_rows_whatever_other_ids_there_are(others):
+    """They are stored as numbers where all ids are: faster, and nothing else."""
+    ids, limits = [*map(str, (*range(-5, 20), 2**63 - 1, -(2**63))), *others], Contribution(total=2)
+    rows = [(unit, 0, value) for unit in ids for value in range(6)]
+    schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("u", contribution=limits))
+    table = pa.table({"u": ["", None, *(row[0] for row in rows)], "x": [1, 2, *(row[2] for row in rows)]})
+    snapshot = take(open_source(table), schema, salt="s")
+    found = snapshot.dataset.fetch(kept_rows(snapshot, Selected(columns=("x",))))
+    assert pa.types.is_integer(found.schema.field("u").type) is not bool(others)
+    kept = Counter(
+        (str(unit), 0, value)
+        for unit, value in zip(*(found.column(name).to_pylist() for name in ("u", "x0")), strict=True)
+    )
+    assert kept == Counter((str(unit), 0, value) for unit, _, value in documented_choice(rows, limits, "s"))
 
 
 def test_row_units_need_no_choice():

@@ -264,7 +264,7 @@ def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
     schema = Schema(columns=LABELS, unit=PrivacyUnit("u", contribution=Contribution(groups=1, rows=1)))
     session = Session(crowd(400_000), schema, ledger=":memory:", budget=PureDP(1.0), memory="60MB")
     assert totals(session._snapshot(), Selected(by=("l",))).counts.sum() == len(set(crowd(400_000)["u"].to_pylist()))
-    assert [one.name.startswith("discreet-spill-") for one in tmp_path.iterdir()] == [True]
+    assert [one.name.startswith("discreet-spills-") for one in tmp_path.iterdir()] == [True]
     del session
     assert list(tmp_path.iterdir()) == []
 
@@ -272,19 +272,20 @@ def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
 def test_a_directory_that_is_being_made_is_not_swept_away(tmp_path, monkeypatch):
     """Another process may look for dead directories at any moment, also before this one holds its lock."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    lock, made = spilling._locked, []
+    lock, swept = spilling._locked, []
 
-    def interrupted(path):
-        if not made:
-            made.append(path)
-            path.touch()
-            spilling._sweep(tmp_path)
-        return lock(path)
+    def interrupted(directory, *, wait):
+        if wait and not swept:
+            swept.append(directory)
+            remove_directory(*spill_directory())  # as another process does
+            assert not directory.exists()
+        return lock(directory, wait=wait)
 
     monkeypatch.setattr(spilling, "_locked", interrupted)
-    directory, held = spilling.spill_directory()
+    directory, held = spill_directory()
     assert directory.is_dir()
-    spilling._sweep(tmp_path)
+    assert swept != [directory]
+    remove_directory(*spill_directory())
     assert directory.is_dir()
-    spilling.remove_directory(directory, held)
+    remove_directory(directory, held)
     assert not directory.exists()

@@ -74,7 +74,7 @@ class Bounds:
         object.__setattr__(self, "grid", requirements.positive("grid", grid))
         for name in ("low", "high"):
             self._on_grid(name, getattr(self, name))
-        if max(abs(self.lowest), abs(self.highest)) > LARGEST_INDEX:
+        if self.reach > LARGEST_INDEX:
             raise InvalidParameter(
                 "grid",
                 self.grid,
@@ -116,6 +116,11 @@ class Bounds:
     def highest(self) -> int:
         """The upper limit in grid steps."""
         return int(decimal(self.high) / self.step)
+
+    @property
+    def reach(self) -> int:
+        """The largest size of a value, in grid steps."""
+        return max(abs(self.lowest), abs(self.highest))
 
     @property
     def cells(self) -> int:

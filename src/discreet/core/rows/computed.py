@@ -59,7 +59,8 @@ def computed(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colum
     if term.op == "negative":
         return -value(parts[0])
     if term.op == "arithmetic":
-        return _arithmetic(parts[0], value(parts[1]), value(parts[2]))
+        left, right = (value(part).cast("float64") for part in parts[1:])
+        return left / (right == 0).ifelse(None, right) if parts[0] == "/" else _SIGNS[parts[0]](left, right)
     return _called(parts[0], [value(part) for part in parts[1:]])
 
 
@@ -103,11 +104,6 @@ def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colu
     for right in rights[1:]:
         found = found | (left == right)
     return found
-
-
-def _arithmetic(sign: str, left: Any, right: Any) -> Any:
-    left, right = left.cast("float64"), right.cast("float64")
-    return left / (right == 0).ifelse(None, right) if sign == "/" else _SIGNS[sign](left, right)
 
 
 def _known(value: Any) -> Any:

@@ -108,17 +108,13 @@ def _label_text(column: Any, labels: Categories, name: str) -> Any:
     if kind.is_floating():
         return _whole(column).cast("string")
     text = _text(column, name)
-    if by_text:
-        return text.re_search(_LOST_DIGITS).ifelse(None, text) if _any_lost(labels) else text
+    if by_text:  # a label that is written like a float that is not whole must not match one
+        lost = any(re.search(_LOST_DIGITS.replace(r"\z", r"\Z"), str(label)) for label in labels.labels)
+        return text.re_search(_LOST_DIGITS).ifelse(None, text) if lost else text
     if not kind.is_string():
         return text
     words = ((text.re_search(_TRUE), "true"), (text.re_search(_FALSE), "false"))
     return _whole_text(text).coalesce(ibis.cases(*words, else_=ibis.literal(None, type="string")))
-
-
-def _any_lost(labels: Categories) -> bool:
-    """Whether a label is written like a float that is not whole, which must not match one."""
-    return any(re.search(_LOST_DIGITS.replace(r"\z", r"\Z"), str(label)) for label in labels.labels)
 
 
 def _code(column: Any, labels: Categories, name: str) -> Any:

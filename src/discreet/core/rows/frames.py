@@ -56,14 +56,10 @@ def _number_text(value: int | float | Decimal) -> str | None:
         return "1e+999" if value > 0 else "-1e+999"
     if isinstance(value, Decimal):
         return f"{value:f}" if value != int(value) else str(int(value))
-    if isinstance(value, int) or _is_whole(value):
+    if isinstance(value, int) or (value.is_integer() and abs(value) <= LARGEST_WHOLE_FLOAT):
         return str(int(value))
     text = repr(float(value))
     return text if "e" in text else f"{text}e+00"
-
-
-def _is_whole(value: float) -> bool:
-    return value.is_integer() and abs(value) <= LARGEST_WHOLE_FLOAT
 
 
 def _texts(values: Iterable[Any]) -> pa.Array:
@@ -135,17 +131,11 @@ def _arrow(table: Any) -> pa.Table:
     return _table(zip(table.column_names, table.columns, strict=True))
 
 
-def _batch(batch: Any) -> pa.Table:
-    import pyarrow as pa
-
-    return _arrow(pa.Table.from_batches([batch]))
-
-
 FRAMES: Mapping[str, Callable[[Any], Any]] = {
     "pandas.DataFrame": _pandas,
     "polars.DataFrame": _polars,
     "polars.LazyFrame": lambda frame: _polars(frame.collect()),
     "pyarrow.Table": _arrow,
-    "pyarrow.RecordBatch": _batch,
+    "pyarrow.RecordBatch": _arrow,
     "pyarrow.RecordBatchReader": lambda reader: _arrow(reader.read_all()),
 }

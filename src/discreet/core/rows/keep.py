@@ -24,6 +24,8 @@ __all__ = [
     "taking_part",
 ]  # fmt: skip
 
+Scope = tuple[str, ...]
+"""The columns whose values tell apart what a limit on rows is about: units, or their groups."""
 CELL = "c"
 """Column of cell numbers in what is kept."""
 _SALT_DIGITS = 32
@@ -129,8 +131,8 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
         return snapshot.kept[choice]
 
 
-def scope_of(limits: Contribution) -> tuple[str, ...]:
-    """The columns whose values tell apart what a limit on rows is about: units, or their groups."""
+def scope_of(limits: Contribution) -> Scope:
+    """What a limit on rows is about."""
     return (UNIT,) if limits.rows is None else (UNIT, CELL)
 
 
@@ -150,13 +152,7 @@ def taking_part(snapshot: Snapshot, selected: Selected) -> ir.Table:
 
 
 def _choose(
-    snapshot: Snapshot,
-    rows: ir.Table,
-    cells: int,
-    groups: int | None,
-    most: int | None,
-    scope: tuple[str, ...],
-    first: bool,
+    snapshot: Snapshot, rows: ir.Table, cells: int, groups: int | None, most: int | None, scope: Scope, first: bool
 ) -> ir.Table:
     """Choose groups, then rows in them. Each step is computed once, and checked before it is used."""
     if groups is not None:
@@ -213,7 +209,7 @@ def keep_groups(snapshot: Snapshot, pairs: ir.Table, groups: int, first: bool = 
     return ranked.filter(evenly(ranked.position, ranked["count"], ranked.start, groups)).select(*pairs.columns)
 
 
-def _first_rows(snapshot: Snapshot, rows: ir.Table, scope: tuple[str, ...], most: int) -> ir.Table:
+def _first_rows(snapshot: Snapshot, rows: ir.Table, scope: Scope, most: int) -> ir.Table:
     """The rows that are kept, in the order of all their values; equal rows are interchangeable."""
     import ibis
 

@@ -33,6 +33,8 @@ UNIT = "u"
 """Column of unit ids in a snapshot."""
 MARK = "ok_"
 """Before the name of a column in a marked snapshot: whether its values can be used."""
+_WHOLE = "w"
+"""Column of unit ids as whole numbers, while a snapshot is taken."""
 _FORBIDDEN = -1
 """Code of a label that the schema refuses."""
 
@@ -120,6 +122,8 @@ def take(
     names = {name: f"x{position}" for position, name in enumerate(declared)}
     plain = {name: encoded for name, encoded in names.items() if name in schema.source_columns([name])}
     table = stored(dataset, _encoded(dataset, schema, plain, marked))
+    if schema.unit.column is not None:
+        table = _with_one_id(dataset, table, schema.unit.nulls)
     if attach is not None:
         table = stored(dataset, attach(table, names, marked))
     while len(found := {*table.columns}.intersection(names.values())) < len(names):
@@ -158,25 +162,40 @@ def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Datase
 
 def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str], marked: bool) -> ir.Table:
     table = dataset.table
-    fields: dict[str, Any] = {}
+    unit = schema.unit.column
+    fields: dict[str, Any] = {} if unit is None else _ids(table[unit], unit)
     for name, encoded in names.items():
         fields |= _fields(encoded, table[name], schema.columns[name], name, dataset, marked)
-    unit = schema.unit
-    if unit.column is not None:
-        fields = {UNIT: identifier(table[unit.column], unit.column), **fields}
     if not fields:  # nothing is declared: rows can still be counted
         import ibis
 
         fields = {"row": ibis.literal(0, type="int8")}
-    rows = table.select(**fields)
-    return rows.filter(rows[UNIT].notnull()) if unit.column is not None and unit.nulls == "drop" else rows
+    return table.select(**fields)
+
+
+def _ids(column: Any, name: str) -> dict[str, Any]:
+    """A unit's id. Texts that are the digits of a whole number stand apart, as numbers."""
+    own = identifier(column, name)
+    if not column.type().is_string():
+        return {UNIT: own}
+    number = column.try_cast("int64")
+    whole = (number.cast("string") == column).ifelse(number, None)
+    return {UNIT: whole.isnull().ifelse(own, None), _WHOLE: whole}
+
+
+def _with_one_id(dataset: Dataset, table: ir.Table, nulls: str) -> ir.Table:
+    """The rows with one id each: a number where all ids are, because numbers are joined and sorted faster."""
+    if _WHOLE in table.columns:
+        texts = dataset.fetch(table.aggregate(some=table[UNIT].notnull().any())).column("some")[0].as_py()
+        own = table[UNIT].coalesce(table[_WHOLE].cast("string")) if texts else table[_WHOLE]
+        table = table.mutate(**{UNIT: own}).drop(_WHOLE)
+    return table.filter(table[UNIT].notnull()) if nulls == "drop" else table
 
 
 def _value(column: Any, declared: Any, name: str, dataset: Dataset) -> Any:
     """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
     if isinstance(declared, Bounds):
-        reach = max(abs(declared.lowest), abs(declared.highest))
-        return grid_step(column, declared, name, dataset.written).cast(_narrowest(reach))
+        return grid_step(column, declared, name, dataset.written).cast(_narrowest(declared.reach))
     if not isinstance(declared, Categories):
         return identifier(column, name)
     code = label_code(column, declared, name)

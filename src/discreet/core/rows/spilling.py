@@ -1,61 +1,55 @@
 """Spilling: a private directory for what the embedded engine cannot hold in memory.
 
 A process that is killed cannot clean up, so each one removes what dead ones left behind. A directory is alive while
-its process holds the lock on the file inside; the system releases that lock however the process ends.
+its process holds a lock on it; the system releases that lock however the process ends.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["remove_directory", "spill_directory"]
 
-_PREFIX = "discreet-spill-"
-_LOCK = "alive"
-_UNNAMED = "being-made"
-"""The lock file before its lock is held: under its own name, another process could find it free and sweep it away."""
+_PREFIX = "discreet-spills-"
 
 
-def spill_directory() -> tuple[Path, IO[bytes] | None]:
+def spill_directory() -> tuple[Path, int | None]:
     """Make a directory that only this user can read, with its lock held; `remove_directory` takes both."""
-    _sweep(Path(tempfile.gettempdir()))
-    directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    held = _locked(directory / _UNNAMED)
-    with suppress(OSError):  # Windows renames no open file, and removes none either
-        os.replace(directory / _UNNAMED, directory / _LOCK)
-    return directory, held
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if (lock := _locked(left, wait=False)) is not None:
+            remove_directory(left, lock)
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        held = _locked(directory, wait=True)
+        if directory.exists():  # and not taken for abandoned before it was locked
+            return directory, held
+        remove_directory(directory, held)
 
 
-def _sweep(parent: Path) -> None:
-    """Remove the directories of dead processes. One without a lock file is just being made, or is not ours."""
-    for directory in parent.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if (directory / _LOCK).exists() and (held := _locked(directory / _LOCK)) is not None:
-                remove_directory(directory, held)
+def _locked(directory: Path, *, wait: bool) -> int | None:
+    """A handle that holds the lock on a directory; None where another process holds it, or no lock can be had."""
+    with suppress(OSError):
+        if sys.platform != "win32":  # Windows opens no directory, and refuses to remove files in use
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(handle)
+                raise
+            return handle
+    return None
 
 
-def _locked(path: Path) -> IO[bytes] | None:
-    """The open file with its lock held; None where another process holds it, or no lock can be had."""
-    try:
-        import fcntl
-    except ImportError:  # Windows refuses to remove files in use, so it needs no lock
-        return path.open("ab")
-    file = path.open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
-
-
-def remove_directory(directory: Path, held: IO[bytes] | None) -> None:
-    """Remove a directory and release its lock."""
-    if held is not None:
-        held.close()
+def remove_directory(directory: Path, held: int | None) -> None:
+    """Remove a directory, then release its lock: whoever waits for it must find the directory gone."""
     shutil.rmtree(directory, ignore_errors=True)
+    if held is not None:
+        os.close(held)

@@ -79,7 +79,8 @@ def totals(
                 "products", product, f"must be one to four of {selected.columns}", "Check the names."
             )
     rows = _values(snapshot, selected)
-    steps = {name: (rows[_step(selected, name)], _reach(snapshot, selected, name)) for name in selected.columns}
+    bounds = {name: selected.unit_sum or snapshot.schema.bounds(name) for name in selected.columns}
+    steps = {name: (rows[_step(selected, name)], one.reach) for name, one in bounds.items()}
     if from_lowest:
         steps = {name: _above_lowest(snapshot.schema.bounds(name), step, longest) for name, (step, _) in steps.items()}
     sums: dict[str, Any] = {}
@@ -118,20 +119,13 @@ def _unit_values(snapshot: Snapshot, selected: Selected) -> ir.Table:
     """One clipped sum ``v0`` per unit and cell, with the unit."""
     rows = kept_rows(snapshot, selected)
     low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
-    bounds = snapshot.schema.bounds(selected.columns[0])
-    step = snapshot.column(rows, selected.columns[0])
-    sums = rows.group_by([UNIT, CELL]).aggregate(s=exact_sum([step], [max(abs(bounds.lowest), abs(bounds.highest))]))
+    step, reach = snapshot.column(rows, selected.columns[0]), snapshot.schema.bounds(selected.columns[0]).reach
+    sums = rows.group_by([UNIT, CELL]).aggregate(s=exact_sum([step], [reach]))
     return sums.select(sums[UNIT], sums[CELL], v0=clipped(sums.s, low, high))
 
 
 def _step(selected: Selected, name: str) -> str:
     return f"v{selected.columns.index(name)}"
-
-
-def _reach(snapshot: Snapshot, selected: Selected, name: str) -> int:
-    """Largest size of a value."""
-    bounds = selected.unit_sum or snapshot.schema.bounds(name)
-    return max(abs(bounds.lowest), abs(bounds.highest))
 
 
 def _limbs(factors: Sequence[Any], reaches: Sequence[int]) -> list[tuple[list[Any], list[int]]]:
