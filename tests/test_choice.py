@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.noise.bernoulli import exact_events
 from discreet.core.noise.choice import choose
+from discreet.core.noise.truth import float_truth
 from discreet.core.rounding import ball
 
 DRAWS = 200_000
@@ -102,3 +103,18 @@ def test_a_close_event_is_decided_exactly():
 def test_refusals(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: choose([[4711.0]]),
+        lambda: choose(["4711x"]),
+        lambda: choose([0.0, 1.0], multiplicity=[4711, -4711]),
+        lambda: float_truth([4711.0, "x"]),
+    ],
+)
+def test_what_is_private_is_not_quoted_where_it_is_refused(call):
+    with pytest.raises(DiscreetError) as refused:
+        call()
+    assert "4711" not in str(refused.value)

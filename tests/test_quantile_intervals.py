@@ -152,7 +152,7 @@ def test_intervals_of_the_median_are_short_and_cover(shape, points):
     "changed",
     [
         {"first": 0.0}, {"miss": 0.0}, {"miss": 1.5}, {"shares": ()}, {"shares": ((0.6, 0.4),)},
-        {"highest": 0}, {"shares": ((1 / 999983, 1 / 999979),)}, {"groups": 0},
+        {"highest": 0}, {"highest": 2**26 + 1}, {"shares": ((1 / 999983, 1 / 999979),)}, {"groups": 0},
     ],
 )  # fmt: skip
 def test_intervals_refuse_parameters_that_make_no_sense(changed):

@@ -37,9 +37,9 @@ def _scores(values: ArrayLike) -> NDArray[np.float64]:
     try:
         scores = np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise WrongType("scores", values, "must be an array of numbers", "Pass one score per candidate.") from None
+        raise WrongType("scores", "…", "must be an array of numbers", "Pass one score per candidate.") from None
     if scores.ndim != 1 or scores.size == 0:
-        raise InvalidParameter("scores", values, "must be one non-empty row", "Pass one score per candidate.")
+        raise InvalidParameter("scores", "…", "must be one non-empty row", "Pass one score per candidate.")
     if np.isnan(scores).any() or (scores == math.inf).any() or (scores == -math.inf).all():
         raise InvalidParameter(
             "scores",
@@ -91,7 +91,7 @@ def _multiplicities(values: ArrayLike | None, candidates: int) -> list[int] | No
     if len(counts) != candidates or any(count < 0 for count in counts) or not any(counts):
         raise InvalidParameter(
             "multiplicity",
-            values,
+            "…",
             "must hold one whole number ≥ 0 per candidate, not all zero",
             "Check its length.",
         )

@@ -25,7 +25,7 @@ def float_truth(truth: Truth) -> NDArray[np.float64]:
             raise TypeError
         array = np.asarray(truth, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise WrongType("truth", truth, "must be a real number or an array of them", "Pass numbers.") from None
+        raise WrongType("truth", "…", "must be a real number or an array of them", "Pass numbers.") from None
     if not np.all(np.isfinite(array)):
         raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")
     return array

@@ -50,6 +50,8 @@ _FIRST_SHARE = 0.22
 _AIM = 80.0
 """The first stage aims this many ranks to either side, at a factor of one in all: less, and it is lost in wide gaps."""
 _FINEST = 10**6
+_MOST_STEPS = 2**26
+"""Across the grid: floats then hold the number of pairs of points exactly."""
 
 
 @runtime_checkable
@@ -127,6 +129,10 @@ class QuantileInterval(Mechanism):
         requirements.positive_integer("groups", self.groups)
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
+        if self.highest - self.lowest > _MOST_STEPS:
+            raise InvalidParameter(
+                "highest", self.highest, f"must be at most {_MOST_STEPS:,} steps above lowest", "Use a coarser grid."
+            )
 
     @classmethod
     def calibrate(
@@ -263,7 +269,7 @@ def rough_pair(
     sides = [_Side.of(classes, target, common) for target in targets]
     levels = np.unique(np.concatenate([side.distances for side in sides]))
     up_to = [np.concatenate([[0], side.points_up_to(levels)]) for side in sides]
-    pairs = up_to[0] * up_to[1]  # at most 2²² · 2²² pairs of points
+    pairs = up_to[0] * up_to[1]  # of points: fewer than 2⁵³, by `_MOST_STEPS`
     shell = picked(levels, factor / common, np.diff(pairs), rng, flip=flip)
     place = below(int(pairs[shell + 1] - pairs[shell]), rng)
     (inner, outer), (few, many) = ((int(one[shell]), int(one[shell + 1])) for one in up_to)
