@@ -54,7 +54,7 @@ NO_RESULTS = {
     "parts of a result": (
         "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable Measured Finding Cells View "
         "Estimate Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
-        "BundledLedger Decision JointTest LinearEstimate SubModel Term LogisticSubModel PredictedProbability"
+        "BundledLedger Decision SubModel Term LogisticSubModel"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"

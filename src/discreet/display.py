@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Facts", "as_html", "as_text", "number"]
+__all__ = ["Facts", "as_html", "as_text", "expected", "number"]
 
 Facts = Sequence[tuple[str, str]]
 
 _SHOWN_ELEMENTS = 6
 _COLUMNS = 80
+_WHOLE = 1e4
 
 
 def number(value: Any) -> str:
@@ -26,6 +27,17 @@ def number(value: Any) -> str:
     shown = ", ".join(f"{element:.6g}" for element in array.ravel()[:_SHOWN_ELEMENTS])
     shape = "×".join(str(length) for length in array.shape)
     return f"[{shown}{', …' if array.size > _SHOWN_ELEMENTS else ''}] ({shape})"
+
+
+def expected(value: float) -> str:
+    """An error or an effect that a plan expects: four digits, and whole numbers in full.
+
+    Examples
+    --------
+    >>> expected(0.00845064), expected(1234567.8)
+    ('0.008451', '1,234,568')
+    """
+    return f"{value:.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
 
 
 def as_text(title: str, facts: Facts) -> str:

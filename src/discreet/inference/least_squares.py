@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any
@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Floats, plain
+from discreet.display import Facts
 from discreet.inference.linear_moments import Linear, LinearMoments
 from discreet.inference.noise_along import polynomial
 from discreet.inference.product_moments import ProductMoments
+from discreet.result import Result
 
 __all__ = ["JointTest", "LeastSquares", "MeasuredSquares"]
 
@@ -37,7 +39,7 @@ _CAUTION = 0.5
 
 
 @dataclass(frozen=True)
-class JointTest:
+class JointTest(Result):
     """A test of several restrictions at once.
 
     Attributes
@@ -49,6 +51,16 @@ class JointTest:
     statistic: float
     df: int
     pvalue: float
+
+    def heading(self) -> str:
+        return "Joint test"
+
+    def facts(self) -> Facts:
+        return [("statistic", f"{self.statistic:.4g}"), ("df", str(self.df)), ("p-value", f"{self.pvalue:.3g}")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The test as JSON-ready data."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

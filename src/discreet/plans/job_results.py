@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from discreet.core.guarantee import Guarantee
-from discreet.display import Facts
+from discreet.display import Facts, expected
 from discreet.plans.plan import Plan
 from discreet.plans.rehearsal import Rehearsal
 from discreet.publish.charts import plot_readings
@@ -244,7 +244,7 @@ class JobResult(Tidy):
 def _errors(planned: Plan) -> tuple[str, ...]:
     """Expected error, that at worst and the smallest effect, as a table shows them."""
     found = (planned.expected_error, planned.worst_error, planned.smallest_effect)
-    return tuple("–" if number is None else f"{number:.4g}" for number in found)
+    return tuple("–" if number is None else expected(number) for number in found)
 
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:

@@ -15,7 +15,7 @@ from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
+from discreet.display import Facts, expected, number
 from discreet.ledgers import Ledger
 from discreet.publish.charts import plot_readings
 from discreet.publish.tidy import Row, Tidy
@@ -79,14 +79,14 @@ class Plan(Tidy):
     def facts(self) -> Facts:
         """What to show."""
         error, effect = self.expected_error, self.smallest_effect
-        known = f"at most {number(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
+        known = f"at most {expected(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
         facts = [("statistic", self.statistic), ("expected error", known)]
         if self.scenario:
             facts.append(("scenario", self.scenario))
         if self.worst_error is not None:
-            facts.append(("error at worst", f"at most {number(self.worst_error)}, for any data"))
+            facts.append(("error at worst", f"at most {expected(self.worst_error)}, for any data"))
         if effect is not None:
-            facts.append(("smallest effect", f"{number(effect)} (5 % test, 80 % power)"))
+            facts.append(("smallest effect", f"{expected(effect)} (5 % test, 80 % power)"))
         facts.append(("mechanism", self.mechanism))
         if self.scale is not None:
             facts.append(("scale", number(self.scale)))

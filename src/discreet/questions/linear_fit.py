@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.noise.truth import Floats
-from discreet.display import number
+from discreet.display import Facts, number
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
+from discreet.result import Result
 
 __all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term"]
 
@@ -135,7 +136,7 @@ class Design(Generic[F]):
 
 
 @dataclass(frozen=True)
-class LinearEstimate:
+class LinearEstimate(Result):
     """A combination of coefficients: a coefficient itself, a difference of two, or a prediction.
 
     Attributes
@@ -164,6 +165,22 @@ class LinearEstimate:
                 "Ask with fewer columns, tighter bounds, more rows or a larger budget.",
             )  # fmt: skip
         return Interval(low, high, level)
+
+    def heading(self) -> str:
+        return "Estimate from a regression"
+
+    def facts(self) -> Facts:
+        low, high = self._ends(self._design.sampled, 0.95)
+        return [
+            ("estimate", f"{self.estimate:.4g}"),
+            ("standard error", f"{self.standard_error:.3g}"),
+            ("population interval, 95 %", f"{low:.4g} to {high:.4g}"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Estimate, standard error and 95 % interval as JSON-ready data."""
+        ends = dict(zip(("low", "high"), self._ends(self._design.sampled, 0.95), strict=True))
+        return {"estimate": self.estimate, "standard_error": self.standard_error, "population_interval": ends}
 
     def _ends(self, fit: Fitted, level: float) -> tuple[float, float]:
         low, high = fit.interval(self._along, requirements.level(level))

@@ -10,16 +10,17 @@ import numpy as np
 import scipy  # whose submodules load when first used
 
 from discreet.core import requirements
-from discreet.display import number
+from discreet.display import Facts, number
 from discreet.inference.logistic_fit import LogisticFit
 from discreet.interval import Interval
 from discreet.questions.linear_fit import Coefficients, Design, LinearEstimate
+from discreet.result import Result
 
 __all__ = ["LogisticReading", "LogisticSubModel", "PredictedProbability"]
 
 
 @dataclass(frozen=True)
-class PredictedProbability:
+class PredictedProbability(Result):
     """The probability of the outcome for given values.
 
     Attributes
@@ -43,6 +44,20 @@ class PredictedProbability:
         """
         found = self.log_odds.confidence_interval(level)
         return Interval(float(scipy.special.expit(found.low)), float(scipy.special.expit(found.high)), level)
+
+    def heading(self) -> str:
+        return "Predicted probability"
+
+    def facts(self) -> Facts:
+        told = self.to_dict()
+        low, high = (told["population_interval"][end] for end in ("low", "high"))
+        return [("estimate", f"{self.estimate:.3f}"), ("population interval, 95 %", f"{low:.3f} to {high:.3f}")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Probability and 95 % interval as JSON-ready data."""
+        told = self.log_odds.to_dict()["population_interval"]
+        ends = {end: float(scipy.special.expit(value)) for end, value in told.items()}
+        return {"estimate": self.estimate, "population_interval": ends}
 
 
 class LogisticReading(Coefficients[LogisticFit]):

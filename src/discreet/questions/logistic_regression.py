@@ -171,7 +171,7 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
 
     def _released(self, moments: LogisticMoments) -> Measurement:
         """How the moments are measured: as a table where there are no numbers."""
-        labels, read = tuple(moments.labels), f"coefficient of {moments.terms(moments.on)[1].name}"
+        labels, read = tuple(moments.labels), f"the coefficient of {moments.terms(moments.on)[1].name}"
         if not moments.columns:
             table = table_measurement(self, labels, self.contribution)
             found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)

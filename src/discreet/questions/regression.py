@@ -148,7 +148,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             parts.columns,
             by=tuple(parts.labels),
             contribution=self.contribution,
-            read=f"coefficient of {parts.terms(parts.on)[1].name}",
+            read=f"the coefficient of {parts.terms(parts.on)[1].name}",
             forecast=lambda: self._forecast(parts),
         )
         if knows_squares(parts):
@@ -169,7 +169,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             from_lowest=True,
             public={},
             value=lambda counts, sums: products.of_sums(counts, sums, reaches),
-            read=f"coefficient of {products.terms(products.on)[1].name}",
+            read=f"the coefficient of {products.terms(products.on)[1].name}",
             forecast=lambda: self._forecast(products),
         )
 

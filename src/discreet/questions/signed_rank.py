@@ -204,11 +204,10 @@ class SignedRankRelease(Answer):
         return self.result.heading()
 
     def facts(self) -> Facts:
-        hidden = ("value", "95 % interval")
-        noise = self.share_interval()
-        shown = [("share above zero", f"{number(self.estimate)} ({number(noise.low)} to {number(noise.high)})")]
-        shown += [("interval", "95 %, for the noise")]
-        return [*self.result.facts(), *shown, *(fact for fact in super().facts() if fact[0] not in hidden)]
+        noise = "noise interval, 95 %"  # that of the share, and not those of the two numbers behind it
+        low, high = self.share_interval()
+        shown = [("share above zero", f"{self.estimate:.4f}"), (noise, f"{low:.4f} to {high:.4f}")]
+        return [*self.result.facts(), *shown, *(fact for fact in super().facts() if fact[0] not in ("value", noise))]
 
 
 @dataclass(frozen=True)
