@@ -17,11 +17,12 @@ import pytest
 
 from discreet import Categories, Schema, Session, questions
 from discreet.cli import main
-from discreet.core.errors import DiscreetError, InsufficientBudget, PlanFileError
-from discreet.core.guarantee import PureDP
+from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion, PlanFileError
+from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.plans.job import Job
+from discreet.plans.job_cost import refusal_of
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
 from discreet.publish import whole_file
@@ -243,6 +244,18 @@ def test_a_plan_tells_that_its_run_would_be_refused(plan, budget, own, says):
     with pytest.raises(DiscreetError, match=re.escape(planned.refusal)):
         Job(plan).run()
     assert Job(plan).plan().remaining == PureDP(2.0)
+
+
+def test_a_plan_after_a_profile_is_refused_for_its_cost_and_not_for_its_kind():
+    session = Session(pa.table({"a": [1]}), Schema(columns={}), ledger=":memory:", budget=ApproxDP(2.0, 2e-6))
+    session.count(ApproxDP(1.0, 1e-6))
+    ledger = session.ledger
+    refused = refusal_of(ledger, 0, ApproxDP(2.0, 2e-6))
+    assert isinstance(refused, InsufficientBudget)
+    assert "A part of the budget is spent" in str(refused)
+    assert refusal_of(ledger, 0, ApproxDP(1.0, 1e-6)) is None
+    assert refusal_of(ledger, 0, PureDP(1.0)) is None
+    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, ApproxDP(1.0, 1e-6)), NoConversion)
 
 
 def test_a_release_more_changes_all_shares(plan):

@@ -20,6 +20,7 @@ from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
+from discreet.questions.regression import RegressionQuestion
 from discreet.questions.table import TableQuestion
 from discreet.questions.table_tests import GoodnessOfFitQuestion
 from tests.processes import output
@@ -152,6 +153,25 @@ def test_what_counts_of_a_unit_is_said(question, counted, meaning):
     [release] = facts["releases"]
     assert release["counted"].startswith(counted)
     assert meaning in release["meaning"]
+
+
+def test_smaller_models_and_released_bounds_are_told():
+    rng = np.random.default_rng(1)
+    rows = pa.table({"age": rng.integers(0, 100, 900), "sex": rng.choice(["f", "m"], 900), "pay": rng.random(900)})
+    schema = Schema(
+        columns={"age": Bounds(0, 100, grid=1), "sex": Categories(["f", "m"]), "pay": Bounds(0, 1, grid=0.01)}
+    )
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
+    question = RegressionQuestion(schema, "pay", ["age", "sex"], PureDP(1.0), models=["sex", ["age"]])
+    entry = Entry(name="pay", title="pay", question=question, answer=session.ask(question))
+    sources = {"age": "released privately, release 12345678", "sex": "the questionnaire"}
+    told = report_facts(title="R", plan="", schema=schema, ledger=session.ledger, entries=[entry], sources=sources)
+    measures = [one["measure"] for one in told["releases"][0]["readings"]]
+    smaller = [f"coefficient in the model on {name}" for name in ("sex", "age") for _ in range(2)]
+    assert measures == ["coefficient"] * 3 + smaller
+    assert told["releases"][0]["meaning"].endswith("Columns: pay, age, sex.")
+    assert told["assumptions"][0].startswith("Bounds, labels or limits of age were released privately")
+    assert as_markdown(told).count("coefficient in the model on") == 2
 
 
 def test_what_was_left_out_comes_first():

@@ -295,6 +295,7 @@ class _Case:
                     ledger=self.ledger,
                     entries=entries,
                     variables=self.file.variables,
+                    sources=self.file.sources,
                 )
             )
         )

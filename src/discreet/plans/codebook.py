@@ -21,6 +21,7 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.ledger_terms import LedgerTerms
 from discreet.publish.codebook_page import codebook_page
 from discreet.publish.ddi_codebook import ddi_codebook
+from discreet.publish.facts import RELEASED
 from discreet.publish.tidy import Row, Tidy, aligned
 from discreet.questions.groups import ReleasedGroups
 from discreet.questions.profiles.column_profile import ColumnProfile, Estimate
@@ -121,7 +122,7 @@ class Codebook(Tidy):
             return "declared"
         listed = self.labels.get(name)
         used = listed if listed is not None and listed.labels else self.profile
-        return f"released privately, release {used.release_id[:8]}"
+        return f"{RELEASED}, release {used.release_id[:8]}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
@@ -218,7 +219,7 @@ class Codebook(Tidy):
             source = "declared"
         else:
             limits = [f"total = {1 if sizes is None else sizes.best_limit}"]
-            source = f"released privately, release {self.profile.release_id[:8]}"
+            source = f"{RELEASED}, release {self.profile.release_id[:8]}"
         return ["", "[schema.unit]", f"column = {_text(unit.column)}", *limits, f"source = {_text(source)}"]
 
     def _column_lines(self, name: str, column: Column | None) -> list[str]:

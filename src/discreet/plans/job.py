@@ -274,6 +274,7 @@ class Job:
             ledger=ledger,
             entries=entries,
             variables=self.file.variables,
+            sources=self.file.sources,
         )
         attacked = attack_words(self.file)
         facts["assumptions"] += [] if attacked is None else [attacked]

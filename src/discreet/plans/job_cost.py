@@ -44,15 +44,28 @@ def refusal_of(ledger: Ledger, changed: int, cost: Guarantee | None) -> Discreet
     """Why releases of that cost, of which some were ``changed`` since they were made, cannot be paid for."""
     left = ledger.remaining()
     try:
-        if cost is None or cost.to(type(left), delta=getattr(left, "delta", None)).within(left):
+        if cost is None or _as_counted(cost, left).within(left):
             return None
     except NoConversion:
         return NoConversion(
             f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
             "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
         )
-    fix = (
-        f"{changed} of them were released before with another question or share of the budget and would be released "
-        "again: shares divide the whole budget. Put new questions into a second plan, or give each release its epsilon."
-    )
-    return InsufficientBudget(cost, left, what="the releases cost", fix=fix if changed else "")
+    fix = ""
+    if changed:
+        fix = (
+            f"{changed} of them were released before with another question or share of the budget and would be "
+            "released again: shares divide the whole budget. Put new questions into a second plan, or give each "
+            "release its epsilon."
+        )
+    elif left != ledger.budget:
+        fix = (
+            "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
+            "what is left; a larger budget is for the owner of the data to decide."
+        )
+    return InsufficientBudget(cost, left, what="the releases cost", fix=fix)
+
+
+def _as_counted(cost: Guarantee, left: Guarantee) -> Guarantee:
+    """A cost in the kind that the ledger counts in."""
+    return cost if isinstance(cost, type(left)) else cost.to(type(left), delta=getattr(left, "delta", None))

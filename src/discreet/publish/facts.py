@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,7 +13,10 @@ from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
 from discreet.publish.readings import Reading
 from discreet.publish.wording import attacker_words, guarantee_words
 
-__all__ = ["Entry", "meaning_of", "report_facts"]
+__all__ = ["RELEASED", "Entry", "meaning_of", "report_facts"]
+
+RELEASED = "released privately"
+"""How the source of a fact begins that a profile released."""
 
 
 class Asked(Protocol):
@@ -68,6 +71,7 @@ def report_facts(
     ledger: Account,
     entries: Sequence[Entry],
     variables: Mapping[str, str] = MappingProxyType({}),
+    sources: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Collect what a report says.
 
@@ -81,6 +85,8 @@ def report_facts(
         What was released.
     variables
         What readers are told instead of the name of a column: "yearly income in €".
+    sources
+        Where the plan says that each public fact is known from.
     """
     released = [_released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)]
     return {
@@ -90,7 +96,7 @@ def report_facts(
         "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
-        "assumptions": _assumptions(schema, _weighted(entries)),
+        "assumptions": _assumptions(schema, _weighted(entries), sources),
         "releases": released,
         "variables": dict(variables),
         "plan": plan,
@@ -114,10 +120,10 @@ def _weighted(entries: Sequence[Entry]) -> bool:
     return any(getattr(entry.question, "weighted", False) for entry in entries)
 
 
-def _assumptions(schema: Schema, weighted: bool) -> list[str]:
+def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> list[str]:
     unit = schema.unit
     said = [
-        "Everything in the schema (bounds, categories, units) is public and was not taken from the data.",
+        _public_facts([name for name, source in sources.items() if source.startswith(RELEASED)]),
         "Releases of other data about the same people are not counted here.",
     ]
     if unit.column is None:
@@ -144,6 +150,17 @@ def _assumptions(schema: Schema, weighted: bool) -> list[str]:
         said.append(f"Only rows for which this is true take part: {schema.where.text}.")
     said += [f"{name}: {_column(column)}." for name, column in schema.columns.items()]
     return said
+
+
+def _public_facts(released: Sequence[str]) -> str:
+    """Where the schema comes from, except for what a profile released before."""
+    if not released:
+        return "Everything in the schema (bounds, categories, units) is public and was not taken from the data."
+    return (
+        f"Bounds, labels or limits of {', '.join(released)} were released privately before, as the plan says, and no "
+        "interval accounts for values beyond them. Everything else in the schema is public and was not taken from the "
+        "data."
+    )
 
 
 def _kept(schema: Schema, entries: Sequence[Entry]) -> str | None:
@@ -196,6 +213,18 @@ def meaning_of(question: Asked, words: Mapping[str, str]) -> str:
     return told if all(name in told for name in read) else f"{told} Columns: {', '.join(read)}."
 
 
+def _readings(question: Asked, answer: Any) -> list[Reading]:
+    """Every number of an answer; after a regression's own coefficients those of the smaller models that were named."""
+    models: Sequence[str | Sequence[str]] = getattr(question, "models", ())
+    named = [(one,) if isinstance(one, str) else one for one in models]
+    smaller = [
+        replace(reading, measure=f"{reading.measure} in the model on {', '.join(on)}")
+        for on in named
+        for reading in answer.model(*on).coefficient_readings()
+    ]
+    return [*answer.readings(question.columns_read()), *smaller]
+
+
 def _released(entry: Entry, variables: Mapping[str, str]) -> dict[str, Any]:
     question, answer = entry.question, entry.answer
     return {
@@ -206,7 +235,7 @@ def _released(entry: Entry, variables: Mapping[str, str]) -> dict[str, Any]:
         "subject": question.subject_words(variables),
         "noun": question.noun_words(variables),
         "counted": question.counted_words(),
-        "readings": [reading.to_dict() for reading in answer.readings(question.columns_read())],
+        "readings": [reading.to_dict() for reading in _readings(question, answer)],
         "margins": [reading.to_dict() for reading in answer.margin_readings()],
         "test": answer.verdict(),
         **answer.published(),
