@@ -19,7 +19,7 @@ STORED = Path(__file__).parents[1] / "docs" / "studies" / "coverage"
 PARTS = [part.name for part in STUDY.parts]
 HARD = (
     "yes .001", "yes .03", "yes .02", "hurdle", "Pareto", "lognormal", "t, 3 df", "narrow", "even", "rare",
-    "steep number", "3 %, labels",
+    "steep number", "3 %, labels", "97 % positive", "1 in 100 large", "1 in 1,000 large",
 )  # fmt: skip
 """Populations with the least coverage in the stored run."""
 QUANTILES = ("quantile", "population-quantile")
