@@ -11,7 +11,7 @@ has mean zero but for a known bias, and a variance of sampling, noise and nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import NormalDist
 
@@ -35,6 +35,8 @@ _FURTHEST = 25.0
 """Log-odds beyond this are no result: the data, or its noise, separate the outcomes."""
 _FEWEST = 3.0
 """Rows of either outcome without which nothing is said; labels need two standard deviations of noise more."""
+_EXPECTED = 5.0
+"""The same for rows that are expected where a label makes no difference, to test whether it does."""
 _SETTLED = 1e-5
 """Log-odds are found to this accuracy."""
 _NEAR = 1e-4
@@ -81,12 +83,15 @@ class LogisticFit:
         Combinations of labels, and highest power of every number. A number of degree 1 is 0 or 1.
     terms
         Linear functions of a row, with a constant in each cell. The first is the constant.
+    tested
+        Places of terms that are only tested for making no difference: labels with one outcome have no estimate.
     """
 
     moments: NoisyTotals
     cells: int
     degrees: tuple[int, ...]
     terms: tuple[Linear, ...]
+    tested: tuple[int, ...] = ()
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -108,9 +113,17 @@ class LogisticFit:
     @cached_property
     def _rare(self) -> NDArray[np.bool_]:
         """Labels with too few rows of an outcome. They are left out with their rows, so the others are as they are."""
-        return np.array([min(no, yes) < 2 * spread + _FEWEST for no, yes, spread in self._counts]) & (
-            np.arange(len(self.terms)) > 0
-        )
+        no, yes, spread = self._counts.T
+        few = np.minimum(no, yes) < 2 * spread + _FEWEST
+        chosen, share = list(self.tested), self._rarer
+        few[chosen] = (no + yes)[chosen] * share < (2 * spread + _EXPECTED)[chosen]
+        return np.asarray(few & (np.arange(len(self.terms)) > 0))
+
+    @cached_property
+    def _rarer(self) -> float:
+        """The share of the rarer outcome among all rows, above 0."""
+        no, yes = (max(float(one), 0.0) for one in self.moments.parts.reshape(self.cells, 2, -1).sum(axis=(0, 2)))
+        return max(min(no, yes) / max(no + yes, 1.0), 1e-300)
 
     @cached_property
     def _cells(self) -> Array:
@@ -205,11 +218,21 @@ class LogisticFit:
         return found, False
 
     @cached_property
-    def _best(self) -> tuple[Array, bool]:
+    def _outcomes(self) -> tuple[float, float]:
+        """Rows of both outcomes, at least one of each."""
         no, yes = (max(float(one.sum()), 1.0) for one in self._weights)
-        start = np.zeros(len(self.terms))
-        start[0] = math.log(yes / no)
-        found, settled = self._solved(start, np.eye(len(self.terms)), _SETTLED)
+        return no, yes
+
+    @property
+    def _unrelated(self) -> Array:
+        """Coefficients where no term goes with the outcome."""
+        no, yes = self._outcomes
+        return np.append(math.log(yes / no), np.zeros(len(self.terms) - 1))
+
+    @cached_property
+    def _best(self) -> tuple[Array, bool]:
+        no, yes = self._outcomes
+        found, settled = self._solved(self._unrelated, np.eye(len(self.terms)), _SETTLED)
         settled = settled and min(no, yes) >= _FEWEST
         for place in np.flatnonzero(self._rare):  # against all others: no more than an indication
             rare, others = (np.maximum(one, 0.5) for one in (self._counts[place, :2], np.array([no, yes])))
@@ -288,8 +311,8 @@ class LogisticFit:
 
     def _estimated(self, along: Array) -> _Place:
         """Where the coefficients are best."""
-        pull = _inverse(self._information(self._local(self.coefficients))) @ along
-        return _Place(self.coefficients, pull)
+        pull = _inverse(self._information(self._local(self._begin))) @ along
+        return _Place(self._begin, pull)
 
     def noise_weights(self, along: Array) -> Array:
         """How far a unit of noise in each total moves the estimate of ``along``·β."""
@@ -315,7 +338,16 @@ class LogisticFit:
 
     def _unknown(self, along: Array) -> bool:
         """Whether nothing can be said about ``along``·β."""
-        return not self.found or bool(np.any(along[self._rare] != 0))
+        return not self.found or self._untested(along)
+
+    def _untested(self, along: Array) -> bool:
+        """Whether there are too few rows of an outcome even to test a value of ``along``·β."""
+        return min(self._outcomes) < _FEWEST or bool(np.any(along[self._rare] != 0))
+
+    @property
+    def _begin(self) -> Array:
+        """Where searches under a hypothesis begin. Outcomes that are separated have no estimate, and can be tested."""
+        return self.coefficients if not self.tested and self.found else self._unrelated
 
     def covariance(self) -> Array:
         """Covariance matrix of the coefficients: noise and sampling together."""
@@ -346,8 +378,8 @@ class LogisticFit:
 
     def pvalue(self, along: Array, value: float = 0.0) -> float:
         """Of the hypothesis that ``along``·β has this value; 1 where nothing can be said."""
-        if self._unknown(along):
-            return 1.0
+        if self._untested(along):
+            return self.wald(along[None], np.array([value])).pvalue
         ratio, _ = self._tested(along, value, self._estimated(along))
         return 1.0 if ratio is None else ratio.pvalue()
 
@@ -356,13 +388,16 @@ class LogisticFit:
 
         Combinations about which nothing can be said are not tested.
         """
-        known = np.array([not self._unknown(row) for row in restrictions])
+        named = tuple(np.flatnonzero(np.any(restrictions != 0, axis=0)).tolist())
+        if not self.tested and not np.any(values) and np.any(self._rare[list(named)]):
+            return replace(self, tested=named).wald(restrictions, values)
+        known = np.array([not self._untested(row) for row in restrictions])
         restrictions, values = restrictions[known], values[known]
         if not known.any():
             return JointTest(0.0, 0, 1.0)
         start = np.linalg.lstsq(restrictions, values, rcond=None)[0]
         free = _across(restrictions)
-        found, settled = self._solved(start + free @ (free.T @ self.coefficients), free, _NEAR)
+        found, settled = self._solved(start + free @ (free.T @ self._begin), free, _NEAR)
         local = self._local(found)
         pulls = restrictions @ _inverse(self._information(local))
         score, covariance, _, bias = self._directed(local, pulls)
