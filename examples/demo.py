@@ -188,8 +188,9 @@ def main() -> None:
     directory = options.directory / f"{options.rows}-rows-seed-{options.seed}"
     directory.mkdir(parents=True, exist_ok=True)
     data, plan = directory / "clicks.parquet", directory / "clicks.toml"
-    print(f"Making {options.rows:,} impressions in {data}")
-    pq.write_table(make_clicks(options.rows, options.seed), data)
+    if not data.exists():
+        print(f"Making {options.rows:,} impressions in {data}")
+        pq.write_table(make_clicks(options.rows, options.seed), data)
     plan.write_text(PLAN, encoding="utf-8")
     job = Job(plan)
     print(f"\n{job.plan()}\n")

@@ -11,6 +11,9 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pygments.lexers import get_lexer_by_name
 
+from discreet import Session
+from discreet.questions import QUESTIONS
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
@@ -66,3 +69,11 @@ def test_halves_are_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mathml_of(r"\frac12M+\tfrac1n") == mathml_of(r"\frac{1}{2}M+\tfrac{1}{n}")
     assert mathml_of(r"\frac12M").count("<mfrac>") == 1
     assert mathml_of(r"\frac12M") != mathml_of(r"\frac{12}{M}")
+
+
+def test_the_readme_lists_every_question() -> None:
+    listed = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition("What you can ask")[2].partition("Three things")[0]
+    )
+    assert set(re.findall(r"`([a-z_]+)`", listed)) == {one.ask for one in QUESTIONS}
+    assert all(hasattr(Session, one.ask) for one in QUESTIONS)

@@ -140,7 +140,7 @@ class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
     """
 
     ask: ClassVar[str] = "count"
-    meaning: ClassVar[str] = "How many rows there are, in all or in each group."
+    meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}
     schema: Schema
     guarantee: Guarantee
@@ -170,4 +170,4 @@ class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
         once = limits is not None and limits.most_rows_in_a_group() == 1
         if unit.column is not None and once:
             return f"How many there are, each {words.get(unit.name, unit.name)} counted once."
-        return self.meaning
+        return "How many rows there are in each group." if self.by else self.meaning
