@@ -32,7 +32,7 @@ from discreet import (
     release,
 )
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
-from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified
+from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, SourceError
 from discreet.core.protection import ROW, Fact, Protection, Unit
 from discreet.ledgers.counting import accounting_of
 from discreet.questions.clusters import DPLloyd
@@ -94,6 +94,15 @@ def test_an_adaptive_step_beyond_the_claim_draws_nothing(ledger):
 def test_an_adaptive_step_with_too_little_noise_draws_nothing(ledger):
     with pytest.raises(InvalidParameter, match="more than laplace"):
         through(claim(), lambda allowance, _: [allowance.draw(Step(Laplace(0.1), UNIT, PureDP(0.5)), 0.0)], ledger)
+
+
+def test_rows_that_cannot_be_read_between_draws_say_that_the_release_was_paid_for(ledger):
+    def unreadable(allowance, passed):
+        raise SourceError("source = 'x': it ran out of memory. Nothing was spent.")
+
+    with pytest.raises(SourceError, match=r"out of memory\. The release was paid for\.$"):
+        through(claim(), unreadable, ledger)
+    assert ledger.spent() == PureDP(1.0)
 
 
 NARROW = Sensitivity(l1=0.25)

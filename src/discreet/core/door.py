@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from discreet.core.errors import InvalidParameter, NotCertified
+from discreet.core.errors import InvalidParameter, NotCertified, SourceError
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
@@ -224,9 +224,7 @@ def pass_through(
     source = None if rng is None else generator(rng)
     if claim is None:
         if source is None:
-            raise NotCertified(
-                "a procedure without a proved guarantee may not touch real data. Pass rng=… to simulate."
-            )
+            raise NotCertified("without a proved guarantee no real data may be touched. Pass rng=… to simulate.")
         return run(Unclaimed(source), Passed(simulated=True))
     claim.verify()
     if ledger is None:
@@ -239,10 +237,12 @@ def pass_through(
         answer = run(allowance, Passed(release_id=reservation.release_id, simulated=source is not None))
         written = None if request is None else write(answer)
         canonical("answer", written)  # what no ledger can hold has failed, too
-    except Exception:
+    except Exception as failure:
         # Whether it fails may depend on the noise, so the request must not get other noise for the same money.
         if request is not None and allowance.used:
             ledger.record_answer(reservation, _FAILED)
+        if isinstance(failure, SourceError):  # of rows that are read between draws
+            raise SourceError(str(failure).replace("Nothing was spent", "The release was paid for")) from None
         raise
     return answer if request is None else read(not_failed(ledger.record_answer(reservation, written), request))
 
