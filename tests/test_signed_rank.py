@@ -301,6 +301,14 @@ def test_whole_number_noise_that_is_most_often_zero_leaves_a_point():
         assert found.accepts(positive / rows, 0.95, d.MonteCarlo(n_resamples=999, rng=1), sampled=False)
 
 
+@pytest.mark.parametrize("positive", [0, 1, 30, 40])
+def test_with_next_to_no_noise_the_interval_of_signs_is_clopper_and_pearsons(positive):
+    noise, null = d.Laplace(1e-13).law(0.0), d.MonteCarlo(n_resamples=19_999, rng=1)
+    found = paired(2 * positive - 40, 40, noise, public=True).interval(0.95, null, sampled=True)
+    exact = scipy.stats.binomtest(positive, 40).proportion_ci(0.95, method="exact")
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=0.005)
+
+
 def test_near_one_the_width_depends_on_where_the_noise_fell():
     """An interval that ends at one, for the same 3,000 rows of which three are negative."""
     noise, null = d.Laplace(1.0).law(0.0), d.MonteCarlo(n_resamples=999, rng=1)
