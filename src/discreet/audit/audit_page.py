@@ -9,8 +9,11 @@ from typing import Any
 __all__ = ["audit_markdown", "audit_page"]
 
 _STYLE = """
-:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --blue: #0b5cad; --amber: #b4530a; }
-body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: #fff; }
+:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --blue: #0b5cad; --amber: #b4530a;
+ --page: #fff; }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
+ --line: #3b4148; --page: #14171a; --blue: #7db8ff; --amber: #f0a35e; } }
+body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 main { max-width: 60rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
 h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
 .soft { color: var(--soft); } .wide { overflow-x: auto; }
@@ -20,7 +23,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
 @media (max-width: 42rem) {
- tr { display: grid; grid-template-columns: 1fr 1fr 4rem 4.5rem; padding: .3rem 0; }
+ tr { display: grid; grid-template-columns: 1fr 1fr 4.2rem 5.6rem; padding: .3rem 0; }
  tr { border-bottom: 1px solid var(--line); }
  th, td { border: 0; padding: 0 .2rem; white-space: normal; font-size: .85rem; overflow-wrap: anywhere; }
  th[scope=row], thead th:first-child { grid-column: 1 / -1; font-weight: 600; font-size: .95rem; }

@@ -155,19 +155,24 @@ def _link(title: str, page: str) -> str:
 
 
 _STYLE = """
-body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: #16191d; background: #fff; }
+:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --blue: #0b5cad; --page: #fff; }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
+ --line: #3b4148; --blue: #7db8ff; --page: #14171a; } img { filter: invert(.92) hue-rotate(180deg); } }
+body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
+a { color: var(--blue); }
 main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
 nav { columns: 16rem; padding: 0; } nav a { display: block; }
-h2 { margin-top: 3rem; border-top: 2px solid #16191d; padding-top: .6rem; }
+h2 { margin-top: 3rem; border-top: 2px solid var(--ink); padding-top: .6rem; }
 .part { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2rem; margin: 1.5rem 0; }
 .part > h3 { grid-column: 1 / -1; margin: 0; }
-figure { margin: 0 0 1.5rem; } img { width: 100%; max-width: 40rem; height: auto; }
-figcaption, .soft { color: #50565e; font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
-.told { border-left: 4px solid #d4d8dd; padding-left: 1rem; } .told.here { border-color: #0b5cad; margin-top: 1rem; }
+figure { margin: 0 0 1.5rem; } img { background: #fff; width: 100%; max-width: 40rem; height: auto; }
+figcaption, .soft { color: var(--soft); font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
+.told { border-left: 4px solid var(--line); padding-left: 1rem; }
+.told.here { border-color: var(--blue); margin-top: 1rem; }
 .told > strong:first-child { display: block; }
 .told td, .told th { white-space: normal; vertical-align: top; } .told { overflow-x: auto; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
-th, td { padding: .15rem .5rem; border-bottom: 1px solid #d4d8dd; text-align: left; white-space: nowrap; }
+th, td { padding: .15rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 @media (max-width: 50rem) { .part { grid-template-columns: minmax(0, 1fr); } }
 """
 
