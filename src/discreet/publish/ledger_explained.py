@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from textwrap import wrap
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.display import number
+from discreet.core.sensitivity import Sensitivity
 from discreet.ledgers import Spend, Statement
 from discreet.publish.ledger_statement import planned_release
+from discreet.publish.wording import mechanism_words
 
 __all__ = ["explained"]
 
@@ -31,12 +32,17 @@ def explained(statement: Statement, release: str) -> str:
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> noisy = publish(Exact(10.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, request="visits")
     >>> print(explained(ledger.statement(), "visits").splitlines()[2])
-      It is protected by laplace, scale 4; one unit moves the value by at most l1 1, l2 1.
+      It is protected by laplace, scale 4; sensitivity ℓ₁ = 1, ℓ₂ = 1.
     """
     found = [spend for spend in statement.spends if _is(spend, release)]
     if not found:
         raise InvalidParameter("release", release, "is not in this ledger", "See `discreet ledger show` for the names.")
-    return "\n\n".join("\n".join(_lines(spend, statement)) for spend in found)
+    return "\n\n".join("\n".join(_wrapped(_lines(spend, statement))) for spend in found)
+
+
+def _wrapped(lines: Sequence[str]) -> list[str]:
+    """Lines of at most 80 columns; what follows is indented further."""
+    return [piece for line in lines for piece in wrap(line, 80, subsequent_indent="    ", break_long_words=False)]
 
 
 def _is(spend: Spend, release: str) -> bool:
@@ -51,8 +57,7 @@ def _lines(spend: Spend, statement: Statement) -> list[str]:
     lines = [
         f"{name}{f', {period}' if period else ''}: entry {spend.seq}, {spend.created[:19].replace('T', ' ')} UTC",
         f"  It protects against {spend.protection}.",
-        f"  It is protected by {_numbers(spend.mechanism)}; one unit moves the value by at most "
-        f"{_numbers(spend.sensitivity)}.",
+        f"  It is protected by {_protected(spend)}.",
         f"  This guarantees {_guaranteed(spend.guarantee)}, verified from the mechanism's exact profile.",
         f"  The ledger counts in {statement.accounting}: it charged {spend.charge}; the total was then {spend.spent} "
         f"of {statement.budget}.",
@@ -70,17 +75,12 @@ def _lines(spend: Spend, statement: Statement) -> list[str]:
     return [*lines, f"  {'Its answer is stored.' if spend.answered else 'It has no stored answer.'}"]
 
 
+def _protected(spend: Spend) -> str:
+    moved = Sensitivity.from_dict(dict(spend.sensitivity)) if spend.sensitivity else None
+    return mechanism_words({"mechanism": spend.mechanism, "sensitivity": moved})
+
+
 def _guaranteed(guarantee: Guarantee | dict[str, Guarantee]) -> str:
     if isinstance(guarantee, Guarantee):
         return f"{guarantee} ({guarantee.sentence()})"
     return ", ".join(f"{one} in {part!r}" for part, one in guarantee.items())
-
-
-def _numbers(facts: Mapping[str, Any]) -> str:
-    """The name and the numbers of a description; lists are left out."""
-    told = [str(facts["name"])] if "name" in facts else []
-    return ", ".join(
-        told
-        + [f"{key} {number(value)}" for key, value in facts.items()
-           if isinstance(value, int | float) and not isinstance(value, bool)]
-    )  # fmt: skip

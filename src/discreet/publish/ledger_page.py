@@ -94,7 +94,9 @@ def spending_chart(statement: Statement) -> Any:
     x = alt.X(field="time", type="temporal", title="time (UTC)", axis=within_a_day)
     y = alt.Y(field="spent", type="quantitative", title="% of the budget", scale=alt.Scale(domain=[0, 100]))
     drawn = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after", point=True)
-    return drawn.encode(x=x, y=y).properties(width=_WIDTH, height=160, description="Spending over time")
+    return drawn.encode(x=x, y=y).properties(
+        width=_WIDTH, height=160, description="Spending over time", background="transparent"
+    )
 
 
 def _bars(statement: Statement, rows: list[Any]) -> str:
@@ -106,7 +108,7 @@ def _bars(statement: Statement, rows: list[Any]) -> str:
     x = alt.X(field="share", type="quantitative", title="% of the budget")
     y = alt.Y(field="name", type="nominal", title=None, sort=None, axis=alt.Axis(labelLimit=120))
     drawn = alt.Chart(alt.InlineData(values=told)).mark_bar(color="#0b5cad").encode(x=x, y=y)
-    return _drawn(drawn.properties(width=_WIDTH - 110, description="Spending by name"))
+    return _drawn(drawn.properties(width=_WIDTH - 110, description="Spending by name", background="transparent"))
 
 
 def _drawn(chart: Any) -> str:
