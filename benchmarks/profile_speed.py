@@ -1,7 +1,6 @@
 """Speed of profiles: seconds and processor time, beside DuckDB's own minimum, maximum and count of all columns.
 
     python benchmarks/profile_speed.py parquet 1000000 200    # one source; also: table, csv, units, "csv units"
-    python benchmarks/profile_speed.py mean 1000000 10        # two means of a CSV file with people of two rows
     python benchmarks/profile_speed.py                         # all of them, stored
 
 Parquet files hold minimum, maximum and count in their footer, so DuckDB would answer without reading a row. The plain
@@ -23,11 +22,11 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results" / "profile_speed.json"
 RUNS = (
     ("parquet", 1_000_000, 200), ("table", 1_000_000, 200), ("units", 50_000, 50), ("csv", 200_000, 50),
-    ("csv", 1_000_000, 20), ("csv units", 200_000, 50), ("csv units", 1_000_000, 20), ("mean", 1_000_000, 10),
+    ("csv", 1_000_000, 20), ("csv units", 200_000, 50), ("csv units", 1_000_000, 20),
 )  # fmt: skip
 
 
-TEXT, UNITS = ("csv", "csv units", "mean"), ("units", "csv units", "mean")
+TEXT, UNITS = ("csv", "csv units"), ("units", "csv units")
 
 
 def make(path: Path, rows: int, columns: int, kind: str) -> None:
@@ -99,45 +98,9 @@ def run(kind: str, rows: int, columns: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def means(rows: int, columns: int) -> dict[str, Any]:
-    """Figures of two means of a CSV file, one row per person counted: the first answer reads the file."""
-    import duckdb
-
-    from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
-
-    person = PrivacyUnit("person", contribution=Contribution(total=1))
-    declared: dict[str, Bounds | Categories] = {
-        "x0": Bounds(0, 100, grid=1),
-        "x1": Bounds(0, 1000),
-        "x3": Categories(["north", "south", "east", "west"]),
-    }
-    schema = Schema(columns=declared, unit=person)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "wide.csv")
-        make(path, rows, columns, "mean")
-        connection = duckdb.connect(config={"threads": 2})
-        plain = timed(lambda: connection.execute(f"SELECT avg(x1) FROM '{path}'").fetchall())
-        sessions: list[Session] = []
-
-        def first() -> None:
-            sessions.append(Session(path, schema, ledger=":memory:", budget=PureDP(9.0)))
-            sessions[-1].mean("x1", PureDP(1.0))
-
-        took = timed(first, 2)
-        again = timed(lambda: sessions[-1].mean("x0", PureDP(1.0)))
-    return {
-        "source": "mean", "rows": rows, "columns": columns, "plain (s)": plain[0], "plain, processor (s)": plain[1],
-        "first (s)": took[0], "first, processor (s)": took[1], "second (s)": again[0],
-        "second, processor (s)": again[1], "first / plain (processor)": took[1] / plain[1],
-    }  # fmt: skip
-
-
 def table_row(found: dict[str, Any]) -> str:
-    """A row of a table in ``docs/howto/profile.md``."""
+    """A row of the table in ``docs/howto/profile.md``."""
     plain, size = found["plain, processor (s)"], f"{found['rows']:,} | {found['columns']}"
-    if found["source"] == "mean":
-        took, again = found["first, processor (s)"], found["second, processor (s)"]
-        return f"| {size} | {plain:.2f} s | {took:.2f} s | {took / plain:.1f} | {again:.2f} s |"
     took = found["profile, processor (s)"]
     return f"| {found['source']} | {size} | {plain:.2f} s | {took:.2f} s | {took / plain:.1f} |"
 
@@ -154,7 +117,7 @@ def main(words: list[str]) -> None:
     """One source printed and stored, or all of them."""
     if words:
         kind, rows, columns = words[0], int(words[1]), int(words[2])
-        found = means(rows, columns) if kind == "mean" else run(kind, rows, columns)
+        found = run(kind, rows, columns)
         print(json.dumps(found))
         print(table_row(found))
         store(found)
