@@ -24,6 +24,11 @@ class Neighbours(Enum):
     REPLACE_ONE = "replace_one"
     """One unit's data is replaced; the number of units is public."""
 
+    @property
+    def sides(self) -> int:
+        """How often one unit's data counts: once where it comes or goes, twice where it goes and other data comes."""
+        return 2 if self is Neighbours.REPLACE_ONE else 1
+
 
 class Fact(Enum):
     """Something about the data that counts as public, so that no noise protects it."""

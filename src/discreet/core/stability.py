@@ -67,7 +67,7 @@ def stability(
     largest = max(abs(Fraction(low)), abs(Fraction(high)))
     replaced = neighbours is Neighbours.REPLACE_ONE
     if limits.rows is None:
-        size = largest * limits.most_rows(cells) * (2 if replaced else 1)
+        size = largest * limits.most_rows(cells) * neighbours.sides
         return Sensitivity(l1=not_below(size), l2=not_below(size), dimension=cells)
     groups, rows = limits.most_groups(cells), limits.rows
     spread = max(Fraction(high), Fraction(0)) - min(Fraction(low), Fraction(0))
@@ -93,11 +93,11 @@ def in_parts(limits: Contribution, groups: int, coordinates: int, neighbours: Ne
     >>> in_parts(Contribution(groups=4, rows=3), 5, 2, Neighbours.ADD_REMOVE)
     Sensitivity(l1=12.0, l2=6.0, dimension=10, moves=None)
     """
-    sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1
     if limits.rows is None:
         rows = limits.most_rows(groups)
         total, square = rows, rows**2
     else:
         reached = limits.most_groups(groups)
         total, square = reached * limits.rows, reached * limits.rows**2
+    sides = neighbours.sides
     return Sensitivity(l1=float(sides * total), l2=root_up(Fraction(sides * square)), dimension=groups * coordinates)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.protection import Neighbours
 from discreet.inference.noise_sum import moves_with_truth
 from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.releases import Release
@@ -130,7 +129,7 @@ def _rows_per_unit(release: Release) -> int:
     moved = release.sensitivity.l1 if hasattr(release.statistic, "axes") else None
     if moved is None:
         return 1
-    return max(1, math.ceil(moved / (2 if release.neighbours is Neighbours.REPLACE_ONE else 1)))
+    return max(1, math.ceil(moved / release.neighbours.sides))
 
 
 def _public_size(release: Release) -> int | None:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from discreet.answers import Answer
 from discreet.core.errors import InvalidParameter
-from discreet.core.protection import Neighbours
 from discreet.display import Facts, number
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
@@ -45,7 +44,7 @@ class CoefficientsRelease(Answer, Coefficients[F]):
     @property
     def _rows_per_unit(self) -> int:
         """All rows of a unit may move together, in whatever cells they are."""
-        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        sides = self.neighbours.sides
         return max(1, round(self.sensitivity.require_l1() / sides))
 
     @cached_property

@@ -264,7 +264,7 @@ class MarginsRelease(Answer, MarginTests):
     @property
     def rows_per_unit(self) -> int:
         """At most this many rows are one unit's."""
-        sides = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        sides = self.neighbours.sides
         each = sum(self.margins.reaches[layer] for layer, _ in self.margins.layout) * sides
         return max(1, round(self.sensitivity.require_l1() / each))
 

@@ -110,7 +110,7 @@ class MeansAndCovariances(Statistic):
     def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
         """How far one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        most = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+        most = rows * neighbours.sides
         return Sensitivity(linf=float(most), dimension=self.coordinates)
 
     def worst_moves(self) -> tuple[float, ...]:
@@ -181,7 +181,7 @@ class MeansAndCovariancesRelease(Answer):
 
     @property
     def _rows_per_unit(self) -> float:
-        sides = 2 if self.protection.neighbours is Neighbours.REPLACE_ONE else 1
+        sides = self.protection.neighbours.sides
         return max(self.sensitivity.require_linf() / sides, 1.0)
 
     @property

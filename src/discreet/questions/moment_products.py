@@ -100,7 +100,7 @@ class MomentProducts(RegressionColumns, Statistic):
         """How far one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         each = [Fraction(weight) for weight in self.weights or ()]
-        sides = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+        sides = rows * neighbours.sides
         return Sensitivity(
             l1=not_below(sides * sum(each, Fraction(0))),
             l2=root_up(sides**2 * sum((one**2 for one in each), Fraction(0))),
@@ -225,7 +225,7 @@ class MomentBoxes(MomentProducts):
         (1 − y)|z| + y|z| ≤ 1 and ((1 − y)² + y²)z² ≤ 1: the first two boxes count as one.
         """
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        sides, count = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1), self.size - self.together
+        sides, count = rows * neighbours.sides, self.size - self.together
         return Sensitivity(
             l1=sides * count, l2=root_up(Fraction(sides**2 * count)), linf=float(sides), dimension=self.size
         )

@@ -176,7 +176,7 @@ class Quantiles(Statistic):
             else max(max(share_of(q), 1 - share_of(q)) for pair in self._enclosed() for q in pair)
         )
         # In parts of the data a replaced row is removed from one and added to another.
-        return Sensitivity(l1=not_below(rows * worst * (2 if neighbours is Neighbours.REPLACE_ONE else 1)))
+        return Sensitivity(l1=not_below(rows * worst * neighbours.sides))
 
     def exact_histogram(
         self,

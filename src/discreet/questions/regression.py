@@ -18,7 +18,6 @@ from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Sensitivity
@@ -238,7 +237,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         if not isinstance(products, MomentBoxes):
             sensitivity = products.sensitivity(neighbours=neighbours, rows=rows)
             return [Step(Gaussian.calibrate(first, sensitivity), sensitivity, first)]
-        sides = float(rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1))
+        sides = float(rows * neighbours.sides)
         both = Sensitivity(l1=sides, dimension=2)
         rest = Sensitivity(linf=sides, dimension=products.size - 2 * products.together)
         return [

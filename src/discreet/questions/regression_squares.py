@@ -39,7 +39,7 @@ the slopes themselves 5 % more noise."""
 
 def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighbours) -> Step:
     """The last step: one total per term, of which a row moves each by at most 1, or by 2 where it is replaced."""
-    sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    sides = neighbours.sides
     sensitivity = Sensitivity(linf=float(rows * sides), dimension=terms)
     choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity)]
     if not is_pure(guarantee):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_csv", "read_names"]
 
-_PIECE = 1 << 24
-_GLIMPSE = 1 << 16
+_PIECE, _GLIMPSE = 1 << 24, 1 << 16
 _LABELS, _LARGE = 1 << 16, 1 << 30
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 

@@ -117,8 +117,7 @@ def take(
         tables = ", ".join(schema.related)
         raise SourceError(f"related = {tables}: the schema names tables that were not given. Nothing was spent.")
     dataset.require(schema.unit.column, *schema.source_columns(()))
-    known = set(dataset.table.columns)
-    declared = [name for name in schema.columns if known.issuperset(schema.source_columns([name]))]
+    declared = [name for name in schema.columns if {*dataset.table.columns}.issuperset(schema.source_columns([name]))]
     names = {name: f"x{position}" for position, name in enumerate(declared)}
     plain = {name: encoded for name, encoded in names.items() if name in schema.source_columns([name])}
     table = stored(dataset, _encoded(dataset, schema, plain, marked))
@@ -161,8 +160,7 @@ def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Datase
 
 
 def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str], marked: bool) -> ir.Table:
-    table = dataset.table
-    unit = schema.unit.column
+    table, unit = dataset.table, schema.unit.column
     fields: dict[str, Any] = {} if unit is None else _ids(table[unit], unit)
     for name, encoded in names.items():
         fields |= _fields(encoded, table[name], schema.columns[name], name, dataset, marked)

@@ -17,7 +17,6 @@ from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.accounting import Accounting
-from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
 from discreet.core.rows import Snapshot, take
 from discreet.core.schema import PrivacyUnit, Schema
@@ -141,7 +140,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
         """How many counts a unit moves by one: a cell per histogram, or two where it is replaced, and single ones."""
-        sides = 2 if self.schema.neighbours is Neighbours.REPLACE_ONE else 1
+        sides = self.schema.neighbours.sides
         return Sensitivity(moves=(1.0,) * (histograms * sides + single))
 
     @property
