@@ -567,6 +567,7 @@ def test_plans_are_approved_with_a_key_and_bundled(browser, folder, tmp_path, mo
     (folder / "people.toml").write_text(sourced.replace("\n[budget]", rule))
     page = browser.get("/review?plan=people.toml")
     seen = re.search(r'name="seen" value="(\w+)"', page.text)[1]
+    assert "Not enough people have approved" in browser.get("/run?plan=people.toml").text
     browser.post("/run?plan=people.toml", {"seen": seen})
     assert not Path(folder / "people-report" / "results.json").exists()
     wrong = browser.post("/approve?plan=people.toml", {"seen": seen, "by": "officer", "password": "guess guess"})

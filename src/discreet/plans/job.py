@@ -89,20 +89,28 @@ class Job:
 
     def _check_approved(self, ledger: Ledger) -> None:
         """Refuse a plan that the ledger's rule wants approved and that is not; before any data is read."""
+        refusal = self.not_approved(ledger)
+        if refusal is not None:
+            raise refusal
+        if ledger.approvals is not None:
+            ledger.under(digest_of(self.meaning(ledger)))
+
+    def not_approved(self, ledger: Ledger) -> NotApproved | None:
+        """What a run would be refused with where people have yet to approve the plan."""
         rule = ledger.approvals
         if rule is None:
-            return
+            return None
         said = self.meaning(ledger)
         plan = digest_of(said)
-        if not ledger.agreed(plan):
-            earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
-            changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
-            since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
-            raise NotApproved(
-                f"{len(ledger.approving(plan))} of the {rule.need} people needed approve this plan.{since} Run "
-                "`discreet review` and `discreet approve`. Nothing was read or spent."
-            )
-        ledger.under(plan)
+        if ledger.agreed(plan):
+            return None
+        earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
+        changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
+        since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
+        return NotApproved(
+            f"{len(ledger.approving(plan))} of the {rule.need} people needed approve this plan.{since} Run "
+            "`discreet review` and `discreet approve`. Nothing was read or spent."
+        )
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
         return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")

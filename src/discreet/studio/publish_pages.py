@@ -97,6 +97,8 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
     if run is not None and not run.ended:
         return desk.page("run.html", **_shared(desk, document, file, "run"), run=run, state="running")
     planned, finished = job.plan(rehearse=False), job.finished()
+    with job.ledger(write=False) as ledger:
+        waits = not finished and job.not_approved(ledger) is not None
     directory = file.output / (file.period or "")
     facts = read_facts(directory) if finished and (directory / "results.json").exists() else None
     shown = {**_shared(desk, document, file, "run"), "notice": notice or (run.refusal if run is not None else None)}
@@ -108,6 +110,7 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
         cost=str(planned.cost or "nothing"),
         left=str(planned.remaining),
         refusal=planned.refusal,
+        waits=waits,
         releases=[(one.title, str(one.question.guarantee)) for one in file.questions],
         found=[] if facts is None else [(one["title"], findings(one)) for one in facts["releases"]],
         python=python_script(file),
