@@ -197,10 +197,16 @@ class NoisyAverageRelease(Answer):
 
     @property
     def mean(self) -> float:
-        """Noisy sum over noisy count, within the bounds; their middle where the count is below one."""
+        """Noisy sum over noisy count, within the bounds.
+
+        Where the count is below one their ratio says nothing: it is the value of the interval nearest to the middle.
+        """
         (low, high), centre, reach = self.place()
         top, bottom = self._totals()
-        return min(max(centre + reach * top / bottom, low), high) if bottom >= 1 else (low + high) / 2
+        if bottom < 1:
+            held = self.confidence_interval()
+            return min(max((low + high) / 2, float(held.low)), float(held.high))
+        return min(max(centre + reach * top / bottom, low), high)
 
     @property
     def estimate(self) -> float:

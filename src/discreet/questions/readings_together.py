@@ -52,8 +52,9 @@ def _means(parts: Sequence[MeanInPartsRelease]) -> list[Reading]:
     first, moments = parts[0], _stacked(parts)
     (low, high), centre, reach = first.place()
     top, bottom = moments.parts @ cast("Parts", first.statistic).positions, moments.parts.sum(axis=-1)
-    shared = np.where(bottom >= 1, np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high), (low + high) / 2)
     noise = ratio_interval((top, bottom), first.mechanism, (low, high), centre, reach, LEVEL, first.noise_weights)
+    divided = np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high)
+    shared = np.where(bottom >= 1, divided, np.clip((low + high) / 2, noise.low, noise.high))
     errors = reach * np.linalg.norm(first.noise_weights((shared - centre) / reach), axis=0) / np.maximum(bottom, 1.0)
     deviation = float(np.sqrt(largest_variance(first.mechanism)))
     population = [np.clip(low + (high - low) * np.asarray(end), low, high) for end in moments.mean_interval(LEVEL)]

@@ -141,7 +141,7 @@ class SumAndCountRelease(Answer):
 
     @property
     def mean(self) -> float:
-        """Noisy sum over noisy count, inside the bounds; the middle of the bounds where the count is below 1."""
+        """Noisy sum over noisy count, which is taken as 1 where it is below, inside the bounds."""
         low, high = self._of().bounds
         half = (high - low) / 2
         ratio = float(np.asarray(self.value)[0]) / max(self.count, 1.0)
