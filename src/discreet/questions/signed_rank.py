@@ -112,7 +112,7 @@ class PairedBalance(Statistic):
         if self.n is not None:
             return Sensitivity(moves=(2.0,))
         if self.scores == "signs":  # a row is in one count of two
-            return Sensitivity(moves=(1.0,) * (2 if neighbours is Neighbours.REPLACE_ONE else 1), dimension=2)
+            return Sensitivity(moves=(1.0,) * neighbours.sides, dimension=2)
         return in_parts(_ONE_ROW, 1, 2, neighbours)
 
     def value(self, differences: Sequence[int]) -> Any:
