@@ -189,7 +189,8 @@ def test_words_for_columns_reach_readers_and_spend_nothing_again(facts, tmp_path
     page = result.page.read_text(encoding="utf-8")
     assert "mean weekly income in €" in page
     assert "any one person" in page
-    assert told["releases"][2]["meaning"] == "The mean of weekly income in €."
+    meaning = "The mean of weekly income in €. Columns: weekly income in €, region."
+    assert told["releases"][2]["meaning"] == meaning
     plan = result.results.parent.parent / "plan.toml"
     plan.write_text(PLAN.replace("weekly income in €", "income"), encoding="utf-8")
     assert Job(plan).run(output=tmp_path).drawn == 0
