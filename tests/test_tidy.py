@@ -205,7 +205,9 @@ def test_many_groups_are_shown_in_part(monkeypatch):
     answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", by="g", epsilon=1.0)
     asked = set()
     one = type(answer["g0"])
-    monkeypatch.setattr(one, "confidence_interval", lambda self: asked.add(tuple(self.value)) or Interval(0.0, 1.0, 0.95))
+    monkeypatch.setattr(
+        one, "confidence_interval", lambda self: asked.add(tuple(self.value)) or Interval(0.0, 1.0, 0.95)
+    )
     assert "20 more groups" in str(answer)
     assert len(asked) == 40  # intervals of the others are not worked out
 
