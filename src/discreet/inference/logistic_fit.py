@@ -273,7 +273,9 @@ class LogisticFit:
         used = np.array([self._on_parts(one, local.score) for one in values])
         squares = local.polynomials.squares(local.log_odds)
         covariance, fourth = np.zeros((len(pulls), len(pulls))), np.zeros(len(pulls))
-        sampled = self.moments.rows_per_unit * self.rows / max(self.rows - len(self.terms), 1.0)
+        # Squared scores are mostly those of the rarer outcome, so its rows are what the terms use up.
+        rarer = min(self._outcomes)
+        sampled = self.moments.rows_per_unit * rarer / max(rarer - len(self.terms), 1.0)
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):
                 square = self._on_parts(one * other, squares)
