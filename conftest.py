@@ -59,6 +59,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Seed a fixture that several tests share with its own name: which of them comes first depends on the workers."""
+    if fixturedef.scope == "function":
+        yield
+        return
+    with reproducible(f"{OTHER_NOISE}{fixturedef.baseid}::{fixturedef.argname} {getattr(request, 'param', '')!r}"):
+        yield
+
+
 @contextmanager
 def reproducible(name: str) -> Iterator[None]:
     """Draw everything that is random in this process from generators that the name seeds."""
