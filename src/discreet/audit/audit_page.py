@@ -6,13 +6,11 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from discreet.publish.page_style import PALETTE
+
 __all__ = ["audit_markdown", "audit_page"]
 
 _STYLE = """
-:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --blue: #0b5cad; --amber: #b4530a;
- --page: #fff; }
-@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
- --line: #3b4148; --page: #14171a; --blue: #7db8ff; --amber: #f0a35e; } }
 body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 main { max-width: 60rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
 h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
@@ -45,7 +43,7 @@ def audit_page(facts: Mapping[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{_STYLE}</style></head>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}{_STYLE}</style></head>'
         f'<body><main><h1>{title}</h1><p class="soft">{about}</p>'
         f'<p class="verdict {mark}">{html.escape(verdict)}</p>{sections}</main></body></html>\n'
     )

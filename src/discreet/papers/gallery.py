@@ -14,6 +14,7 @@ from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
 from discreet.papers.study_page import EXACT, exact_claims, markdown_table, part_rows, shown_rows, told
 from discreet.papers.verdicts import count_table
+from discreet.publish.page_style import PALETTE
 from discreet.result import Result
 
 __all__ = ["GalleryResult", "run_gallery"]
@@ -155,9 +156,7 @@ def _link(title: str, page: str) -> str:
 
 
 _STYLE = """
-:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --blue: #0b5cad; --page: #fff; }
-@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
- --line: #3b4148; --blue: #7db8ff; --page: #14171a; } img { filter: invert(.92) hue-rotate(180deg); } }
+@media screen and (prefers-color-scheme: dark) { img { filter: invert(.92) hue-rotate(180deg); } }
 body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 a { color: var(--blue); }
 main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
@@ -193,7 +192,8 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) 
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Reproduction gallery</title><style>{_STYLE}</style></head><body><main><h1>Reproduction gallery</h1>"
+        f"<title>Reproduction gallery</title><style>{PALETTE}{_STYLE}</style></head>"
+        "<body><main><h1>Reproduction gallery</h1>"
         f"{render(lead)}<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
     )
 

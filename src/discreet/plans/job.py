@@ -89,28 +89,18 @@ class Job:
 
     def _check_approved(self, ledger: Ledger) -> None:
         """Refuse a plan that the ledger's rule wants approved and that is not; before any data is read."""
-        refusal = self.not_approved(ledger)
+        if ledger.approvals is None:
+            return
+        said = self.meaning(ledger)
+        refusal = _not_agreed(ledger, ledger.approvals.need, said)
         if refusal is not None:
             raise refusal
-        if ledger.approvals is not None:
-            ledger.under(digest_of(self.meaning(ledger)))
+        ledger.under(digest_of(said))
 
     def not_approved(self, ledger: Ledger) -> NotApproved | None:
         """What a run would be refused with where people have yet to approve the plan."""
         rule = ledger.approvals
-        if rule is None:
-            return None
-        said = self.meaning(ledger)
-        plan = digest_of(said)
-        if ledger.agreed(plan):
-            return None
-        earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
-        changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
-        since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
-        return NotApproved(
-            f"{len(ledger.approving(plan))} of the {rule.need} people needed approve this plan.{since} Run "
-            "`discreet review` and `discreet approve`. Nothing was read or spent."
-        )
+        return None if rule is None else _not_agreed(ledger, rule.need, self.meaning(ledger))
 
     def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
         return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
@@ -415,3 +405,17 @@ def _keep_others(path: Path, releases: Mapping[str, Any]) -> Path | None:
 
 def _ids(releases: Any) -> set[str]:
     return {str(release.get("release_id")) for release in releases.values()}
+
+
+def _not_agreed(ledger: Ledger, need: int, said: dict[str, Any]) -> NotApproved | None:
+    """The refusal of a plan that fewer people than needed have approved."""
+    plan = digest_of(said)
+    if ledger.agreed(plan):
+        return None
+    earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
+    changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
+    since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
+    return NotApproved(
+        f"{len(ledger.approving(plan))} of the {need} people needed approve this plan.{since} Run "
+        "`discreet review` and `discreet approve`. Nothing was read or spent."
+    )

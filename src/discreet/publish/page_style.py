@@ -6,7 +6,15 @@ from typing import Any
 
 from discreet.core.errors import MissingExtra
 
-__all__ = ["rendered"]
+__all__ = ["PALETTE", "rendered"]
+
+PALETTE = """
+:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --faint: #f3f4f6; --page: #fff;
+ --blue: #0b5cad; --amber: #b4530a; }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
+ --line: #3b4148; --faint: #20242a; --page: #14171a; --blue: #7db8ff; --amber: #f0a35e; } }
+"""
+"""Colours by day and by night."""
 
 _FRAME = """<!doctype html>
 <html lang="en">
@@ -16,10 +24,7 @@ _FRAME = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>{{ title }}</title>
 <style>
-:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --faint: #f3f4f6; --page: #fff;
- --blue: #0b5cad; --amber: #b4530a; }
-@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
- --line: #3b4148; --faint: #20242a; --page: #14171a; --blue: #7db8ff; --amber: #f0a35e; } }
+{% include "palette" %}
 * { box-sizing: border-box; }
 body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
@@ -85,6 +90,6 @@ def rendered(template: str, **told: Any) -> str:
     except ImportError as missing:
         raise MissingExtra(missing.name or "jinja2", "report") from None
     page = '{% extends "frame" %}{% block main %}' + template + "{% endblock %}"
-    loader = DictLoader({"frame": _FRAME, "page": page})
+    loader = DictLoader({"frame": _FRAME, "palette": PALETTE, "page": page})
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader)
     return environment.get_template("page").render(**told)

@@ -69,7 +69,7 @@ class ClassMoments:
     def sensitivities(self) -> tuple[Sensitivity, Sensitivity]:
         """How far a row moves the boxes, each of which counts as one coordinate; and how far all totals."""
         size, replaced = self.classes * self.together, self.neighbours is Neighbours.REPLACE_ONE
-        sides = 2 if replaced else 1
+        sides = self.neighbours.sides
         # A row that stays in its class moves the features alone, but each by more than two classes share.
         square = max(Fraction(sides * self.together), _FEATURE_REPLACED * self.features if replaced else Fraction(0))
         every = Sensitivity(

@@ -39,6 +39,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, fractions
+from discreet.questions.common_step import common_step
 from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, COLUMN_OR_NUMBER, METHOD, WHOLE, Form
 from discreet.questions.question import Expected, MeasuredQuestion, Measurement
@@ -301,8 +302,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
                 "against", self.against, f"every difference from {self.column!r} has one sign by the declared bounds",
                 "Name the column that is measured in the same way, or a value inside the bounds.",
             )  # fmt: skip
-        whole = (bounds.step.numerator * step.denominator, abs(step.numerator) * bounds.step.denominator)
-        common = Fraction(math.gcd(*whole), bounds.step.denominator * step.denominator)
+        common = common_step(bounds.step, step)
         if max(map(abs, (bounds.low, bounds.high, *ends))) / common > _MOST_STEPS:
             raise InvalidParameter(
                 "against", self.against, f"has too fine a grid beside {self.column!r}", "Declare one grid for both."

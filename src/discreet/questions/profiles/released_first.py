@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from discreet.core.columns import Bounds
@@ -15,6 +13,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.rounding import decimal
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.ledgers import Ledger
+from discreet.questions.common_step import common_step
 from discreet.questions.profiles.cell_edges import UNIT_SIZES
 from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
 from discreet.questions.profiles.private_limit import (
@@ -92,15 +91,9 @@ def between_edges(question: Question[Any], schema: Schema) -> dict[str, Bounds]:
         expected, edges = schema.columns.get(name), _binned(question, name)
         if isinstance(expected, PrivateBounds) and isinstance(edges, Sequence):
             ends = float(edges[0]), float(edges[-1])
-            grid = float(_common(expected.step, *map(decimal, ends)))
+            grid = float(common_step(expected.step, *map(decimal, ends)))
             found[name] = Bounds(*ends, grid, nulls=expected.nulls, missing=expected.missing)
     return found
-
-
-def _common(*numbers: Fraction) -> Fraction:
-    """The largest step of which all numbers are multiples."""
-    whole = math.lcm(*(number.denominator for number in numbers))
-    return Fraction(math.gcd(*(int(number * whole) for number in numbers)), whole)
 
 
 def _check_unit_sum(question: Question[Any], schema: Schema) -> None:
