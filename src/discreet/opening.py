@@ -101,7 +101,7 @@ class Source:
                     "engine", type(self._engine).__name__, "is not an engine",
                     'Pass "duckdb", "spark", an address or a connection.',
                 )  # fmt: skip
-            engines.require_operations(connection)
+            engines.require_able(connection)
             self._engine = connection
             return connection
 

@@ -30,7 +30,7 @@ from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
 from discreet.core.ledger.claim import Guarantees, fingerprint, scope
 from discreet.core.ledger.journal import canonical
-from discreet.core.noise.truth import Floats, Truth, generator
+from discreet.core.noise.truth import Floats, Truth, generator, plain, saturated
 from discreet.core.privacy_profile import Profile
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
@@ -41,6 +41,7 @@ __all__ = [
 
 T = TypeVar("T")
 Rng = int | np.random.Generator | None
+_LARGEST = np.finfo(float).max
 _FAILED = {"discreet": "failed"}
 """What a ledger holds for a request whose run failed after something was drawn."""
 
@@ -176,7 +177,9 @@ class Allowance:
     def draw(self, step: Step, truth: Truth) -> Floats:
         """One noisy measurement of ``truth``, paid for."""
         self.take(step)
-        return step.mechanism.measure(truth, rng=self.rng)
+        measured = step.mechanism.measure(saturated(truth), rng=self.rng)
+        # Noise beside the largest float may pass it; no ledger or file holds an infinite number.
+        return measured if np.all(np.isfinite(measured)) else plain(np.clip(measured, -_LARGEST, _LARGEST))
 
 
 class Unclaimed(Allowance):
