@@ -139,20 +139,30 @@ def test_a_plan_runs_only_when_enough_people_approved_exactly_it(tmp_path: Path)
     assert Job(office.plan, period="2026-12").run().drawn == 4  # the same plan in the next month is a new release
 
 
-def test_a_stale_source_is_told(tmp_path: Path) -> None:
+def test_whether_a_source_changed_is_told_to_its_owner_alone(tmp_path: Path, capsys) -> None:
+    """A run that repeats stored answers costs nothing, so it must not tell anything about the rows either."""
     office = Office(tmp_path)
     office.approve("officer", "owner")
+
+    def told(period: str) -> str:
+        main(["run", str(office.plan), "--period", period, "--check-source", "--log", str(tmp_path / "log")])
+        return capsys.readouterr().out
+
     assert Job(office.plan, period="2026-10").run().warnings == ()
-    [same] = Job(office.plan, period=PERIOD).run().warnings
-    assert same == "The source is the one of 2026-10: nothing in it changed since then."
+    assert "the one of 2026-10: nothing in it changed" in told(PERIOD)
     first = Job(office.plan, period=PERIOD).run()
-    assert first.warnings == ()
+    assert "the one that the releases were made of" in told(PERIOD)
     before = first.results.read_bytes()
     (tmp_path / "people.csv").write_text((tmp_path / "people.csv").read_text() + "north,50\n")
     again = Job(office.plan, period=PERIOD).run()
-    assert again.warnings == ("The source changed after these answers were released; they describe it as it was.",)
+    assert again.warnings == first.warnings == ()
     assert again.results.read_bytes() == before  # dated as it was released, whenever it is printed
-    assert Job(office.plan, period="2026-12").run().warnings == ()
+    assert "changed after these answers were released" in told(PERIOD)
+    (tmp_path / "people.csv").write_text((tmp_path / "people.csv").read_text() + "north,50,1\n")
+    with pytest.raises(SystemExit):
+        told(PERIOD)
+    assert "has 3 fields, not 2" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_review_says_what_changed_and_what_has_no_source(office: Office, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.dialect import Dialect
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.rows import engines
-from discreet.core.rows.csv_file import read_names
+from discreet.core.rows.csv_file import check_csv, read_names
 from discreet.core.rows.frames import FRAMES, frame_names, held
 from discreet.core.rows.read import Dataset, file_rows, frame_rows, parquet_types, require_columns, viewed
 from discreet.core.rows.snapshot import check_types
@@ -86,6 +86,11 @@ class Source:
         require_columns(self._name, self.names(), (schema.unit.column, *columns))
         if self.declares_types:
             check_types(self.rows(), schema)
+
+    def check_texts(self) -> None:
+        """Refuse a file of text that is malformed or in another encoding, with its line; for the owner of the rows."""
+        if self._file is not None and not self.declares_types:
+            engines.guarded(self._name, lambda: check_csv(_files(self._file or ""), self.dialect))
 
     def connection(self) -> Any:
         """The engine that the caller chose for frames and files, once it is known to be able; None for the embedded."""

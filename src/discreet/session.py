@@ -253,6 +253,8 @@ class Session(Shorthands):
         released.
         """
         self._source.check(self.schema, self.schema.source_columns(()))
+        for one in (self._source, *self._related.values()):
+            one.check_texts()
         self._whole(self._dataset(()))
 
     def source_names(self) -> tuple[str, ...]:

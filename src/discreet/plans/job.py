@@ -171,6 +171,19 @@ class Job:
             self._check_columns(session, waiting)
         return planned
 
+    def check_source(self) -> list[str]:
+        """What the owner of the data may know of the rows: that they can be read, and whether they changed.
+
+        Raises
+        ------
+        SourceError
+            With the reason, where the rows cannot be read as the plan declares them.
+        """
+        with self.ledger(write=False) as ledger:
+            options = self.file.open_options()
+            Session(options.pop("source"), self.file.schema, ledger=ledger, **options).check_source()
+            return ["The rows can be read as the plan declares them.", *SourceState(self.file, ledger).words()]
+
     def check_approvable(self, ledger: Ledger) -> None:
         """Refuse bounds and limits that must be released first, where people approve every release."""
         first = [released_first(one.question, self.file.schema) for one in self.file.questions]
@@ -219,11 +232,10 @@ class Job:
             self._check_payable(ledger, made, waiting)
             source = SourceState(self.file, ledger)
             answers, drawn = self._ask(ledger, made, run, progress)
-            noticed = source.warnings(drawn)
             source.remember(drawn)
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
-            return self._write(directory, ledger, answers, drawn, noticed)
+            return self._write(directory, ledger, answers, drawn)
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse a missing column before anything is spent; stored answers need no data."""
@@ -260,7 +272,6 @@ class Job:
         ledger: Ledger,
         answers: list[tuple[PlannedQuestion, Any]],
         drawn: int,
-        noticed: Sequence[str],
     ) -> JobResult:
         entries = [
             Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
@@ -313,7 +324,7 @@ class Job:
             ledger.remaining(),
             ledger.head,
             kept,
-            (*other_ledgers(self.file), *noticed),
+            other_ledgers(self.file),
         )
 
 
