@@ -196,13 +196,13 @@ def open_source(
     Parameters
     ----------
     source
-        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table; a DuckDB,
-        Spark or ibis connection; or the address of one (``"duckdb://sales.db"``, ``"spark://host:7077"``).
+        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table of DuckDB or
+        Spark; a connection to one of them; or its address (``"duckdb://sales.db"``, ``"spark://host:7077"``).
     table
         Name of the table, where ``source`` is a connection or its address.
     engine
         Who runs the plan for frames and files: the embedded DuckDB by default, ``"spark"`` for a local Spark, the
-        address of a Spark master, a Spark session, or an ibis connection.
+        address of a Spark master, a Spark session, or a DuckDB connection.
     memory
         Most memory the embedded DuckDB may use, for example ``"3GB"``; beyond it spills to a private directory.
     delimiter, encoding, header
@@ -246,16 +246,18 @@ def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
 
 
 def connection_at(address: str) -> Any:
-    """Connection for ``spark``, ``spark://…``, or any address that ibis understands."""
+    """Connection for ``spark``, ``spark://…`` or ``duckdb://file.db``; others are refused before anything is opened."""
     if address == "spark" or address.startswith(("spark://", "local[")):
         return engines.spark("local[*]" if address == "spark" else address)
+    if not address.startswith("duckdb://"):
+        raise InvalidParameter(
+            "source", without_password(address), "is not the address of an engine that discreet reads rows on",
+            'Use "duckdb://file.db" or "spark://host:7077", or export the table to Parquet files. Nothing was spent.',
+        )  # fmt: skip
     path = address.removeprefix("duckdb://")
-    if address.startswith("duckdb://") and not Path(path).is_file():
+    if not Path(path).is_file():
         raise SourceError(f"source = {address!r}: there is no such database. Check the path. Nothing was spent.")
-    ibis = engines.load_ibis()
-    if address.startswith("duckdb://"):
-        return engines.guarded(address, lambda: ibis.duckdb.connect(path, read_only=True, **engines.SEALED))
-    return engines.guarded(without_password(address), lambda: ibis.connect(address))
+    return engines.guarded(address, lambda: engines.load_ibis().duckdb.connect(path, read_only=True, **engines.SEALED))
 
 
 def without_password(address: str) -> str:

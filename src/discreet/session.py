@@ -57,9 +57,9 @@ class Session(Shorthands):
     Parameters
     ----------
     source
-        Anything `open_source` reads: a frame, a path, a connection. The first question reads it, once, and the
-        session answers every question from what it read then: planning reads no data, and what changes in the source
-        later has no part in the answers of this session.
+        Anything `open_source` reads: a frame, a path, a connection. Planning reads no data. The first question reads
+        the source, after it was paid for, and the session answers from what it read then: what changes in the source
+        later has no part in its answers.
     schema
         The public facts.
     ledger

@@ -1,4 +1,4 @@
-"""Engines: connections that ibis speaks to. The embedded DuckDB is the default; Spark and others go by name."""
+"""Engines: DuckDB, embedded or the caller's own, and Spark, each through ibis."""
 
 from __future__ import annotations
 
