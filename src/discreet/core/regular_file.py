@@ -44,9 +44,9 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: i
     return handle
 
 
-def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """The content of a regular file of at most so many bytes; a link that the caller names is followed."""
-    handle = open_regular(os.path.realpath(path))
+def read_regular(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
+    """The content of a regular file of at most so many bytes; a link that somebody names is followed, on demand not."""
+    handle = open_regular(os.path.realpath(path) if follow else path)
     with open(handle, "rb") as file:
         small = os.fstat(handle).st_size <= most
         content = file.read(most + 1) if small else b""  # it may grow while it is read

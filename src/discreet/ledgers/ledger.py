@@ -14,7 +14,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
-from discreet.core.ledger.account import Decision, Reservation
+from discreet.core.ledger.account import Decision, Reservation, alone
 from discreet.core.ledger.accounting import covers, less
 from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import Balance
@@ -290,6 +290,7 @@ class Ledger(ApprovedLedger):
             spent=fresh.accounting.at_least(fresh.spent), remaining=fresh.accounting.at_most(fresh.left()),
         )  # fmt: skip
 
+    @alone
     def preview(
         self,
         guarantee: claim.Guarantees,
@@ -298,10 +299,8 @@ class Ledger(ApprovedLedger):
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
         """What a release would cost and leave; writes nothing."""
-        content = _scope(guarantee, partition, parts)
-        with self._lock:
-            balance = self._now()
-            charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
+        content, balance = _scope(guarantee, partition, parts), self._follow().at(claim.now())
+        charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
         return Preview(charge=self._accounting.at_least(charge), remaining=rounded_down(left), after=after)
@@ -310,23 +309,23 @@ class Ledger(ApprovedLedger):
         """Every spend, in order."""
         return self.statement().spends
 
+    @alone
     def answer(self, release_id: str) -> Any:
         """The stored public answer of a release, or None."""
-        with self._lock:
-            balance = self._look()
-            place = balance.answers.get(balance.releases.get(release_id, 0))
-            return None if place is None else self._entry(place).content["answer"]
+        balance = self._follow()
+        place = balance.answers.get(balance.releases.get(release_id, 0))
+        return None if place is None else self._entry(place).content["answer"]
 
+    @alone
     def statement(self) -> Statement:
         """Everything the ledger can show."""
-        with self._lock:
-            balance = self._now()
-            return Statement(
-                path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
-                spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),
-                neighbours=balance.neighbours, unit=balance.unit, entries=balance.seq, head=balance.head,
-                spends=tuple(Spend.read(self._entry(seq), balance) for seq in balance.answers),
-            )  # fmt: skip
+        balance = self._follow().at(claim.now())
+        return Statement(
+            path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
+            spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),
+            neighbours=balance.neighbours, unit=balance.unit, entries=balance.seq, head=balance.head,
+            spends=tuple(Spend.read(self._entry(seq), balance) for seq in balance.answers),
+        )  # fmt: skip
 
     # -- life ----------------------------------------------------------------------------------------------
 
