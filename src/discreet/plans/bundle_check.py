@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import discreet
 from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger.approval import digest_of
+from discreet.core.ledger.approval import digest_of, key_of
 from discreet.display import Facts
 from discreet.ledgers import Ledger
 from discreet.plans.bundle import FORMAT, signed_content
@@ -207,13 +207,13 @@ class _Case:
         if opening["window"] != file.terms.window:
             raise _Refused("plan", "its window is not the ledger's")
         rule = file.terms.approvals
-        if rule is not None and opening["approvals"] != rule.to_dict():
+        if rule is not None and self.ledger.rule != rule:
             raise _Refused("plan", "its rule on approvals is not the ledger's")
         return "budget, window and rule on approvals of the plan are those of the ledger"
 
     def approvals(self) -> str:
         """The plan that ran is the one that was approved."""
-        if self.ledger.opening["approvals"] is None:
+        if self.ledger.rule is None:
             return "the ledger asks for no approvals"
         told, made = self.bundle["plan"]["source"], self.bundle["versions"]["discreet"]
         digest = digest_of(meaning(self.file, self._account) | {"source": told, "software": made})
@@ -328,10 +328,10 @@ class _Case:
             public.verify(bytes.fromhex(self.bundle["signature"]), signed_content(self.bundle))
         except (InvalidSignature, ValueError):
             raise _Refused("signature", f"the content is not what {by!r} signed") from None
-        rule = self.ledger.opening["approvals"]
-        if self.key is not None and key != self.key:
+        rule = self.ledger.rule
+        if self.key is not None and key_of(key) != key_of(self.key):
             raise _Refused("signature", f"{by!r} signed with another key than the one given")
-        if self.key is None and rule is not None and rule["keys"].get(by) != key:
+        if self.key is None and rule is not None and rule.keys.get(by) != key_of(key):
             raise _Refused("signature", f"{by!r} is nobody whom the ledger names: signed by a stranger")
         if self.key is None and rule is None:
             return f"signed with the key {key[:16]}…; give --key to check whose it is"
