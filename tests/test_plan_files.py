@@ -250,12 +250,12 @@ def test_a_plan_after_a_profile_is_refused_for_its_cost_and_not_for_its_kind():
     session = Session(pa.table({"a": [1]}), Schema(columns={}), ledger=":memory:", budget=ApproxDP(2.0, 2e-6))
     session.count(ApproxDP(1.0, 1e-6))
     ledger = session.ledger
-    refused = refusal_of(ledger, 0, ApproxDP(2.0, 2e-6))
+    refused = refusal_of(ledger, 0, [ApproxDP(2.0, 2e-6)])
     assert isinstance(refused, InsufficientBudget)
     assert "A part of the budget is spent" in str(refused)
-    assert refusal_of(ledger, 0, ApproxDP(1.0, 1e-6)) is None
-    assert refusal_of(ledger, 0, PureDP(1.0)) is None
-    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, ApproxDP(1.0, 1e-6)), NoConversion)
+    assert refusal_of(ledger, 0, [ApproxDP(1.0, 1e-6)]) is None
+    assert refusal_of(ledger, 0, [PureDP(1.0)]) is None
+    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, [ApproxDP(1.0, 1e-6)]), NoConversion)
 
 
 def test_a_release_more_changes_all_shares(plan):

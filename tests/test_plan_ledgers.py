@@ -5,15 +5,21 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from discreet import Ledger, PureDP
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
+from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
+from discreet.core.protection import Protection
 from discreet.plans.job import Job
+from discreet.plans.job_cost import refusal_of
+from discreet.plans.job_results import Progress
 from discreet.plans.plan_file import PlanFile
+from discreet.plans.shares import divided
 from tests.processes import ROOT, output, started, told
 
 PLAN = """
@@ -318,3 +324,40 @@ def test_damaged_ledgers_nearby_are_not_judged(folder: Path) -> None:
 def test_results_hold_the_head(folder: Path) -> None:
     done = Job(plan(folder)).run()
     assert json.loads(done.results.read_text())["facts"]["privacy"]["head"] == done.head
+
+
+# -- shares, counted as the ledger counts ------------------------------------------------------------------------
+
+SHARES: dict[str, Callable[[int], list[float]]] = {
+    "equal": lambda number: [1.0] * number,
+    "rising": lambda number: [place + 1.0 for place in range(number)],
+    "one large": lambda number: [3.0, *[1.0] * (number - 1)],
+    "tenths": lambda number: [0.1 * (place + 1) for place in range(number)],
+}
+BUDGETS = [PureDP(1.0), PureDP(0.3), ApproxDP(1.0, 1e-6), ZeroConcentratedDP(0.7), GaussianDP(0.9)]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("shares", SHARES)
+def test_whatever_was_paid_of_its_shares_the_rest_can_be(budget: Guarantee, shares: str) -> None:
+    """Every plan of 2 to 12 releases, stopped after each of them."""
+    for number in range(2, 13):
+        parts = divided(budget, SHARES[shares](number))
+        ledger = Ledger(":memory:", budget)
+        for stop, part in enumerate(parts):
+            assert refusal_of(ledger, 0, parts[stop:]) is None, (number, stop)
+            ledger.reserve(part, question="count", mechanism={}, sensitivity={}, protection=Protection())
+        assert not ledger.affords(parts[:1])
+
+
+def test_a_stopped_plan_of_equal_shares_is_resumed(folder: Path) -> None:
+    more = "".join(f'[[release]]\nname = "again {number}"\nask = "count"\n' for number in range(6))
+    file = plan(folder, extra=more)
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Job(file).run(progress=stop)
+    done = Job(file).run()
+    assert (done.drawn, done.reused) == (6, 1)

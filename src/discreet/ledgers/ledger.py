@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from discreet.core import requirements
@@ -15,7 +16,7 @@ from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.account import Decision, Reservation, alone
-from discreet.core.ledger.accounting import covers, less
+from discreet.core.ledger.accounting import added, covers, less
 from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import canonical
@@ -304,6 +305,12 @@ class Ledger(ApprovedLedger):
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
         return Preview(charge=self._accounting.at_least(charge), remaining=rounded_down(left), after=after)
+
+    @alone
+    def affords(self, guarantees: Iterable[Guarantee]) -> bool:
+        """Whether releases with all of these guarantees can be paid for, counted as they would be charged."""
+        left = self._follow().at(claim.now()).left_to(self._team)
+        return covers(left, reduce(added, map(self._accounting.cost, guarantees), self._accounting.nothing))
 
     def events(self) -> tuple[Spend, ...]:
         """Every spend, in order."""

@@ -22,7 +22,7 @@ from discreet.core.schema import Schema
 from discreet.ledgers import Ledger
 from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
-from discreet.plans.job_cost import cost_in_all, cost_now, refusal_of
+from discreet.plans.job_cost import charges_now, cost_in_all, cost_of, refusal_of
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.ledger_terms import begun
 from discreet.plans.meaning import differences, meaning
@@ -128,13 +128,12 @@ class Job:
                 except DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
-            waiting = made.waiting(made.run())
-            cost = cost_now(ledger, waiting)
-            refusal = refusal_of(ledger, made.changed(), cost)
+            charges = charges_now(ledger, made.waiting(made.run()))
+            refusal = refusal_of(ledger, made.changed(), charges)
             return JobPlan(
                 self.file.title,
                 tuple(planned),
-                cost,
+                cost_of(charges),
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
                 other_ledgers(self.file),
@@ -179,7 +178,7 @@ class Job:
     def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
         self.check_approvable(ledger)
-        refusal = refusal_of(ledger, made.changed(), cost_now(ledger, waiting))
+        refusal = refusal_of(ledger, made.changed(), charges_now(ledger, waiting))
         if refusal is not None:
             raise refusal
         if waiting:
