@@ -326,6 +326,70 @@ def test_results_hold_the_head(folder: Path) -> None:
     assert json.loads(done.results.read_text())["facts"]["privacy"]["head"] == done.head
 
 
+# -- a restored backup -------------------------------------------------------------------------------------------
+
+
+def backed_up(folder: Path, extra: str) -> tuple[Path, Path]:
+    """A plan that was run, and whose ledger was then restored from a copy made before the run, witness included."""
+    file = plan(folder, extra=extra)
+    file.write_text(file.read_text().replace('ask = "count"', 'ask = "count"\nepsilon = 0.25'))
+    Job(file).ledger(write=True).close()
+    backup = folder / "backup"
+    backup.mkdir()
+    for name in ("survey.ledger", "survey.ledger-head"):
+        shutil.copy(folder / name, backup)
+    assert Job(file).run().drawn == 1
+    return file, backup
+
+
+def restored(folder: Path, backup: Path) -> None:
+    for name in ("survey.ledger", "survey.ledger-head"):
+        shutil.copy(backup / name, folder)
+
+
+@pytest.mark.parametrize("where", ["results", "anchor", "bundle"])
+def test_a_run_with_a_restored_ledger_is_refused(
+    folder: Path, where: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, backup = backed_up(folder, '[ledger]\nanchor = "heads.txt"\n' if where == "anchor" else "")
+    results = folder / "survey-report" / "results.json"
+    place = {"results": results, "anchor": folder / "heads.txt", "bundle": folder / "survey.bundle"}[where]
+    if where == "bundle":
+        monkeypatch.setenv("DISCREET_PASSWORD", "correct horse")
+        main(["keys", "new", "officer", "--out", str(folder / "keys")])
+        main(["bundle", str(file), "--as", "officer", "--key", str(folder / "keys" / "officer.key")])
+    restored(folder, backup)
+    if where != "results":
+        results.unlink()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for arguments in (["--dry-run"], []):
+        assert status("run", file, *arguments) == 5
+        told = " ".join(capsys.readouterr().err.split())
+        assert str(place) in told
+        assert "prove that: take the head out of" in told
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    place.unlink()  # the proof that it is meant
+    assert Job(file).run().drawn == 1
+
+
+def test_a_new_ledger_beside_old_results_is_refused(folder: Path) -> None:
+    file, _ = backed_up(folder, "")
+    for name in ("survey.ledger", "survey.ledger-head"):
+        (folder / name).unlink()
+    with pytest.raises(LedgerCorrupted, match="the new ledger: no entry has the head"):
+        Job(file).run()
+    assert not (folder / "survey.ledger").exists()
+
+
+@pytest.mark.parametrize("content", [b"my own notes", b"{", b"{}", b"[" * 100_000, b"\xff", b'{"facts": 1}'])
+def test_other_files_under_the_name_of_results_say_nothing(folder: Path, content: bytes) -> None:
+    file = plan(folder)
+    (folder / "survey-report").mkdir()
+    (folder / "survey-report" / "results.json").write_bytes(content)
+    (folder / "survey.bundle").write_bytes(content)
+    assert Job(file).run().drawn == 1
+
+
 # -- shares, counted as the ledger counts ------------------------------------------------------------------------
 
 SHARES: dict[str, Callable[[int], list[float]]] = {

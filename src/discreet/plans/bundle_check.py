@@ -20,6 +20,7 @@ import discreet
 from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError
 from discreet.core.ledger.approval import digest_of, key_of
+from discreet.core.regular_file import read_regular, reason
 from discreet.display import Facts
 from discreet.ledgers import Ledger
 from discreet.plans.bundle import FORMAT, signed_content
@@ -46,6 +47,8 @@ _UNKNOWN = (
 )
 
 
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What follows from parts that are missing, of another kind, too large or nested too deeply."""
 _PAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "report.md": as_markdown,
     "report.html": as_page,
@@ -118,7 +121,7 @@ def verify_bundle(path: str | Path, *, key: str | None = None, anchor: str | Non
             checked.append(check())
         except _Refused as failure:
             refused.append(str(failure))
-        except (DiscreetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:
+        except (DiscreetError, *_UNREADABLE) as failure:
             refused.append(f"{check.__name__.strip('_').replace('_', ' ')}: cannot be read ({type(failure).__name__})")
     return Verified(path=str(path), checked=tuple(checked), refused=tuple(refused))
 
@@ -126,11 +129,9 @@ def verify_bundle(path: str | Path, *, key: str | None = None, anchor: str | Non
 def _read(path: Path) -> dict[str, Any]:
     """The content of the file; limited in size, without repeated keys, and nothing but JSON."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise _Refused(path.name, f"is larger than {_LARGEST // 1_000_000} MB")
-        content = json.loads(path.read_bytes(), object_pairs_hook=_unique, parse_constant=_no_number)
+        content = json.loads(read_regular(path, _LARGEST), object_pairs_hook=_unique, parse_constant=_no_number)
     except OSError as failure:
-        raise _Refused(path.name, f"cannot be read ({type(failure).__name__})") from None
+        raise _Refused(path.name, f"cannot be read: {reason(failure)}") from None
     except (ValueError, RecursionError):
         raise _Refused(path.name, "is not a bundle: it is no JSON, or nested too deeply") from None
     if not isinstance(content, dict) or (content.get("discreet"), content.get("format")) != ("bundle", FORMAT):
@@ -164,10 +165,8 @@ class _Case:
             self.ledger = BundledLedger.read(bundle["ledger"], self.facts["privacy"]["head"])
         except DiscreetError as failure:
             raise _Refused("plan or ledger", str(failure)) from None
-        except (LookupError, TypeError, ValueError, AttributeError) as failure:
-            raise _Refused(
-                "bundle", f"lacks a part or holds a wrong one ({type(failure).__name__}: {failure})"
-            ) from None
+        except _UNREADABLE as failure:
+            raise _Refused("bundle", f"lacks a part or holds a wrong one ({type(failure).__name__})") from None
 
     def checks(self) -> Iterator[Callable[[], str]]:
         """All checks, the signature last: what it covers is looked at by itself first."""

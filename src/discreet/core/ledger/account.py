@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -226,6 +226,12 @@ class Account:
     def entries(self) -> tuple[Entry, ...]:
         """Everything that was written, in order."""
         return tuple(self._journal.entries())
+
+    @alone
+    def missing(self, heads: Iterable[str]) -> set[str]:
+        """Those of some heads that no entry has: this ledger is older than they are, or another one."""
+        wanted = set(heads)
+        return wanted.difference(entry.hash for entry in self._journal.entries()) if wanted else wanted
 
     # -- checking ------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ it, so a total that was written can never differ unnoticed from a total that was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
@@ -29,6 +30,11 @@ FORMAT = 3
 
 WINDOWS = {"year": 4, "quarter": 7, "month": 7}
 """Calendar windows (UTC) in which a budget is spent anew, and how much of a time stamp tells them."""
+
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_NUMBER = re.compile(r"\d{1,4000}(/\d{1,4000})?", re.ASCII)
+"""A fraction that can be computed with: not one that is written short and fills the memory."""
 
 
 def window_of(length: str | None, created: str) -> str:
@@ -190,7 +196,7 @@ class Balance:
             raise
         except InsufficientBudget as error:
             raise self._broken(entry, "it overspends the budget") from error
-        except (ArithmeticError, AttributeError, DiscreetError, KeyError, TypeError, ValueError) as error:
+        except (DiscreetError, *_UNREADABLE) as error:
             raise self._broken(entry, f"its content cannot be read ({type(error).__name__}: {error})") from error
         self.seq, self.head = entry.seq, entry.hash
 
@@ -200,6 +206,8 @@ class Balance:
         )
 
     def _open(self, entry: Entry, content: dict[str, Any]) -> None:
+        if not all(map(_NUMBER.fullmatch, content["allowance"])):
+            raise self._broken(entry, "its allowance is not made of fractions")
         allowance = tuple(Fraction(text) for text in content["allowance"])
         self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
         if not self.accounting.kept():

@@ -78,6 +78,8 @@ class FileJournal(Journal):
         handle = self._opened()
         try:
             return work(handle)
+        except OSError as error:
+            raise self._explained(error) from error
         finally:
             os.close(handle)
 
