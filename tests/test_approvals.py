@@ -19,6 +19,7 @@ from discreet.core.ledger import claim as written
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.protection import Protection
 from discreet.ledgers import Approvals
+from discreet.plans.job_cost import refusal_of
 
 SPEND = {
     "question": {"ask": "count"},
@@ -286,3 +287,15 @@ def test_what_signs_may_use_the_ledger_and_others_may_write_meanwhile(tmp_path: 
         plan = ledger.approve(meaning(), by="officer", sign=sign)
         assert (len(signed), ledger.approving(plan)) == (3, ("officer",))
         assert ledger.verify().entries == 4
+
+
+def test_a_clock_that_was_ahead_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(tmp_path / "a.ledger", PureDP(1.0), window="year") as ledger:
+        monkeypatch.setattr(written, "now", lambda: "2031-01-01T00:00:00.000000+00:00")
+        ledger.reserve(PureDP(1.0), **SPEND)
+        assert ledger.clock_warning() == ""
+        monkeypatch.setattr(written, "now", lambda: "2026-11-16T00:00:00.000000+00:00")
+        assert "dated 2031, and the clock of this computer says 2026" in ledger.clock_warning()
+        with pytest.raises(InsufficientBudget, match="dated 2031, and the clock of this computer says 2026"):
+            ledger.reserve(PureDP(1.0), **SPEND)
+        assert "says 2026" in str(refusal_of(ledger, 0, [PureDP(1.0)]))

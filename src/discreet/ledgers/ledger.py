@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from discreet.core import requirements
@@ -269,6 +269,10 @@ class Ledger(ApprovedLedger):
         """What is left, in the ledger's currency, rounded down: a release at this guarantee is possible."""
         return self._accounting.at_most(self._now().left_to(self._team))
 
+    def clock_warning(self) -> str:
+        """What to know where spends are dated in a later window than now; empty where none is."""
+        return self._look().ahead_of(claim.now())
+
     def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
         """Check every page, hash, kind, sum and trigger again, from the store.
 
@@ -336,13 +340,15 @@ class Ledger(ApprovedLedger):
 
     # -- life ----------------------------------------------------------------------------------------------
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[], Ledger], tuple[()], dict[str, Any]]:
         if self._address == ":memory:":
             raise LedgerUnavailable(
                 "an in-memory ledger cannot be copied to another process: both would spend the same budget. "
                 "Use a ledger in a file."
             )
-        return Ledger, (self._address,)
+        journal = self._journal
+        again = partial(Ledger, self._address, team=self._team, timeout=journal.timeout, read_only=journal.read_only)
+        return again, (), {"_plan": self._plan}
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r}, budget={self.budget!r})"

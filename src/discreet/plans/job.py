@@ -139,7 +139,7 @@ class Job:
                 cost_of(charges),
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
-                other_ledgers(self.file),
+                _warnings(self.file, ledger),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
                 cost_in_all(self.file),
@@ -330,7 +330,7 @@ class Job:
             ledger.remaining(),
             ledger.head,
             kept,
-            (*other_ledgers(self.file), *noticed),
+            (*_warnings(self.file, ledger), *noticed),
         )
 
 
@@ -366,6 +366,11 @@ class _Made:
         """Whether a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
+
+
+def _warnings(file: PlanFile, ledger: Ledger) -> tuple[str, ...]:
+    """What to know before and after a run: other ledgers of the same data, and clocks that were wrong."""
+    return (*other_ledgers(file), *filter(None, [ledger.clock_warning()]))
 
 
 def _transforms(schema: Schema) -> tuple[str, ...]:

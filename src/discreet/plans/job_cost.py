@@ -56,14 +56,14 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> Di
             f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
             "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
         )
-    fix = ""
+    fix = ledger.clock_warning()
     if changed:
         fix = (
             f"{changed} of them were released before with another question or share of the budget and would be "
             "released again: shares divide the whole budget. Put new questions into a second plan, or give each "
             "release its epsilon."
         )
-    elif left != ledger.budget:
+    elif left != ledger.budget and not fix:
         fix = (
             "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
             "what is left; a larger budget is for the owner of the data to decide."

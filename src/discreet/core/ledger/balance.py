@@ -119,6 +119,17 @@ class Balance:
         later.partitions = {name: ParallelSpending(one.partition, nothing) for name, one in self.partitions.items()}
         return later
 
+    def ahead_of(self, created: str) -> str:
+        """Words for spends that are dated in a later window than a time; empty where none is."""
+        window = window_of(self.opening["window"], created)
+        if window >= self.window:
+            return ""
+        return (
+            f"The last spend is dated {self.window}, and the clock of this computer says {window}: one of the clocks "
+            f"was wrong. All spends count in {self.window} until it has ended. Set the clock; the owner of the data "
+            "may renew the budget."
+        )
+
     def costs(self, content: Mapping[str, Any]) -> Costs:
         """What a spend's guarantees cost."""
         if content["guarantee"] is None:
@@ -171,7 +182,8 @@ class Balance:
             raise InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
         charge, left = now.charge(content, neighbours), now.left_to(content["team"])
         if not covers(left, charge):
-            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left))
+            fix = now.ahead_of(content["created"])
+            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
         return now, charge
 
     # -- the fold ------------------------------------------------------------------------------------------
@@ -214,6 +226,12 @@ class Balance:
             raise self._broken(entry, "its allowance is more than its budget implies")
         self.spent = self.ever = self.renewed = self.accounting.nothing
         self.opening = content
+        (
+            window_of(content["window"], content["created"]),
+            bytes.fromhex(content["salt"]),
+        )  # what is used later is read now
+        for part in (content["teams"] or {}).values():
+            self._price(part)
         self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))
         self._pin(content)
 
