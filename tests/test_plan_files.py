@@ -1,8 +1,10 @@
 """Plan files and the command line: located refusals, no data for plans, resumed and repeated runs, kills."""
 
+import errno
 import fcntl
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -21,11 +23,14 @@ from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
+from discreet.plans.bundle_check import verify_bundle
 from discreet.plans.job import Job
 from discreet.plans.job_cost import refusal_of
+from discreet.plans.keys import signer
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
 from discreet.publish import whole_file
+from discreet.publish.anchors import write_anchor
 from discreet.publish.whole_file import write_whole
 from discreet.questions.forms import COLUMN
 from discreet.questions.mean import MeanQuestion
@@ -250,12 +255,12 @@ def test_a_plan_after_a_profile_is_refused_for_its_cost_and_not_for_its_kind():
     session = Session(pa.table({"a": [1]}), Schema(columns={}), ledger=":memory:", budget=ApproxDP(2.0, 2e-6))
     session.count(ApproxDP(1.0, 1e-6))
     ledger = session.ledger
-    refused = refusal_of(ledger, 0, ApproxDP(2.0, 2e-6))
+    refused = refusal_of(ledger, 0, [ApproxDP(2.0, 2e-6)])
     assert isinstance(refused, InsufficientBudget)
     assert "A part of the budget is spent" in str(refused)
-    assert refusal_of(ledger, 0, ApproxDP(1.0, 1e-6)) is None
-    assert refusal_of(ledger, 0, PureDP(1.0)) is None
-    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, ApproxDP(1.0, 1e-6)), NoConversion)
+    assert refusal_of(ledger, 0, [ApproxDP(1.0, 1e-6)]) is None
+    assert refusal_of(ledger, 0, [PureDP(1.0)]) is None
+    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, [ApproxDP(1.0, 1e-6)]), NoConversion)
 
 
 def test_a_release_more_changes_all_shares(plan):
@@ -457,3 +462,57 @@ def test_another_label_is_another_question(tmp_path):
     session.proportion("vote", "yes", PureDP(1.0), request="r")
     with pytest.raises(DiscreetError, match="different release"):
         session.proportion("vote", "no", PureDP(1.0), request="r")
+
+
+# -- files that are none -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "1" * 4301, "0x" + "f" * 9000, "0b" + "1" * 40_000])
+def test_endless_integers_are_refused_in_words(plan, number):
+    for setting in ("epsilon = 2.0", "rows = 2", "low = 0"):
+        text = plan.read_text()
+        plan.write_text(text.replace(setting, f"{setting.split(' = ')[0]} = {number}"))
+        with pytest.raises(PlanFileError, match=r"has an integer of more than 1,000 digits\."):
+            Job(plan)
+        plan.write_text(text)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "huge"])
+def test_plans_bundles_keys_and_anchors_are_regular_files(tmp_path, kind):
+    """A FIFO would be waited for without end, and a device be read without end."""
+    place = tmp_path / "it.toml"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    elif kind == "huge":
+        with place.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        place.symlink_to("/dev/zero")
+    words = {"directory": "is a directory", "huge": "it is larger than"}.get(kind, "is a FIFO, a device or a socket")
+    with pytest.raises(PlanFileError, match=words):
+        PlanFile.read(place)
+    assert words in str(verify_bundle(place))
+    with pytest.raises(DiscreetError, match=words):
+        signer(place, "a password")
+    if kind != "huge":
+        with pytest.raises(DiscreetError, match=words), Ledger(":memory:", PureDP(1.0)) as ledger:
+            write_anchor(ledger, place)
+
+
+def test_a_full_disk_is_told_in_words(plan, tmp_path, monkeypatch):
+    """Wherever a run writes: what was released is in the ledger, and the next run writes it down."""
+    Job(plan).run()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.publish.whole_file._unfinished", full)
+        with pytest.raises(DiscreetError, match=r"results\.json: cannot be written: the disk is full\."):
+            Job(plan).run(output=tmp_path / "other")
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.plans.job.tempfile.TemporaryFile", lambda **_: full())
+        with pytest.raises(DiscreetError, match=r"cannot be written: the disk is full\."):
+            Job(plan).run()

@@ -79,9 +79,10 @@ class Terms:
 
     def check(self, balance: Balance) -> None:
         """Refuse a ledger that was opened with other terms. Unit and neighbours may also be fixed by a release."""
-        stated = self._stated()
+        stated, rule = self._stated(), balance.consent.rule
+        written = balance.opening | {"approvals": rule and rule.to_dict()}  # keys in their one spelling
         for name in ("budget", "dataset", "accounting", "approvals", "window", "teams"):
-            wish, found = stated[name], balance.opening[name]
+            wish, found = stated[name], written[name]
             if wish is not None and wish != found:
                 ours, theirs = (_shown(name, term) for term in (found, wish))
                 raise LedgerMismatch(

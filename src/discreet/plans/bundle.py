@@ -17,12 +17,14 @@ from typing import Any
 import discreet
 from discreet.core.errors import DiscreetError
 from discreet.core.ledger.journal import Entry, canonical, digest_of_body
+from discreet.core.regular_file import read_regular, reason
 from discreet.plans.job import Job
 from discreet.publish.whole_file import write_whole
 
 __all__ = ["FORMAT", "bundle_text", "signed_content", "write_bundle"]
 
 FORMAT = 1
+_LARGEST = 64_000_000
 _FILES = ("report.md", "report.html", "methods.md", "methods.html")
 _LIBRARIES = ("numpy", "scipy", "cryptography")
 
@@ -58,12 +60,13 @@ def bundle_text(job: Job, *, by: str, public: str) -> dict[str, Any]:
     file = job.file
     directory = file.output / (file.period or "")
     try:
-        results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-        texts = {name: (directory / name).read_text(encoding="utf-8") for name in _FILES if (directory / name).exists()}
-    except (OSError, ValueError) as failure:
-        raise DiscreetError(
-            f"{directory}: holds no results of this plan ({type(failure).__name__}). Run it first."
-        ) from None
+        results = json.loads(read_regular(directory / "results.json", _LARGEST))
+        found = [name for name in _FILES if (directory / name).exists()]
+        texts = {name: read_regular(directory / name, _LARGEST).decode() for name in found}
+    except OSError as failure:
+        raise DiscreetError(f"{directory}: holds no results of this plan: {reason(failure)} Run it first.") from None
+    except (ValueError, RecursionError):
+        raise DiscreetError(f"{directory}: holds no results of this plan. Run it first.") from None
     with job.ledger(write=False) as ledger:
         entries = ledger.entries()
         own = job.spends(ledger)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.regular_file import reason
 from discreet.publish.tidy import COLUMNS, Row, aligned, as_arrow, column_kinds, release_rows
 from discreet.publish.whole_file import write_whole
 from discreet.publish.workbook import as_workbook
@@ -50,9 +51,7 @@ def export(results: str | os.PathLike[str], kind: str, out: str | os.PathLike[st
         files = FORMATS[kind](facts, source.stem)
         return tuple(write_whole(directory / name, content) for name, content in files.items())
     except OSError as failure:
-        raise DiscreetError(
-            f"out = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory."
-        ) from None
+        raise DiscreetError(f"out = {str(directory)!r}: cannot be written: {reason(failure)}") from None
 
 
 def read_facts(results: str | os.PathLike[str]) -> Facts:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from discreet.core.errors import DiscreetError
+from discreet.core.regular_file import reason
 
 if sys.platform != "win32":
     import fcntl
@@ -24,6 +25,13 @@ __all__ = ["write_new", "write_whole"]
 
 def write_whole(path: Path, content: str | bytes) -> Path:
     """Write a file, flushed, in one step: a reader sees the old content or the new one."""
+    try:
+        return _written_whole(path, content)
+    except OSError as failure:
+        raise DiscreetError(f"{path}: cannot be written: {reason(failure)}") from failure
+
+
+def _written_whole(path: Path, content: str | bytes) -> Path:
     _remove_abandoned(path)
     file, name = _unfinished(path)
     try:
@@ -82,6 +90,4 @@ def write_new(path: Path, text: str) -> None:
     except FileExistsError:
         raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
     except OSError as failure:
-        raise DiscreetError(
-            f"out = {str(path)!r}: cannot be written ({type(failure).__name__}). Choose another name."
-        ) from None
+        raise DiscreetError(f"out = {str(path)!r}: cannot be written: {reason(failure)}") from None
