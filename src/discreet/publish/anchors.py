@@ -15,6 +15,7 @@ from pathlib import Path
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable
 from discreet.ledgers import Ledger
+from discreet.publish.whole_file import why
 
 __all__ = ["anchored_heads", "write_anchor"]
 
@@ -43,7 +44,7 @@ def write_anchor(ledger: Ledger, place: str | os.PathLike[str]) -> str:
             file.flush()
             os.fsync(file.fileno())
     except OSError as failure:
-        raise LedgerUnavailable(f"anchor = {target!r}: cannot be written ({type(failure).__name__}).") from None
+        raise LedgerUnavailable(f"anchor = {target!r}: cannot be written ({why(failure)}).") from None
     return head
 
 
@@ -68,7 +69,7 @@ def _heads_of(ledger: Ledger, place: Path) -> list[str]:
         text = place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as failure:
         raise InvalidParameter(
-            "anchor", str(place), f"cannot be read ({type(failure).__name__})", "Pass a head, or a file with heads."
+            "anchor", str(place), f"cannot be read ({why(failure)})", "Pass a head, or a file with heads."
         ) from None
     if text.startswith("{"):
         return [json.loads(text)["facts"]["privacy"]["head"]]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError
+from discreet.publish.whole_file import why
 
 __all__ = ["RunLog", "logged"]
 
@@ -39,7 +40,7 @@ class RunLog:
                 os.close(handle)
         except OSError as failure:
             raise DiscreetError(
-                f"log = {str(self._path)!r}: cannot be written ({type(failure).__name__}). Choose another file."
+                f"log = {str(self._path)!r}: cannot be written ({why(failure)}). Choose another file."
             ) from None
 
     def following(self, shown: Callable[[Any], None] | None) -> Callable[[Any], None]:

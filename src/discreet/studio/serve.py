@@ -13,6 +13,7 @@ from urllib.parse import quote
 import uvicorn
 
 from discreet.core.errors import DiscreetError
+from discreet.publish.whole_file import why
 from discreet.studio.app import studio_app
 
 __all__ = ["StudioServer", "open_studio", "studio_server"]
@@ -89,8 +90,6 @@ def _listening(port: int) -> socket.socket:
         taken.bind((_HOST, port))
     except (OSError, OverflowError) as failure:
         taken.close()
-        raise DiscreetError(
-            f"port = {port}: cannot be used ({type(failure).__name__}). Choose another, or none."
-        ) from None
+        raise DiscreetError(f"port = {port}: cannot be used ({why(failure)}). Choose another, or none.") from None
     taken.listen()
     return taken
