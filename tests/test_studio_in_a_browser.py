@@ -103,6 +103,23 @@ class Visit:
         self.page.goto(self.address + path)
 
 
+def test_the_token_is_in_no_address_and_no_referrer(chromium, folder):
+    with served(folder) as address:
+        token = re.search(r'name="token" value="(\S+)"', Path(address.removeprefix("file://")).read_text())[1]
+        told: list[str] = []
+        context = chromium.new_context()
+        page = context.new_page()
+        page.on("request", lambda one: told.append(f"{one.url} {one.all_headers()}"))
+        page.goto(address)
+        page.get_by_role("link", name="people.csv").click()
+        page.get_by_role("button", name="Plan", exact=True).wait_for()
+        page.go_back()
+        page.get_by_role("link", name="people.csv").wait_for()
+        assert len(told) > 3
+        assert token not in "".join(told) + page.content()
+        assert page.evaluate("document.referrer") in ("", f"{page.url.split('/?')[0].rstrip('/')}/enter")
+
+
 def test_a_newcomer_publishes_a_mean_in_eight_interactions(chromium, folder):
     with served(folder) as address:
         visit = Visit(chromium, address)

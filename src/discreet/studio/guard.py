@@ -133,7 +133,10 @@ class Guard:
         self.entered()
         cookie = f"{self.cookie_name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
         # A page and no redirect: that would count as sent by the file, and browsers would keep the new cookie from it.
-        page = f'<!doctype html><title>discreet</title><meta http-equiv="refresh" content="0;url={escape(self.first)}">'
+        page = (
+            '<!doctype html><title>discreet</title><link rel="icon" href="data:,">'
+            f'<meta http-equiv="refresh" content="0;url={escape(self.first)}">'
+        )
         kind = [(b"content-type", b"text/html; charset=utf-8"), (b"set-cookie", cookie.encode())]
         await _say(send, 200, page, kind)
 
