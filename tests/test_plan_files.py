@@ -36,6 +36,7 @@ from discreet.questions.forms import COLUMN
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import MeasuredQuestion
 from discreet.releases import Release
+from discreet.studio.toml_document import TomlDocument, digest_of
 from tests.processes import started, told
 
 PLAN = """\
@@ -310,6 +311,33 @@ def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(t
             write_whole(tmp_path / "plan[1].md", content)
     assert sorted(one.name for one in tmp_path.iterdir()) == [written.name, "plan[1].md"]
     assert (tmp_path / "plan[1].md").read_text() == "again"
+
+
+def test_what_is_no_file_of_ours_is_not_opened_and_permissions_stay(tmp_path):
+    private, secret = tmp_path / "plan.toml", tmp_path / "secret"
+    private.write_text("old")
+    private.chmod(0o600)
+    secret.write_text("kept")
+    os.mkfifo(tmp_path / ".plan.toml-pipe.part")
+    (tmp_path / ".plan.toml-link.part").symlink_to(secret)
+    write_whole(private, "new")
+    assert private.read_text() == "new"
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert {".plan.toml-pipe.part", ".plan.toml-link.part"} < {one.name for one in tmp_path.iterdir()}
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "plan.toml"
+    file.write_text("")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        DiscreetError, match=r"plan.toml: cannot be written \(the disk is full\). The file is as it was"
+    ):
+        TomlDocument(file).replace("a = 1", digest_of(""))
+    assert [one.name for one in tmp_path.iterdir()] == ["plan.toml"]
 
 
 def test_an_unfinished_file_that_another_writer_takes_for_abandoned_is_made_again(tmp_path, monkeypatch):

@@ -263,7 +263,7 @@ def test_names_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert "\x1b" not in told.out + told.err
     assert "\x9b" not in told.out + told.err
-    assert "a\\x1b[2Jb" in told.out
+    assert "a\\u001b[2Jb" in told.out
 
 
 # -- plans that are wrong ----------------------------------------------------------------------------------------

@@ -523,6 +523,28 @@ def test_the_embedded_engine_reads_nothing_but_its_files(tmp_path):
             data.connection.con.execute(statement)
 
 
+NOTEBOOK = """
+import sys, types
+sys.modules["ipywidgets"] = None
+sys.modules["IPython"] = types.ModuleType("IPython")
+sys.modules["IPython"].get_ipython = lambda: types.SimpleNamespace(config={"IPKernelApp": {}})
+import duckdb
+try:
+    duckdb.connect().execute("SET enable_progress_bar = false")
+except duckdb.InvalidInputException:
+    print("refused")
+from discreet import *
+session = Session("rows.csv", Schema(columns={"x": Categories(["a", "b"])}), ledger=":memory:", budget=PureDP(2.0))
+print(session.count(PureDP(1.0), by="x").value.shape)
+"""
+"""What DuckDB looks at to know a Jupyter kernel; the first line printed says that it took this for one."""
+
+
+def test_questions_are_answered_in_a_notebook_without_widgets(tmp_path):
+    written(tmp_path / "rows.csv", "x\na\n")
+    assert output([sys.executable, "-c", NOTEBOOK], cwd=tmp_path).splitlines() == ["refused", "(2,)"]
+
+
 def test_an_expression_over_a_table_is_a_source():
     backend = ibis.duckdb.connect()
     table = backend.create_table("t", pa.table({"x": ["a", "b", "b"]}))

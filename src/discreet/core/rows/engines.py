@@ -54,7 +54,9 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
-    sealed = ("enable_progress_bar = false", "enable_external_access = false", "lock_configuration = true")
+    # A notebook without ipywidgets draws no progress bar, and refuses to be told so.
+    drawn = connection.con.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]
+    sealed = (*("enable_progress_bar = false",) * drawn, "enable_external_access = false", "lock_configuration = true")
     connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
     return connection
 
