@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gc
+import shutil
+from contextlib import suppress
 
 import duckdb
 import numpy as np
@@ -35,6 +38,7 @@ from discreet.questions import CountQuestion, ProportionQuestion, SumQuestion
 from discreet.questions.running_total_question import RunningTotalQuestion
 
 SHARP = PureDP(50.0)
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java")
 
 
 def session(rows, schema, budget=None, **options):
@@ -347,3 +351,66 @@ def test_a_proportion_of_text_and_of_numbers_is_the_same():
         asked = session(pd.DataFrame({"g": values}), Schema(columns={"g": Categories([1, 2])}))
         question = ProportionQuestion(asked.schema, "g", 1, SHARP)
         assert asked.ask(question).estimate == pytest.approx(2 / 3, abs=0.1)
+
+
+# ---- Spark -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
+    return SparkSession.builder.master("local[2]").appName("discreet").config(map=settings).getOrCreate()
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_answers_for_texts_that_are_no_text_and_for_long_ones(spark, tmp_path):
+    texts = pa.array([b"a", b"a", b"\xff\xfe", b"0" * 200_000]).view(pa.string())
+    parquet.write_table(pa.table({"g": texts, "age": [48, 48, 47, 47]}), tmp_path / "rows.parquet")
+    for age in (47, 48):
+        schema = Schema(columns={"g": Categories([1, 2]), "age": Bounds(0, 99, grid=1)}, where=Formula(f"age == {age}"))
+        asked = session(str(tmp_path / "rows.parquet"), schema, engine=spark)
+        assert asked.count(SHARP).value == 2
+        assert asked.count(SHARP, by="g").value.tolist() == [0, 0]
+    unlisted = Schema(columns={"g": Unlisted()})
+    asked = session(str(tmp_path / "rows.parquet"), unlisted, ApproxDP(10.0, 1e-3), engine=spark)
+    with suppress(ReleaseFailed):  # paid for, and without a word of the text
+        asked.groups("g", ApproxDP(5.0, 1e-4))
+    assert asked.ledger.spent().epsilon == 5.0
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_keeps_the_callers_settings_and_forgets_its_views(spark):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        asked = session(spark.createDataFrame([(1.0,)], "x double"), Schema(columns={"x": Bounds(0, 9, grid=1)}))
+        assert asked.sum("x", SHARP).value == pytest.approx(1, abs=2)
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        del asked
+        gc.collect()
+        assert [one.name for one in spark.catalog.listTables() if one.name.startswith("discreet_source")] == []
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_is_refused_where_it_would_read_otherwise(spark, tmp_path):
+    table = pa.table({"x": [1.0, 2.0]})
+    for name in ("a.parquet", "_b.parquet"):
+        parquet.write_table(table, tmp_path / name)
+    schema = Schema(columns={"x": Bounds(0, 9, grid=1)})
+    asked = session(f"{tmp_path}/*.parquet", schema, engine=spark)
+    with pytest.raises(SourceError, match="names begin with _ or a dot"):
+        asked.count(SHARP)
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        other = session(table, schema, engine=spark)
+        with pytest.raises(InvalidParameter, match="escapedStringLiterals"):
+            other.count(SHARP)
+    finally:
+        spark.conf.set("spark.sql.parser.escapedStringLiterals", "false")
+    assert asked.ledger.spent() == other.ledger.spent() == PureDP(0.0)

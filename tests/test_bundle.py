@@ -1,8 +1,10 @@
 """Review, approval and bundle of a plan: what is signed, and that every change of a bundle is refused at its place."""
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -490,3 +492,20 @@ def test_a_private_key_never_goes_into_a_project(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     with pytest.raises(ValueError, match="version control"):
         new_key("officer", "long enough", tmp_path / "keys")
+
+
+def test_a_bundle_tells_neither_how_long_releases_took_nor_what_it_keeps_back(office: Office) -> None:
+    with Job(office.plan, period=PERIOD).ledger(write=False) as ledger:
+        secret = ledger.salt.hex()
+        entries = {entry.seq: entry for entry in ledger.entries()}
+    assert secret in entries[1].body  # the ledger itself holds it
+    bundle = json.loads(office.bundle("told.bundle").read_text())
+    assert secret not in json.dumps(bundle)
+    assert hashlib.sha256(bytes.fromhex(secret)).hexdigest() in bundle["ledger"][0]["body"]
+    bodies = [json.loads(one["body"]) for one in bundle["ledger"] if "body" in one]
+    times = [body["created"] for body in bodies if "created" in body]
+    assert times
+    assert all(datetime.fromisoformat(one).second == datetime.fromisoformat(one).microsecond == 0 for one in times)
+    answers = [entry.content for entry in entries.values() if entry.kind == "answer"]
+    assert all("created" not in one and len(one["nonce"]) == 32 for one in answers)
+    assert len({one["nonce"] for one in answers}) == len(answers)

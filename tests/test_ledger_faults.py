@@ -602,6 +602,7 @@ def test_entry_that_is_not_where_it_was_written_is_told(path: Path, monkeypatch:
         {"teams": "x"},
         {"window": "day"},
         {"salt": "?"},
+        {"secret": "?"},
         {"approvals": [[]]},
     ],
 )

@@ -19,7 +19,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -28,7 +27,7 @@ from discreet.core.errors import InvalidParameter, NotCertified, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
-from discreet.core.ledger.claim import Guarantees, fingerprint, scope
+from discreet.core.ledger.claim import Guarantees, fingerprint, now, scope
 from discreet.core.ledger.journal import canonical
 from discreet.core.noise.truth import Floats, Truth, generator, plain, saturated
 from discreet.core.privacy_profile import Profile
@@ -197,7 +196,7 @@ class Passed:
     """Identity of something that passed the door."""
 
     release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    created: str = field(default_factory=now)
     simulated: bool = False
 
 
@@ -245,7 +244,9 @@ def pass_through(
         written = None if request is None else write(answer)
         canonical("answer", written)  # what no ledger can hold has failed, too
         made = True
-    except Exception:  # one outcome for all of them: which one it is may depend on a row, or on the noise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # one outcome for all: which one it is may depend on a row or on the noise; polars "panics"
         if source is not None:
             raise
     if made and request is None:

@@ -240,7 +240,7 @@ class Ledger(ApprovedLedger):
     @property
     def salt(self) -> bytes:
         """Random bytes, fixed for this data set, for choices that must not change between releases."""
-        return bytes.fromhex(self._opening["salt"])
+        return bytes.fromhex(self._opening["salt"] if "salt" in self._opening else self._opening["secret"])
 
     @property
     def neighbours(self) -> Neighbours | None:

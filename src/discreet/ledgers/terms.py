@@ -65,7 +65,9 @@ class Terms:
         counted = accounting_of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
-        return canonical("dataset", {**self._stated(), **fixed, "salt": secrets.token_hex(32), "created": claim.now()})
+        return canonical(
+            "dataset", {**self._stated(), **fixed, "secret": secrets.token_hex(32), "created": claim.now()}
+        )
 
     def _check_teams(self, counted: Accounting) -> None:
         """Refuse parts that are more than the whole."""

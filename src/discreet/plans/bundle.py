@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import discreet
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger.journal import Entry, canonical, digest_of_body
+from discreet.core.ledger.claim import now
+from discreet.core.ledger.journal import Entry, canonical, digest_of_body, without_secret
 from discreet.core.regular_file import read_regular, reason
 from discreet.plans.job import Job
 from discreet.publish.whole_file import write_whole
@@ -73,7 +73,7 @@ def bundle_text(job: Job, *, by: str, public: str) -> dict[str, Any]:
     return {
         "discreet": "bundle",
         "format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "versions": {"discreet": discreet.__version__, "python": sys.version.split()[0]}
         | {name: version(name) for name in _LIBRARIES},
         "plan": {"name": file.path.name, "text": file.text, "period": file.period, "source": file.identity()},
@@ -85,9 +85,13 @@ def bundle_text(job: Job, *, by: str, public: str) -> dict[str, Any]:
 
 
 def _excerpt(entry: Entry, own: frozenset[int]) -> dict[str, Any]:
-    """An entry; of an answer to another plan only the digest."""
+    """An entry; of an answer to another plan only the digest, and of the data set's secret only its hash."""
     kept = entry.kind != "answer" or entry.content["spend"] in own
-    body = {"body": entry.body} if kept else {"digest": digest_of_body(entry.body)}
+    body = (
+        {"body": without_secret(entry.body) if entry.kind == "open" else entry.body}
+        if kept
+        else {"digest": digest_of_body(entry.body)}
+    )
     return {"seq": entry.seq, "kind": entry.kind, "hash": entry.hash, **body}
 
 

@@ -226,10 +226,11 @@ class Balance:
             raise self._broken(entry, "its allowance is more than its budget implies")
         self.spent = self.ever = self.renewed = self.accounting.nothing
         self.opening = content
-        (
-            window_of(content["window"], content["created"]),
-            bytes.fromhex(content["salt"]),
-        )  # what is used later is read now
+        # What is used later is read now. Ledgers begun before secrets had hashes of their own call theirs a salt.
+        window_of(content["window"], content["created"])
+        if not {"salt", "secret", "secret_hash"} & content.keys():
+            raise self._broken(entry, "it has no secret")
+        bytes.fromhex(content.get("salt", content.get("secret", "")))
         for part in (content["teams"] or {}).values():
             self._price(part)
         self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))

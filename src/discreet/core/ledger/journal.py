@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -21,7 +22,18 @@ from weakref import WeakSet
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 
-__all__ = ["ROOT", "Entry", "Journal", "MemoryJournal", "canonical", "chained", "digest_of_body", "forked", "sealed"]
+__all__ = [
+    "ROOT",
+    "Entry",
+    "Journal",
+    "MemoryJournal",
+    "canonical",
+    "chained",
+    "digest_of_body",
+    "forked",
+    "sealed",
+    "without_secret",
+]
 
 ROOT = "0" * 64
 """The hash before the first entry."""
@@ -42,6 +54,9 @@ class Entry:
         return json.loads(self.body)
 
 
+_SECRET = re.compile('"secret":"([0-9a-f]{64})"')
+
+
 def canonical(name: str, content: Any) -> str:
     """One text for one content: sorted keys, no spaces, ASCII, no NaN; refuses what is not JSON."""
     try:
@@ -58,7 +73,14 @@ def canonical(name: str, content: Any) -> str:
 
 def chained(previous: str, seq: int, kind: str, body: str) -> str:
     """The hash of an entry. Position and kind hold no line break, so the text is unambiguous."""
-    return sealed(previous, seq, kind, digest_of_body(body))
+    return sealed(previous, seq, kind, digest_of_body(without_secret(body) if kind == "open" else body))
+
+
+def without_secret(body: str) -> str:
+    """The body of a first entry with the hash of its secret in the secret's place: what an excerpt may show."""
+    return _SECRET.sub(
+        lambda found: f'"secret_hash":"{hashlib.sha256(bytes.fromhex(found[1])).hexdigest()}"', body, count=1
+    )
 
 
 def digest_of_body(body: str) -> str:
