@@ -109,7 +109,7 @@ class Browser:
     """A client that was let in, and reads tokens from pages as a browser would."""
 
     def __init__(self, folder: Path, **settings: int) -> None:
-        self.guard = studio_app(folder, token="once", **settings)
+        self.folder, self.guard = folder, studio_app(folder, token="once", **settings)
         self.guard.serve_on(PORT)
         self.client = TestClient(self.guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=True)
         assert self.client.post("/enter", data={"token": "once"}).status_code == 200
