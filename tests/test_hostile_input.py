@@ -295,7 +295,7 @@ PLANS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", PLANS)
+@pytest.mark.parametrize("text", PLANS, ids=map(str, range(len(PLANS))))
 def test_hostile_plans_have_pages(text, tmp_path):
     """Nothing but words on every page, also where a plan is edited that holds something else than it should."""
     (tmp_path / "work").mkdir()
