@@ -223,8 +223,13 @@ def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch)
     thread.start()
     where = ("127.0.0.1", int(server.address.rpartition(":")[2]))
     host = f"Host: 127.0.0.1:{where[1]}\r\n"
+    token = re.search(r'name="token" value="(\S+)"', server.entrance.read_text())[1]
     try:
+        cookie = httpx2.post(f"{server.address}/enter", data={"token": token}).headers["set-cookie"].partition(";")[0]
+        ours = f"{host}Cookie: {cookie}\r\nX-Csrf: {server.config.app.csrf}\r\nContent-Length: 100\r\n\r\n"
         for sent in (
+            f"POST /upload?name=x.csv HTTP/1.1\r\n{ours}a,b",
+            f"POST /add HTTP/1.1\r\n{ours}ask=",
             "",
             "GET / HT",
             f"GET / HTTP/1.1\r\n{host}",
@@ -238,6 +243,7 @@ def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch)
         server.should_exit = True
         thread.join(LIMIT)
     assert not server.entrance.exists()
+    assert not list(folder.glob("*x.csv*"))
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", f"127.0.0.1.evil.example:{PORT}", "localhost:1", ""])
