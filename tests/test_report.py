@@ -269,6 +269,7 @@ chart = session.count(PureDP(1.0), by="arm").plot()
 for name in ("chart.html", "chart.svg", "chart.png", "chart.json"):
     chart.save(name)
 (chart | chart).properties(title=label[:1]).save("both.svg")
+assert "<script" not in chart.to_html() + chart.properties(title={"text": label}).to_html()
 print(*chart._repr_mimebundle_())
 """
 

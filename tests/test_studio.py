@@ -382,6 +382,11 @@ def test_a_plan_writes_nothing_outside_of_the_folder(browser, folder):
     answer = browser.post("/run?plan=people.toml", {"seen": digest_of((folder / "people.toml").read_text())})
     assert (answer.status_code, "outside of the folder" in answer.text) == (400, True)
     assert not (folder.parent / "elsewhere").exists()
+    (folder / "people.toml").write_text(PLAN)
+    (folder / "people-report").mkdir()
+    os.symlink(folder.parent / "secret.csv", folder / "people-report" / "report.md")
+    answer = browser.get("/download?plan=people.toml&what=report.md")
+    assert (answer.status_code, "outside of the folder" in answer.text) == (400, True)
 
 
 def test_dropped_files_are_private_and_their_names_fit(browser, folder):
