@@ -14,7 +14,7 @@ import discreet
 
 IMPORT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 LIMITS = {"import discreet (s)": 0.3, "base installation as pip leaves it (MiB)": 250}
-README = ("tables", "report", "cli")
+README = ("studio",)
 """The extras of the README's install line."""
 _MEBIBYTE = 2**20 / 1e6
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import openpyxl
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet.display import printable
 from discreet.publish.charts import chart
+from discreet.publish.ddi_codebook import ddi_codebook
 from discreet.publish.facts import Entry, report_facts
 from discreet.publish.prose import as_markdown
 from discreet.publish.report_page import as_page
@@ -247,6 +250,14 @@ def test_labels_that_no_file_can_hold_end_no_run(tmp_path):
     assert stored["facts"]["releases"][0]["readings"][0]["labels"]["arm"] == LABEL  # programs get what it is
 
 
+def test_codebooks_are_xml_whatever_the_labels_hold():
+    column = {"name": LABEL, "kind": "label", "low": None, "quartile_words": [], "missing": {"value": 0.1}}
+    column |= {"label_list": [LABEL], "words": LABEL, "origin": LABEL}
+    text = ddi_codebook({"source": LABEL, "protection_words": [(LABEL, LABEL)], "columns": [column]})
+    assert set(text) & set(UNHELD) == set()
+    assert ElementTree.fromstring(text).find(".//{*}catValu").text == printable(LABEL)
+
+
 CHART = """
 import json, sys
 import pyarrow
@@ -258,6 +269,7 @@ chart = session.count(PureDP(1.0), by="arm").plot()
 for name in ("chart.html", "chart.svg", "chart.png", "chart.json"):
     chart.save(name)
 (chart | chart).properties(title=label[:1]).save("both.svg")
+assert "<script" not in chart.to_html() + chart.properties(title={"text": label}).to_html()
 print(*chart._repr_mimebundle_())
 """
 

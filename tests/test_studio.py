@@ -109,7 +109,7 @@ class Browser:
     """A client that was let in, and reads tokens from pages as a browser would."""
 
     def __init__(self, folder: Path, **settings: int) -> None:
-        self.guard = studio_app(folder, token="once", **settings)
+        self.folder, self.guard = folder, studio_app(folder, token="once", **settings)
         self.guard.serve_on(PORT)
         self.client = TestClient(self.guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=True)
         assert self.client.post("/enter", data={"token": "once"}).status_code == 200
@@ -223,8 +223,13 @@ def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch)
     thread.start()
     where = ("127.0.0.1", int(server.address.rpartition(":")[2]))
     host = f"Host: 127.0.0.1:{where[1]}\r\n"
+    token = re.search(r'name="token" value="(\S+)"', server.entrance.read_text())[1]
     try:
+        cookie = httpx2.post(f"{server.address}/enter", data={"token": token}).headers["set-cookie"].partition(";")[0]
+        ours = f"{host}Cookie: {cookie}\r\nX-Csrf: {server.config.app.csrf}\r\nContent-Length: 100\r\n\r\n"
         for sent in (
+            f"POST /upload?name=x.csv HTTP/1.1\r\n{ours}a,b",
+            f"POST /add HTTP/1.1\r\n{ours}ask=",
             "",
             "GET / HT",
             f"GET / HTTP/1.1\r\n{host}",
@@ -238,6 +243,7 @@ def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch)
         server.should_exit = True
         thread.join(LIMIT)
     assert not server.entrance.exists()
+    assert not list(folder.glob("*x.csv*"))
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", f"127.0.0.1.evil.example:{PORT}", "localhost:1", ""])
@@ -376,6 +382,11 @@ def test_a_plan_writes_nothing_outside_of_the_folder(browser, folder):
     answer = browser.post("/run?plan=people.toml", {"seen": digest_of((folder / "people.toml").read_text())})
     assert (answer.status_code, "outside of the folder" in answer.text) == (400, True)
     assert not (folder.parent / "elsewhere").exists()
+    (folder / "people.toml").write_text(PLAN)
+    (folder / "people-report").mkdir()
+    os.symlink(folder.parent / "secret.csv", folder / "people-report" / "report.md")
+    answer = browser.get("/download?plan=people.toml&what=report.md")
+    assert (answer.status_code, "outside of the folder" in answer.text) == (400, True)
 
 
 def test_dropped_files_are_private_and_their_names_fit(browser, folder):

@@ -197,7 +197,7 @@ def _open(plan: Path | None = None, /, *, port: int = 0, no_browser: bool = Fals
     port
         Port of this machine to listen on; a free one by default.
     no_browser
-        Only print the address.
+        Only print which page to open.
     """
     try:
         from discreet.studio.serve import open_studio

@@ -93,11 +93,13 @@ def offline(drawn: Any) -> Any:
             if format != "html" and (format is not None or not str(fp).endswith(".html")):
                 super().save(fp, format, **settings)
                 return
-            page = _page(self)
             if hasattr(fp, "write"):
-                fp.write(page)
+                fp.write(self.to_html())
             else:
-                Path(fp).write_text(page, encoding="utf-8")
+                Path(fp).write_text(self.to_html(), encoding="utf-8")
+
+        def to_html(self, *given: Any, **settings: Any) -> str:  # what it is given is about scripts
+            return _page(self)
 
         def _repr_mimebundle_(self, *given: Any, **settings: Any) -> Any:
             if drawing_library().renderers.active != "default":  # somebody chose how charts are shown
@@ -112,7 +114,8 @@ def offline(drawn: Any) -> Any:
 def _page(drawn: Any) -> str:
     from markupsafe import Markup
 
-    title = drawn.to_dict().get("title") or "Chart"
+    given = drawn.to_dict().get("title")
+    title = given if isinstance(given, str) else "Chart"
     # The library writes escaped SVG without scripts.
     figure = Markup(drawing(drawn.properties(background="transparent")))
     return rendered("<figure>{{ figure }}</figure>", title=title, figure=figure)

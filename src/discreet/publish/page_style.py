@@ -32,7 +32,8 @@ _FRAME = """<!doctype html>
 * { box-sizing: border-box; }
 body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); }
 main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; overflow-wrap: anywhere; }
+h1, h2, h3 { overflow-wrap: anywhere; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; }
 h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; line-height: 1.3; }
 h3 { font-size: 1.05rem; margin: 1.4rem 0 .2rem; }
 a { color: var(--blue); }

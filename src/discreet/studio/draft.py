@@ -60,7 +60,7 @@ def drafted(text: str, path: Path) -> Draft:
     """Plan what can be planned of a plan file's text. Reads no data and spends nothing."""
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as failure:
+    except (ValueError, RecursionError) as failure:  # as for a number of thousands of digits
         return Draft(data={}, problems={(): f"This is not valid TOML: {failure}. Mend it in the text view."})
     kept = deepcopy(data)
     problems: dict[Place, str] = {}

@@ -156,7 +156,7 @@ class Folder:
 def _meant(path: str) -> list[Path]:
     """The files that a path stands for: itself and what is in it, or what a pattern matches."""
     found = [Path(path), *map(Path, glob.glob(path) if glob.has_magic(path) else ())]
-    return [*found, *(one for folder in found if folder.is_dir() for one in folder.iterdir())]
+    return [*found, *(folder / one for folder in found if os.path.isdir(folder) for one in os.listdir(folder))]
 
 
 def _outside(name: str) -> DiscreetError:

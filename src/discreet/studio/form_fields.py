@@ -105,7 +105,7 @@ def place_of_name(name: str) -> Place | None:
     """The place that a form's field is about; None for other fields."""
     try:
         place = json.loads(name)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     fits = isinstance(place, list) and place and all(isinstance(one, str | int) for one in place)
     return tuple(place) if fits and not any(isinstance(one, bool) for one in place) else None

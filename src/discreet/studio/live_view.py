@@ -26,6 +26,7 @@ from discreet.publish.facts import meaning_of
 from discreet.publish.wording import attacker_words
 from discreet.studio.draft import Draft
 from discreet.studio.pictures import budget_bar, interval_sketch
+from discreet.studio.toml_document import value_at
 
 __all__ = ["live_view"]
 
@@ -62,7 +63,7 @@ def _unplanned(draft: Draft) -> list[dict[str, Any]]:
 
 
 def _wrong(draft: Draft, position: int, title: str) -> dict[str, Any]:
-    release = draft.data["release"][position]
+    release = value_at(draft.data, ("release", position))
     named = release.get("title", release.get("name", title)) if isinstance(release, Mapping) else title
     said = draft.below("release", position) or "It cannot be planned before the mistakes above are mended."
     return {"title": str(named), "problem": said, "position": position}

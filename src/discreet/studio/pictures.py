@@ -5,16 +5,18 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from discreet.display import printable
+
 __all__ = ["budget_bar", "interval_sketch", "odds_picture", "unit_picture"]
 
 _WIDTH = 320
 
 
 def _svg(width: int, height: int, words: str, body: str) -> str:
-    told = html.escape(words, quote=True)
+    told = html.escape(printable(words))
     return (
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}" preserveAspectRatio="xMidYMid meet">'
-        f"<title>{html.escape(words)}</title>{body}</svg>"
+        f"<title>{told}</title>{body}</svg>"
     )
 
 
@@ -45,7 +47,7 @@ def budget_bar(parts: Sequence[tuple[str, float]], words: str) -> str:
     whole = max(1.0, sum(share for _, share in parts))
     for number, (name, share) in enumerate(parts):
         width = share / whole * _WIDTH
-        told = html.escape(f"{name}: {100 * share:.0f} % of the budget")
+        told = html.escape(f"{printable(name)}: {100 * share:.0f} % of the budget")
         over = " over" if place + share > 1 + 1e-9 else ""
         body += (
             f'<rect class="part part{number % 2}{over}" x="{place / whole * _WIDTH:g}" y="2" height="20" '

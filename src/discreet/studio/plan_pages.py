@@ -111,7 +111,7 @@ def _undeclared(draft: Draft, columns: Mapping[str, str]) -> list[str]:
 def _columns(desk: Desk, draft: Draft, document: TomlDocument) -> tuple[dict[str, str], str | None]:
     """The columns of the source, from its header alone."""
     source = draft.data.get("source")
-    if not isinstance(source, Mapping) or not ("path" in source or "address" in source):
+    if not isinstance(source, Mapping) or not isinstance(source.get("address", source.get("path")), str):
         return {}, "The plan names no source."
     period = None if draft.file is None else draft.file.period
     options = {key: one for key, one in source.items() if key != "related"}
@@ -267,10 +267,10 @@ def _positive(value: Any) -> bool:
 def remove(desk: Desk, request: Request) -> Response:
     """Remove a release; it is told by its name as well, since another tab may have moved it."""
     document, form = desk.document(request), form_of(request)
-    position, releases = form.get("position"), document.data().get("release", [])
-    place = int(position) if position.isdecimal() else len(releases)
-    shown = releases[place].get("name", "") if place < len(releases) and isinstance(releases[place], Mapping) else None
-    if shown is None or shown != form.get("name"):
+    position = form.get("position")
+    place = int(position) if position.isdecimal() and len(position) < 9 else -1
+    release = value_at(document.data(), ("release", place))
+    if place < 0 or not isinstance(release, Mapping) or release.get("name", "") != form.get("name"):
         raise Conflict("The release was moved or removed elsewhere meanwhile. Nothing was changed.")
     document.change({("release", place): GONE})
     return desk.go_to("plan", document, fragment="questions")

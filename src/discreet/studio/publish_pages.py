@@ -164,6 +164,7 @@ def download(desk: Desk, request: Request) -> Response:
         return FileResponse(written, filename=f"{stem}.{which}")
     if which not in _FILES or not (directory / which).is_file():
         raise DiscreetError(f"what = {which!r}: there is no such result. Run the plan first.")
+    desk.folder.refuse_output(directory / which)  # a link may lead out
     opened = {"content-security-policy": PUBLISHED_POLICY} if which.endswith(".html") else _as_file(f"{stem}-{which}")
     return FileResponse(directory / which, media_type=_FILES[which], headers=opened)
 

@@ -81,7 +81,7 @@ class TomlDocument:
         """The file as plain data, or an error that says where it is no TOML."""
         try:
             return tomllib.loads(self.text())
-        except (tomllib.TOMLDecodeError, RecursionError) as failure:
+        except (ValueError, RecursionError) as failure:
             raise DiscreetError(f"{self.path.name}: is not valid TOML: {failure}. Mend it in the text view.") from None
 
     @property
@@ -105,11 +105,14 @@ class TomlDocument:
             if was is not None:
                 _refuse_conflicts(data, edits, was)
             document = tomlkit.parse(before)
-            for place, value in edits.items():
-                _set(document, place, value)
-                _set(data, place, value)
-            after = _aired(before, tomlkit.dumps(document))
-            if not _says(after, data):  # an edit that did more or less than was asked for is never written
+            try:
+                for place, value in edits.items():
+                    _set(document, place, value)
+                    _set(data, place, value)
+                after = _aired(before, tomlkit.dumps(document))
+            except (LookupError, TypeError, ValueError):  # no such place: the file has something else on the way to it
+                after = None
+            if after is None or not _says(after, data):  # an edit that did more or less than was asked for
                 raise DiscreetError(
                     f"{self.path.name}: is laid out in a way that cannot be edited here. Use the text view."
                 )
@@ -165,7 +168,7 @@ class TomlDocument:
 def _says(text: str, data: Mapping[str, Any]) -> bool:
     try:
         return tomllib.loads(text) == data
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return False
 
 

@@ -17,6 +17,7 @@ from discreet.studio.toml_document import GONE
 
 __all__ = ["shown_text", "typed_value"]
 
+_DIGITS = 100  # of a number; Python reads none of some thousands
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -71,13 +72,13 @@ def _label(text: str) -> Any:
     """Labels that look like whole numbers, true or false are those: files hold them as such."""
     if text in ("true", "false"):
         return text == "true"
-    return int(text) if text.isdecimal() and text == str(int(text)) else text
+    return int(text) if text.isdecimal() and len(text) < _DIGITS and text == str(int(text)) else text
 
 
 def _toml(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError, KeyError):
+    except (ValueError, RecursionError, KeyError):
         return text
 
 

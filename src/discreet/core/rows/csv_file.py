@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_csv", "copy_csv", "read_names"]
 
-_PIECE, _GLIMPSE = 1 << 24, 1 << 16
-_LABELS, _LARGE = 1 << 16, 1 << 30
+# A record that is longer than the longest, or has more fields than the widest, is one whose quotes nobody closed.
+_PIECE, _GLIMPSE, _LABELS, _LARGE, _LONGEST, _WIDEST = 1 << 24, 1 << 16, 1 << 16, 1 << 30, 1 << 23, 100_000
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 
 
@@ -45,13 +45,15 @@ class _CsvFile:
         errors = "strict" if self.strict else "backslashreplace"
         decoder, rest, line = codecs.getincrementaldecoder(self.dialect.codec)(errors), b"", 1
         with pa.input_stream(self.path, compression="detect") as file:
-            while raw := file.read(size):
+            while raw := file.read(max(size, len(rest))):  # a long record is looked at a few times, not for each piece
                 piece = rest + self._decoded(decoder, raw, line + rest.count(b"\n"))
                 end = _end_of_records(piece)
                 if end:
                     yield line, piece[:end]
                     line += piece.count(b"\n", 0, end)
                 rest = piece[end:]
+                if len(rest) > _LONGEST:
+                    raise self.refused(line, f"has more than {_LONGEST:,} bytes", "Close its quotes, or end its lines.")
         rest += self._decoded(decoder, b"", line)
         if rest:
             yield line, rest if rest.endswith(b"\n") else rest + b"\n"
@@ -75,11 +77,9 @@ class _CsvFile:
             "read_options": csv.ReadOptions(block_size=len(piece) + len(codecs.BOM_UTF8), column_names=names),
             "parse_options": csv.ParseOptions(
                 delimiter=self.dialect.delimiter_of(self.path), quote_char=quoted and '"', double_quote=True,
-                newlines_in_values=quoted, ignore_empty_lines=len(names) > 1,
-            ),
+                newlines_in_values=quoted, ignore_empty_lines=len(names) > 1),
             "convert_options": csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), null_values=[], check_utf8=False
-            ),
+                column_types=dict.fromkeys(names, pa.string()), null_values=[], check_utf8=False),
         }  # fmt: skip
         try:
             # Arrow drops a byte-order mark before what it reads. It gets one of ours, so that no row loses its own.
@@ -128,10 +128,11 @@ class _CsvFile:
         if _without_returns(first[:end]) != first[:end]:
             raise self.refused(1, "has a carriage return without a line feed", "End every line with a line feed.")
         width = self._miscounted(first[:end], 0)[1]
-        fields = self.parsed(1, first[:end], [str(i) for i in range(width)])
+        if width > _WIDEST:
+            raise self.refused(1, f"has {width:,} fields, more than {_WIDEST:,}", "Write the columns that you need.")
+        names = [column[0].as_py() for column in self.parsed(1, first[:end], [str(i) for i in range(width)]).columns]
         if not self.dialect.header:
             return [f"column{i + 1}" for i in range(width)], 0
-        names = [column[0].as_py() for column in fields.columns]
         if "" in names or len({name.casefold() for name in names}) < width:
             raise self.refused(1, "must give every column a name of its own", "Correct it, or declare header = false.")
         return names, end
