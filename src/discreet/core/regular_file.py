@@ -62,7 +62,7 @@ def _check(status: os.stat_result) -> None:
         raise NotRegular(errno.EINVAL, f"{words}. Pass the path of a file.")
 
 
-def reason(error: OSError) -> str:
+def reason(error: Exception) -> str:
     """What went wrong with a file and what to do about it, in words.
 
     Examples
@@ -70,7 +70,9 @@ def reason(error: OSError) -> str:
     >>> reason(OSError(errno.ENOSPC, "No space left on device"))
     'the disk is full. Free some space and try again.'
     """
-    told = f"{error.strerror or type(error).__name__}"
+    if not isinstance(error, OSError):  # what it says may quote the file
+        return f"it is malformed ({type(error).__name__}). Check the file."
+    told = error.strerror or type(error).__name__
     if isinstance(error, NotRegular):
         return told
     return _REASONS.get(error.errno or 0, f"{told}. Check the path, the disk and its permissions.")

@@ -18,7 +18,7 @@ from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.regular_file import reason
 from discreet.display import held
 from discreet.publish.tidy import COLUMNS, Row, aligned, as_arrow, column_kinds, release_rows
-from discreet.publish.whole_file import why, write_whole
+from discreet.publish.whole_file import write_whole
 from discreet.publish.workbook import as_workbook
 
 __all__ = ["FORMATS", "RESULTS_FORMAT", "all_rows", "export", "read_facts"]
@@ -62,7 +62,7 @@ def read_facts(results: str | os.PathLike[str]) -> Facts:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as failure:
         raise InvalidParameter(
-            "results", str(path), f"cannot be read ({why(failure)})", "Pass results.json of a run."
+            "results", str(path), f"cannot be read: {reason(failure)[:-1]}", "Pass results.json of a run."
         ) from None
     if not isinstance(stored, dict) or (stored.get("discreet"), stored.get("format")) != ("results", RESULTS_FORMAT):
         raise InvalidParameter(

@@ -6,7 +6,6 @@ that file behind; whoever writes the same file next removes it. One that is bein
 
 from __future__ import annotations
 
-import errno
 import glob
 import os
 import stat
@@ -22,22 +21,7 @@ from discreet.core.regular_file import reason
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["why", "write_new", "write_whole"]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-def why(failure: Exception) -> str:
-    """What the system had against reading or writing a file, in words that quote nothing of it.
-
-    Examples
-    --------
-    >>> why(OSError(errno.ENOSPC, "No space left on device")), why(OSError(errno.ENAMETOOLONG, "File name too long"))
-    ('the disk is full', 'file name too long')
-    """
-    if not isinstance(failure, OSError) or failure.errno is None:
-        return type(failure).__name__
-    return "the disk is full" if failure.errno in _FULL else os.strerror(failure.errno).lower()
+__all__ = ["write_new", "write_whole"]
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError
-from discreet.publish.whole_file import why
+from discreet.core.regular_file import reason
 
 __all__ = ["DATABASES", "DATA", "Folder"]
 
@@ -146,7 +146,7 @@ class Folder:
             raise DiscreetError(f"file = {name!r}: is being copied already. Wait, or give it another name.") from None
         except OSError as failure:
             part.unlink(missing_ok=True)
-            raise DiscreetError(f"file = {name!r}: cannot be written ({why(failure)}). Copy it here.") from None
+            raise DiscreetError(f"file = {name!r}: cannot be written: {reason(failure)}") from None
         except BaseException:
             part.unlink(missing_ok=True)
             raise

@@ -19,7 +19,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from discreet.core.errors import DiscreetError
-from discreet.publish.whole_file import why
 from discreet.studio.app import studio_app
 from discreet.studio.guard import ENTER
 
@@ -167,6 +166,8 @@ def _listening(port: int) -> socket.socket:
         taken.bind((_HOST, port))
     except (OSError, OverflowError) as failure:
         taken.close()
-        raise DiscreetError(f"port = {port}: cannot be used ({why(failure)}). Choose another, or none.") from None
+        raise DiscreetError(
+            f"port = {port}: cannot be used ({type(failure).__name__}). Choose another, or none."
+        ) from None
     taken.listen()
     return taken

@@ -35,16 +35,14 @@ def _place(desk: Desk, given: Mapping[str, str]) -> Path | None:
     if not address:
         return desk.folder.data(given.get("file", ""))
     if "://" not in address or address.startswith(("duckdb://", "sqlite://", "file://")):
-        raise DiscreetError(
-            f"address = {address!r}: must be one such as postgresql://host/base. Files are in the list."
-        )
+        raise DiscreetError(f"address = {address!r}: must be one such as spark://host:7077. Files are in the list.")
     return None
 
 
 def new_page(desk: Desk, request: Request, problem: str | None = None) -> Response:
     """What the header of a source says, how it is written, and who is protected.
 
-    The address of a database may hold a password, so it is posted: what a page is asked for by is in the history.
+    The address of a connection may hold a password, so it is posted: what a page is asked for by is in the history.
     """
     typed = form_of(request).given() if request.method == "POST" else {**request.query_params, "address": ""}
     given = {**dict.fromkeys(_FIELDS, ""), **typed}
