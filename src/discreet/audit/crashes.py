@@ -17,6 +17,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ import numpy as np
 import discreet.core.ledger as account_package
 import discreet.ledgers as ledger_package
 from discreet.core import door
+from discreet.core.door import Claim
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
 from discreet.core.noise.truth import Floats, Truth
+from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts
 from discreet.ledgers import Ledger, Reservation
@@ -39,7 +42,7 @@ from discreet.result import Result
 
 __all__ = ["CrashReport", "crash_trials", "server_trials"]
 
-_DRAWN, _PUBLISHED, _LINES = b"d", b"p", b"l"
+_DRAWN, _PUBLISHED, _LINES, _HANDLED, _FORKED = b"d", b"p", b"l", b"h", b"f"
 _RECORD = struct.Struct("=cd32s")
 _LONGEST_WAIT = 60.0  # seconds for a first draw
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
@@ -63,6 +66,10 @@ class CrashReport(Result):
         Writers whose disk ended after a random number of bytes.
     dropped
         Connections that the server ended, and servers that were killed.
+    handled
+        Signals whose handler looked at the ledger or spent from it, in the middle of a use by the same thread or not.
+    forked
+        Signals whose handler forked: a child that spends, or one that goes on with what the signal interrupted.
     drawn, published
         Draws made and answers published by all of them.
     refused
@@ -77,6 +84,8 @@ class CrashReport(Result):
     torn: int = 0
     starved: int = 0
     dropped: int = 0
+    handled: int = 0
+    forked: int = 0
     drawn: int = 0
     published: int = 0
     refused: int = 0
@@ -86,7 +95,7 @@ class CrashReport(Result):
     @property
     def trials(self) -> int:
         """All of them."""
-        return self.lines + self.moments + self.torn + self.starved + self.dropped
+        return self.lines + self.moments + self.torn + self.starved + self.dropped + self.handled + self.forked
 
     def heading(self) -> str:
         return f"{self.trials:,} crashes of a ledger"
@@ -99,10 +108,22 @@ class CrashReport(Result):
         return {"trials": self.trials, **asdict(self)}
 
 
-def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:
-    """Run about ``trials`` trials in a directory on the disk in question."""
+def crash_trials(
+    directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0, writers: int | None = None
+) -> CrashReport:
+    """Run about ``trials`` trials in a directory on the disk in question.
+
+    With ``writers``, so many write at the same time, all of them with signal handlers that look, spend and fork in the
+    middle of payments, until they are killed.
+    """
     random_ = random.Random(seed)
     laboratory = _Laboratory(Path(directory), random_, CrashReport())
+    if writers is not None:
+        while laboratory.report.trials < trials:
+            laboratory.kill_at_moment(writers, 0.2, laboratory.disturbed)
+            laboratory.check_often()
+        laboratory.check()
+        return laboratory.report
     # A release takes more lines where the ledger exists, and where it has a request: some of these do.
     lines = list(range(1, max(laboratory.count_lines() for _ in range(4)) + 1))
     random_.shuffle(lines)
@@ -127,9 +148,13 @@ class _WatchedLedger(Ledger):
     """Remembers the last reservation, so that the draw can tell for which spend it is."""
 
     last: Reservation
+    before: Callable[[], object] = staticmethod(lambda: None)
+    after: Callable[[], object] = staticmethod(lambda: None)
 
     def pay(self, content: Mapping[str, Any], **options: Any) -> Reservation:
+        self.before()
         self.last = super().pay(content, **options)
+        self.after()  # a payment is good for one draw: in a child that a fork left behind, for none
         return self.last
 
 
@@ -152,6 +177,36 @@ def _release(ledger: _WatchedLedger, tell: Tell, request: str | None) -> None:
     published = release(Exact(0.0, Sensitivity(l1=1.0)), mechanism, ledger=ledger, request=request)
     if request is not None:  # only then is the answer stored
         tell(_PUBLISHED, ledger.last.hash, float(published.value))
+
+
+class _Handler:
+    """Signals in the middle of a writer's payments, whose handler looks at the ledger, spends from it, or forks."""
+
+    def __init__(self, ledger: _WatchedLedger, tell: Tell) -> None:
+        self.ledger, self.tell, self.random = ledger, tell, random.Random(os.getpid())
+        self.content = Claim(
+            guarantee=PureDP(0.01), protection=Protection(), question={"ask": "handler"}, mechanism={},
+            sensitivity=Sensitivity(l1=1.0),
+        ).record()  # fmt: skip
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are nobody's to wait for
+        signal.signal(signal.SIGALRM, self.handle)
+
+    def arm(self) -> None:
+        """Send one signal, a moment from now."""
+        signal.setitimer(signal.ITIMER_REAL, self.random.uniform(1e-5, 2e-3))
+
+    def handle(self, *_: object) -> None:
+        """Do one of the things that handlers do; the ledger may refuse, in words."""
+        choice = self.random.randrange(4)
+        self.tell(_HANDLED if choice < 2 else _FORKED, "00" * 32, 0.0)
+        if choice < 2 or os.fork() == 0:
+            with suppress(LedgerError, InsufficientBudget):
+                if choice == 0:
+                    self.ledger.remaining()
+                elif choice < 3:
+                    self.tell(_DRAWN, Ledger.pay(self.ledger, self.content).hash, 0.0)
+            if choice == 2:
+                os._exit(0)
 
 
 class _Writers:
@@ -199,7 +254,10 @@ class _Writers:
             told += block
         os.close(inlet)
         for what, value, digest in _RECORD.iter_unpack(told):
-            if what == _DRAWN:
+            if what in (_HANDLED, _FORKED):
+                self.report.handled += what == _HANDLED
+                self.report.forked += what == _FORKED
+            elif what == _DRAWN:
                 self.drawn.add(digest)
                 self.report.drawn += 1
             else:
@@ -214,12 +272,21 @@ class _Writers:
                 number = int.from_bytes(os.urandom(2))
                 _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
 
-    def kill_at_moment(self, writers: int, longest: float) -> None:
+    def disturbed(self, tell: Tell, releases: int) -> None:
+        """The same, with signals in the middle of its payments."""
+        process = os.getpid()
+        with _WatchedLedger(self.address, budget=self.budget) as ledger:
+            handler = _Handler(ledger, tell)
+            for number in range(releases):
+                ledger.before, ledger.after = handler.arm, lambda: os.getpid() == process or os._exit(0)
+                _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
+
+    def kill_at_moment(self, writers: int, longest: float, work: Callable[[Tell, int], None] | None = None) -> None:
         """Writers that release without end until they are killed, one after another.
 
         In half of the trials one of them draws first, however slow the machine is; in the others they may be opening.
         """
-        alive = [self.writer(lambda tell: self.work(tell, 10_000)) for _ in range(writers)]
+        alive = [self.writer(lambda tell: (work or self.work)(tell, 10_000)) for _ in range(writers)]
         if self.random.random() < 0.5:
             select.select([inlet for _, inlet in alive], [], [], _LONGEST_WAIT)
         time.sleep(self.random.uniform(0.0, longest))

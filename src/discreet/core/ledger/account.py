@@ -15,7 +15,14 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing, LedgerUnavailable
+from discreet.core.errors import (
+    InvalidParameter,
+    LedgerCorrupted,
+    LedgerError,
+    LedgerMismatch,
+    LedgerMissing,
+    LedgerUnavailable,
+)
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
@@ -160,15 +167,20 @@ class Account:
         """The newest state, at this moment: a window may have ended since the last spend."""
         return self._look().at(claim.now())
 
-    def _step(self, decide: Callable[[Balance], Decision]) -> Entry | None:
-        """One atomic step on the newest state; what it appends is durable, and was read back, when this returns."""
+    def _step(self, decide: Callable[[Balance], Decision], process: int | None = None) -> Entry | None:
+        """One atomic step on the newest state; what it appends is durable, and was read back, when this returns.
+
+        ``process`` is the one in which ``decide`` was made; the child of a fork since then is refused.
+        """
 
         def entry() -> Entry | None:
+            if process != os.getpid():
+                raise forked()
             balance = self._follow()
             decided = decide(balance)
             return None if decided is None else balance.following(*decided)
 
-        journal, process = self._journal, os.getpid()
+        journal, process = self._journal, process or os.getpid()
         if journal.interrupted():
             raise LedgerUnavailable(
                 "a signal handler cannot spend in the middle of another use of the ledger by its own thread. Spend "
@@ -188,6 +200,10 @@ class Account:
                 if process != os.getpid():
                     raise forked()
                 return appended
+            except LedgerError:
+                if process != os.getpid():  # a child finds nothing where its parent was reading
+                    raise forked() from None
+                raise
             finally:
                 journal.user = None
 
@@ -274,6 +290,7 @@ class Account:
         release_id, request
             As in `discreet.Ledger.reserve`.
         """
+        process = os.getpid()  # a child of a fork from here on would spend under the same release_id
         content = {**content, **claim.identified(release_id, request), "plan": self._plan, "team": self._team}
         claim.written(content)  # refuses what is not JSON before the lock is taken
         earlier: list[Reservation] = []
@@ -285,7 +302,7 @@ class Account:
             now, charge = balance.admit(content)
             return "spend", claim.written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
 
-        entry = self._step(decide)
+        entry = self._step(decide, process)
         if entry is None:
             return earlier[-1]
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
