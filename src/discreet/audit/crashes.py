@@ -6,6 +6,7 @@ must report ``lost == 0``. POSIX only.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -15,8 +16,9 @@ import shutil
 import signal
 import struct
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -37,10 +39,11 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts
 from discreet.ledgers import Ledger, Reservation
 from discreet.mechanisms.laplace import Laplace
+from discreet.plans.job import Job
 from discreet.releases import release
 from discreet.result import Result
 
-__all__ = ["CrashReport", "crash_trials", "server_trials"]
+__all__ = ["CrashReport", "crash_trials", "run_trials", "server_trials"]
 
 _DRAWN, _PUBLISHED, _LINES, _HANDLED, _FORKED = b"d", b"p", b"l", b"h", b"f"
 _RECORD = struct.Struct("=cd32s")
@@ -426,6 +429,96 @@ class _Laboratory(_Writers):
         self.compare([(seq, kind, body, digest) for seq, (digest, kind, body) in enumerate(split, start=1)])
 
 
+_PLAN = """
+[source]
+path = "rows.csv"
+[ledger]
+anchor = "heads.txt"
+[budget]
+epsilon = 1.0
+[schema.columns.age]
+low = 18
+high = 100
+grid = 1
+"""
+_RELEASE = """
+[[release]]
+name = "{name}"
+ask = "count"
+share = {share}
+"""
+
+
+def run_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:
+    """Kill whole runs of plans at random moments, ``trials`` times, and resume each until it is done."""
+    random_ = random.Random(seed)
+    laboratory = _Writers(random_, CrashReport())
+    _import_what_a_run_does(Path(directory))
+    while laboratory.report.trials < trials:
+        with tempfile.TemporaryDirectory(dir=directory) as folder:
+            _run_until_done(laboratory, Path(folder))
+    return laboratory.report
+
+
+def _plan_in(folder: Path, shares: Sequence[int]) -> Path:
+    releases = (_RELEASE.format(name=f"count {place}", share=share) for place, share in enumerate(shares))
+    (folder / "rows.csv").write_text("age\n" + "".join(f"{18 + row % 80}\n" for row in range(200)))
+    (folder / "plan.toml").write_text(_PLAN + "".join(releases))
+    return folder / "plan.toml"
+
+
+def _import_what_a_run_does(directory: Path) -> None:
+    """Import here what the runs would import each; a run itself happens in a child, as engines have threads."""
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        plan, names = _plan_in(Path(folder), [1]), Path(folder) / "names"
+        process = os.fork()
+        if process == 0:
+            Job(plan).run()
+            names.write_text("\n".join(sys.modules))
+            os._exit(0)
+        os.waitpid(process, 0)
+        for name in names.read_text().splitlines():
+            with suppress(Exception):
+                importlib.import_module(name)
+
+
+def _run_until_done(laboratory: _Writers, folder: Path) -> None:
+    """Run a plan, kill it, resume it; then compare what was published with the ledger."""
+    shares = [laboratory.random.randint(1, 9) for _ in range(laboratory.random.randint(2, 6))]
+    plan, longest, status = _plan_in(folder, shares), laboratory.random.uniform(0.02, 1.0), 9
+    while status == 9:
+        process = os.fork()
+        if process == 0:
+            try:
+                Job(plan).run()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                os._exit(4)
+            os._exit(0)
+        deadline = time.monotonic() + laboratory.random.uniform(0.0, longest)
+        longest *= 1.1  # at last it is done
+        while time.monotonic() < deadline and not os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            time.sleep(0.002)
+        os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        laboratory.report.moments += status == 9
+    if status:
+        laboratory.found("a run that was killed could not be resumed")
+        return
+    results = json.loads((folder / "plan-report" / "results.json").read_text())
+    with Ledger(folder / "rows.ledger", read_only=True) as ledger:
+        stored = {spend.release_id: ledger.answer(spend.release_id) for spend in ledger.events()}
+        heads = {line.split()[2] for line in (folder / "heads.txt").read_text().splitlines()}
+        missing, spends = ledger.missing(heads), ledger.verify().spends
+    laboratory.report.drawn += spends
+    laboratory.report.published += len(results["releases"])
+    if spends != len(shares) or missing:
+        laboratory.found("a run that was resumed paid twice, or its ledger lacks a head")
+    for made in results["releases"].values():
+        if (stored.get(made["release_id"]) or {}).get("value") != made["value"]:
+            laboratory.found("published but not stored")
+
+
 def server_trials(
     address: str,
     trials: int = 1000,
@@ -458,7 +551,8 @@ def server_trials(
                 _with_writers(laboratory, writers, crash)
             elif random_.random() < 0.2:
                 _with_writers(laboratory, writers, lambda: _drop_connections(address))
-            laboratory.kill_at_moment(random_.randint(1, writers), 0.15)
+            disturbed = laboratory.disturbed if random_.random() < 0.3 else None
+            laboratory.kill_at_moment(random_.randint(1, writers), 0.15, disturbed)
         with psycopg.connect(address) as connection:
             if connection.execute("SELECT to_regclass(%s)", (f"{schema}.entries",)).fetchone() != (None,):
                 query = f"SELECT seq, kind, body, hash FROM {schema}.entries ORDER BY seq"
