@@ -1,7 +1,7 @@
 """Kill, starve, tear, fork and interrupt ledgers and whole runs, and count the releases that have no durable spend.
 
-Run with what is tried (``file``, ``handlers``, ``server`` or ``runs``), the number of trials, and a directory on the disk in
-question. ``server`` starts a PostgreSQL server of its own, kills it and drops its connections.
+Run with what is tried (``file``, ``handlers``, ``server`` or ``runs``), the number of trials, and a directory on the
+disk in question. ``server`` starts a PostgreSQL server of its own, kills it and drops its connections.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from discreet.core.door import recall
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
+from discreet.core.in_use import InUse
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset
@@ -108,7 +109,7 @@ class Session(Shorthands):
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._source = source
-        self._lock = RLock()
+        self._lock, self._use = RLock(), InUse("session")
         self._opened: Dataset | None = None
         self._taken: Snapshot | None = None
         self._step: Omission | None = None
@@ -138,6 +139,10 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
+        with self._use:
+            return self._answer(question, request)
+
+    def _answer(self, question: Question[A], request: str | None) -> A:
         asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
         if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
@@ -175,7 +180,7 @@ class Session(Shorthands):
     def _with(self, then: Settled[Any]) -> Session:
         """The same session with released bounds and limits in place of private ones."""
         key = then.bounds, then.unit
-        with self._lock:
+        with self._use, self._lock:
             if key not in self._after:
                 other = self._declaring(then.question.schema)
                 other._private = False  # what this question needs is declared
@@ -225,7 +230,7 @@ class Session(Shorthands):
     @property
     def dataset(self) -> Dataset:
         """The data; opened by the first question."""
-        with self._lock:
+        with self._use, self._lock:
             if self._opened is None:
                 self._opened = open_source(self._source, **self._options)
             return self._opened
@@ -241,7 +246,7 @@ class Session(Shorthands):
             whole = self.dataset
             kept = open_source(self._step.apply(whole.fetch(whole.table)), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
-        with self._lock:
+        with self._use, self._lock:
             if self._taken is None:
                 salt = self.ledger.salt.hex()
                 if self._related or self.schema.related:
