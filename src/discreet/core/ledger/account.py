@@ -27,6 +27,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
 from discreet.core.ledger.balance import Balance, texts
+from discreet.core.ledger.checkpoint import EVERY, restored, state_of
 from discreet.core.ledger.journal import Entry, canonical, forked
 from discreet.core.ledger.store import address_of, journal_at, second
 
@@ -127,11 +128,19 @@ class Account:
                 raise LedgerMissing(f"there is no ledger at {self.path}. Check the path.")
             body = first(self.path)  # refuses bad terms before anything is created
             self._journal.create(Balance(self.path).following("open", body))
+        self._balance = known = self._kept()
         balance = self._follow()
         self._check_witness(witness)
         if not self._journal.read_only:
             self._journal.attest(Entry(balance.seq, "", "", balance.head))
+            if balance.seq - (known.seq if known else 0) >= EVERY:
+                self._journal.keep(state_of(balance))
         return balance
+
+    def _kept(self) -> Balance | None:
+        """The balance of a checkpoint; None where there is none for these entries."""
+        state = self._journal.checkpoint()
+        return None if state is None else restored(self.path, self._entry(1), state)
 
     # -- following the journal -----------------------------------------------------------------------------
 
@@ -263,7 +272,10 @@ class Account:
             fresh.apply(entry)
             missing.discard(entry.hash)
         self._check_witness(witness)
-        self._follow()  # what this process counted must be part of it
+        if state_of(fresh) != state_of(self._follow()):  # what this process counted must be part of it
+            raise LedgerCorrupted(
+                f"{self.path}: {self.path}-state is not what the entries add up to. Delete that file."
+            )
         if missing:
             raise LedgerCorrupted(
                 f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
