@@ -180,15 +180,15 @@ def test_deleted_ledger_is_not_started_anew_by_accident(path: Path) -> None:
 
 def test_half_a_slot_of_the_witness_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has room for some bytes of a slot only: the entry itself is flushed, so the witness may lag."""
-    head, write = Path(f"{path}-head"), os.write
+    head, write = Path(f"{path}-head"), os.pwrite
     size = head.stat().st_size
 
-    def short(handle: int, content: bytes) -> int:
+    def short(handle: int, content: bytes, place: int) -> int:
         witness = len(content) == 128 and content.endswith(b"\n")
-        return write(handle, content[:37] if witness else content)
+        return write(handle, content[:37] if witness else content, place)
 
     with Ledger(path) as ledger:
-        monkeypatch.setattr(os, "write", short)
+        monkeypatch.setattr(os, "pwrite", short)
         spend(ledger)
         monkeypatch.undo()
     assert head.stat().st_size == size
@@ -392,7 +392,7 @@ def test_full_disk_is_told_and_nothing_is_drawn(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")])
-@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize("call", ["pwrite", "fsync"])
 def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, words: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -403,7 +403,7 @@ def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call:
             with pytest.raises(LedgerUnavailable, match=words):
                 spend(ledger)
         spend(ledger)
-        assert ledger.verify().spends == (4 if call == "write" else 5)  # what was not flushed counts, in doubt
+        assert ledger.verify().spends == (4 if call == "pwrite" else 5)  # what was not flushed counts, in doubt
 
 
 @pytest.fixture

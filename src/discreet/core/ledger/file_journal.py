@@ -250,9 +250,9 @@ class FileJournal(Journal):
             )
         if torn:
             os.truncate(handle, place)
-        os.lseek(handle, place, os.SEEK_SET)
         while text:
-            text = text[os.write(handle, text) :]
+            written = _put(handle, text, place)
+            text, place = text[written:], place + written
         self._scan()
 
     def _lock(self, step: _Step) -> None:
@@ -318,8 +318,7 @@ class FileJournal(Journal):
             try:
                 self._share(handle)
                 size = os.fstat(handle).st_size
-                os.lseek(handle, entry.seq % _SLOTS * _SLOT, os.SEEK_SET)
-                if os.write(handle, _slot(entry.seq, entry.hash)) < _SLOT:
+                if _put(handle, _slot(entry.seq, entry.hash), entry.seq % _SLOTS * _SLOT) < _SLOT:
                     os.ftruncate(handle, size)  # no room: half a slot would look like damage
             finally:
                 os.close(handle)
@@ -385,7 +384,15 @@ def _part(handle: int, length: int, place: int) -> bytes:
     if sys.platform == "win32":
         os.lseek(handle, place, os.SEEK_SET)
         return os.read(handle, length)
-    return os.pread(handle, length, place)  # a child of a fork shares where a file is read
+    return os.pread(handle, length, place)  # a child of a fork shares where a file is read or written
+
+
+def _put(handle: int, text: bytes, place: int) -> int:
+    """Write to a place of a file; how many bytes there was room for."""
+    if sys.platform == "win32":
+        os.lseek(handle, place, os.SEEK_SET)
+        return os.write(handle, text)
+    return os.pwrite(handle, text, place)
 
 
 def _locked(handle: int) -> bool:
