@@ -39,7 +39,7 @@ def test_nothing_hangs_on_an_assert() -> None:
 
 
 LONGEST = 700
-CORE_NOW = 5483
+CORE_NOW = 5458
 """Code lines of the core; it may only become smaller. The aim is 3,500."""
 
 

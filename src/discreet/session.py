@@ -14,11 +14,11 @@ from discreet.core.door import recall
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.in_use import InUse
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Column, Schema
+from discreet.in_use import InUse
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.omission.behind_question import behind
