@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -13,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
+from discreet.core.ledger.balance import Balance
+from discreet.core.ledger.checkpoint import state_of
+from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.file_journal import FileJournal
 from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
 from discreet.core.protection import Protection
-from discreet.ledgers import Ledger, Reservation
+from discreet.ledgers import Approvals, Ledger, Reservation
 from tests.processes import output
 
 SUFFIXES = ("", "-head")
@@ -175,15 +180,15 @@ def test_deleted_ledger_is_not_started_anew_by_accident(path: Path) -> None:
 
 def test_half_a_slot_of_the_witness_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has room for some bytes of a slot only: the entry itself is flushed, so the witness may lag."""
-    head, write = Path(f"{path}-head"), os.write
+    head, write = Path(f"{path}-head"), os.pwrite
     size = head.stat().st_size
 
-    def short(handle: int, content: bytes) -> int:
+    def short(handle: int, content: bytes, place: int) -> int:
         witness = len(content) == 128 and content.endswith(b"\n")
-        return write(handle, content[:37] if witness else content)
+        return write(handle, content[:37] if witness else content, place)
 
     with Ledger(path) as ledger:
-        monkeypatch.setattr(os, "write", short)
+        monkeypatch.setattr(os, "pwrite", short)
         spend(ledger)
         monkeypatch.undo()
     assert head.stat().st_size == size
@@ -387,7 +392,7 @@ def test_full_disk_is_told_and_nothing_is_drawn(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "Input/output error")])
-@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize("call", ["pwrite", "fsync"])
 def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, words: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -398,7 +403,7 @@ def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call:
             with pytest.raises(LedgerUnavailable, match=words):
                 spend(ledger)
         spend(ledger)
-        assert ledger.verify().spends == (4 if call == "write" else 5)  # what was not flushed counts, in doubt
+        assert ledger.verify().spends == (4 if call == "pwrite" else 5)  # what was not flushed counts, in doubt
 
 
 @pytest.fixture
@@ -618,3 +623,86 @@ def test_deeply_nested_entry_is_refused_in_words(path: Path) -> None:
     rewritten(path, [*kept, (chained(kept[-1][0], 8, "answer", body), "answer", body)])
     with pytest.raises(LedgerCorrupted, match="entry 8: its content cannot be read"):
         Ledger(path)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger with everything in it that a checkpoint keeps, and a checkpoint behind which it goes on."""
+    monkeypatch.setattr("discreet.core.ledger.account.EVERY", 10)
+    path, key = tmp_path / "long.db", Ed25519PrivateKey.generate()
+    rule = Approvals(1, {"officer": key.public_key().public_bytes_raw().hex()})
+    teams = {"health": PureDP(0.6), "trade": PureDP(0.4)}
+    with Ledger(path, PureDP(1.0), approvals=rule, window="year", teams=teams, team="trade") as ledger:
+        ledger.partition("regions", ["north", "south"])
+        ledger.note(sources=["rows.csv"], anchors=["/elsewhere"])
+        ledger.approve({"renew": PureDP(0.5).to_dict()}, by="officer", sign=key.sign)
+        releases = {claimed(part): 3 for part in (None, "north")}
+        plan = ledger.approve({"releases": releases}, by="officer", sign=key.sign)
+        ledger.under(plan)
+        for part in (None, "north", None, "north"):
+            options = {} if part is None else {"partition": "regions", "parts": part}
+            ledger.record_answer(spend(ledger, 0.05, request=f"{part} {ledger.head}", **options), 1.5)
+    Ledger(path).close()
+    assert Path(f"{path}-state").exists()
+    with Ledger(path, team="health") as ledger:
+        ledger.under(plan)
+        spend(ledger, 0.05)
+    return path
+
+
+def claimed(part: str | None) -> str:
+    said = {"question": "count", "mechanism": {"name": "laplace", "scale": 10.0}, "sensitivity": {"l1": 1.0}}
+    protection, guarantee = Protection().to_dict(), PureDP(0.05).to_dict()
+    where = {"partition": part and "regions", "parts": part and [part]}
+    return fingerprint({**said, "protection": protection, "guarantee": guarantee, **where})
+
+
+def added_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, Any]]:
+    """How many entries were added up to open a ledger, and what it then holds."""
+    applied: list[int] = []
+    apply = Balance.apply
+    with monkeypatch.context() as patch:
+        patch.setattr(Balance, "apply", lambda balance, entry: (applied.append(entry.seq), apply(balance, entry)))
+        with Ledger(path, read_only=True) as ledger:
+            return len(applied), state_of(ledger._look())
+
+
+def test_checkpoint_spares_adding_up(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, state = added_up(long, monkeypatch)
+    with Ledger(long, read_only=True) as ledger:
+        assert ledger.verify().spends == 5
+    Path(f"{long}-state").unlink()
+    assert (number, state) == (2, added_up(long, monkeypatch)[1])  # the first and the last
+    assert added_up(long, monkeypatch)[0] == len(rows(long))
+
+
+def test_checkpoint_of_other_entries_or_people_is_ignored(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, state, kept = len(rows(long)), added_up(long, monkeypatch)[1], Path(f"{long}-state").read_bytes()
+    for damaged in (kept[:-1], kept.replace(b'"spent"', b'"spend"'), b"", kept[65:], b"\xff" + kept):
+        Path(f"{long}-state").write_bytes(damaged)
+        assert damaged == kept or added_up(long, monkeypatch) == (number, state)
+    Path(f"{long}-state").write_bytes(kept)
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.core.ledger.file_journal.os.geteuid", lambda: 12345)
+        assert added_up(long, monkeypatch) == (number, state)
+    for place in range(20, long.stat().st_size, 97):  # what it covers is looked at, byte by byte
+        content = bytearray(long.read_bytes())
+        content[place] ^= 1
+        other = long.with_name("other.db")
+        for suffix, text in (("", bytes(content)), ("-state", kept)):
+            Path(f"{other}{suffix}").write_bytes(text)
+        with pytest.raises(LedgerError):
+            Ledger(other, read_only=True)
+
+
+def test_verification_does_not_believe_a_checkpoint(long: Path) -> None:
+    text = Path(f"{long}-state").read_bytes().partition(b"\n")[2]
+    forged_state = json.loads(text)
+    forged_state["state"]["amounts"][0] = ["0"]
+    text = json.dumps(forged_state).encode()
+    Path(f"{long}-state").write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+    with pytest.raises(LedgerCorrupted), Ledger(long, read_only=True) as ledger:
+        ledger.verify()

@@ -48,6 +48,35 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
     survived(tmp_path, 10_000, seed=2)
 
 
+DISTURBED = """
+import dataclasses, json, sys
+from discreet.audit.crashes import crash_trials
+print(json.dumps(dataclasses.asdict(crash_trials(sys.argv[1], int(sys.argv[2]), seed=int(sys.argv[3]), writers=8))))
+"""
+
+
+@pytest.mark.parametrize("trials", [250, pytest.param(3000, marks=pytest.mark.deep)])
+def test_handlers_and_forks_of_eight_writers(tmp_path: Path, trials: int) -> None:
+    """Signals in the middle of payments, whose handlers look, spend and fork, until the writers are killed."""
+    (report,) = run(DISTURBED, tmp_path, trials, 4, limit=max(LIMIT, trials))
+    assert report["lost"] == 0, report["findings"]
+    assert min(report[name] for name in ("moments", "handled", "forked", "drawn")) >= trials / 50
+
+
+RUNS = """
+import dataclasses, json, sys
+from discreet.audit.crashes import run_trials
+print(json.dumps(dataclasses.asdict(run_trials(sys.argv[1], int(sys.argv[2]), seed=5))))
+"""
+
+
+@pytest.mark.parametrize("trials", [12, pytest.param(1000, marks=pytest.mark.deep)])
+def test_killed_runs_are_resumed(tmp_path: Path, trials: int) -> None:
+    (report,) = run(RUNS, tmp_path, trials, limit=max(LIMIT, 5.0 * trials))
+    assert report["lost"] == 0, report["findings"]
+    assert report["moments"] >= trials
+
+
 MUTANT = """
 import json, sys
 from discreet.audit.crashes import crash_trials

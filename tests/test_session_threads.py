@@ -1,7 +1,9 @@
 """One session, many threads: right answers, exact spends, nobody waits for ever."""
 
 import asyncio
+import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pyarrow.csv
 import pytest
 
 from discreet import Bounds, Categories, Ledger, PureDP, Schema, Session
+from tests.processes import output
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = Schema(columns={"age": Bounds(18, 100, grid=1), "region": Categories(["north", "south", "west"])})
@@ -69,3 +72,52 @@ def test_a_request_that_another_thread_pays_for_meanwhile_is_answered(monkeypatc
     monkeypatch.setattr(Ledger, "preview", late)
     assert session.count(PureDP(EPSILON), request="all") == session.count(PureDP(EPSILON), request="all")
     assert session.ledger.verify().spends == 1
+
+
+FORKED = """
+import os, sys, threading
+from discreet import Bounds, PureDP, Schema, Session
+from discreet.core.errors import DiscreetError
+schema = Schema(columns={"age": Bounds(18, 100, grid=1)})
+session = Session(sys.argv[1], schema, ledger=sys.argv[2], budget=PureDP(900.0))
+stop, begun = threading.Event(), threading.Event()
+def ask():
+    while not stop.is_set():
+        session.mean("age", PureDP(0.01))
+def hold():  # as a thread does that is asking at this moment
+    with session._use:
+        begun.set()
+        stop.wait()
+threads = [threading.Thread(target=one) for one in (ask, hold)]
+for thread in threads:
+    thread.start()
+begun.wait()
+told = []
+for _ in range(8):
+    inlet, outlet = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            session.mean("age", PureDP(0.01))
+            os.write(outlet, b"answered")
+        except DiscreetError as error:
+            os.write(outlet, str(error).encode())
+        os._exit(0)
+    os.close(outlet)
+    told.append(os.read(inlet, 1000).decode())
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+session.ledger.verify()
+print("\\n".join(told))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_children_of_a_session_in_use_are_refused_in_words(tmp_path: Path) -> None:
+    """They would wait for ever for what another thread of their parent was doing."""
+    shutil.copy(ROOT / "examples" / "survey.csv", tmp_path)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, tmp_path / "survey.csv"]
+    for line in output([*command, tmp_path / "survey.ledger"]).splitlines():
+        assert "was forked while another thread used this session" in line

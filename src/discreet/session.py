@@ -17,6 +17,7 @@ from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Column, Schema, related_schema
+from discreet.in_use import InUse
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.omission.behind_question import behind
@@ -106,7 +107,7 @@ class Session(Shorthands):
         related: Mapping[str, Any] | None = None,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
-        self._lock = RLock()
+        self._lock, self._use = RLock(), InUse("session")
         self._taken: dict[tuple[str, ...], Snapshot] = {}
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
@@ -134,8 +135,11 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
-        if self._own(question) is not self:
-            return self._own(question).ask(question, request)
+        with self._use:
+            own = self._own(question)
+            return own._answer(question, request)
+
+    def _answer(self, question: Question[A], request: str | None) -> A:
         asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
         if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
@@ -191,7 +195,7 @@ class Session(Shorthands):
     def _with(self, then: Settled[Any]) -> Session:
         """The same session with released bounds and limits in place of private ones."""
         key = then.bounds, then.unit
-        with self._lock:
+        with self._use, self._lock:
             if key not in self._after:
                 other = self._declaring(then.question.schema)
                 other._private = False  # what this question needs is declared
@@ -269,7 +273,8 @@ class Session(Shorthands):
     @property
     def dataset(self) -> Dataset:
         """The data, opened: for its owner alone."""
-        return self._source.rows()
+        with self._use:
+            return self._source.rows()
 
     def _dataset(self, others: Sequence[str]) -> Dataset:
         """The source's rows, with the declared columns that it has and these ``others``."""
@@ -287,7 +292,7 @@ class Session(Shorthands):
             names = [name for name in whole.table.columns if name in known] or whole.table.columns[:1]
             kept = open_source(self._step.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
-        with self._lock:
+        with self._use, self._lock:
             if others not in self._taken:
                 self._taken[others] = self._whole(self._dataset(others))
             return self._taken[others]

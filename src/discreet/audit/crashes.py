@@ -6,6 +6,7 @@ must report ``lost == 0``. POSIX only.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -15,8 +16,10 @@ import shutil
 import signal
 import struct
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -26,20 +29,23 @@ import numpy as np
 import discreet.core.ledger as account_package
 import discreet.ledgers as ledger_package
 from discreet.core import door
+from discreet.core.door import Claim
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
 from discreet.core.noise.truth import Floats, Truth
+from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts
 from discreet.ledgers import Ledger, Reservation
 from discreet.mechanisms.laplace import Laplace
+from discreet.plans.job import Job
 from discreet.releases import release
 from discreet.result import Result
 
-__all__ = ["CrashReport", "crash_trials", "server_trials"]
+__all__ = ["CrashReport", "crash_trials", "run_trials", "server_trials"]
 
-_DRAWN, _PUBLISHED, _LINES = b"d", b"p", b"l"
+_DRAWN, _PUBLISHED, _LINES, _HANDLED, _FORKED = b"d", b"p", b"l", b"h", b"f"
 _RECORD = struct.Struct("=cd32s")
 _LONGEST_WAIT = 60.0  # seconds for a first draw
 _RENEWED_AFTER = 64  # spends; a short ledger keeps the trials quick
@@ -63,6 +69,10 @@ class CrashReport(Result):
         Writers whose disk ended after a random number of bytes.
     dropped
         Connections that the server ended, and servers that were killed.
+    handled
+        Signals whose handler looked at the ledger or spent from it, in the middle of a use by the same thread or not.
+    forked
+        Signals whose handler forked: a child that spends, or one that goes on with what the signal interrupted.
     drawn, published
         Draws made and answers published by all of them.
     refused
@@ -77,6 +87,8 @@ class CrashReport(Result):
     torn: int = 0
     starved: int = 0
     dropped: int = 0
+    handled: int = 0
+    forked: int = 0
     drawn: int = 0
     published: int = 0
     refused: int = 0
@@ -86,7 +98,7 @@ class CrashReport(Result):
     @property
     def trials(self) -> int:
         """All of them."""
-        return self.lines + self.moments + self.torn + self.starved + self.dropped
+        return self.lines + self.moments + self.torn + self.starved + self.dropped + self.handled + self.forked
 
     def heading(self) -> str:
         return f"{self.trials:,} crashes of a ledger"
@@ -99,10 +111,22 @@ class CrashReport(Result):
         return {"trials": self.trials, **asdict(self)}
 
 
-def crash_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:
-    """Run about ``trials`` trials in a directory on the disk in question."""
+def crash_trials(
+    directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0, writers: int | None = None
+) -> CrashReport:
+    """Run about ``trials`` trials in a directory on the disk in question.
+
+    With ``writers``, so many write at the same time, all of them with signal handlers that look, spend and fork in the
+    middle of payments, until they are killed.
+    """
     random_ = random.Random(seed)
     laboratory = _Laboratory(Path(directory), random_, CrashReport())
+    if writers is not None:
+        while laboratory.report.trials < trials:
+            laboratory.kill_at_moment(writers, 0.2, laboratory.disturbed)
+            laboratory.check_often()
+        laboratory.check()
+        return laboratory.report
     # A release takes more lines where the ledger exists, and where it has a request: some of these do.
     lines = list(range(1, max(laboratory.count_lines() for _ in range(4)) + 1))
     random_.shuffle(lines)
@@ -127,9 +151,13 @@ class _WatchedLedger(Ledger):
     """Remembers the last reservation, so that the draw can tell for which spend it is."""
 
     last: Reservation
+    before: Callable[[], object] = staticmethod(lambda: None)
+    after: Callable[[], object] = staticmethod(lambda: None)
 
     def pay(self, content: Mapping[str, Any], **options: Any) -> Reservation:
+        self.before()
         self.last = super().pay(content, **options)
+        self.after()  # a payment is good for one draw: in a child that a fork left behind, for none
         return self.last
 
 
@@ -152,6 +180,36 @@ def _release(ledger: _WatchedLedger, tell: Tell, request: str | None) -> None:
     published = release(Exact(0.0, Sensitivity(l1=1.0)), mechanism, ledger=ledger, request=request)
     if request is not None:  # only then is the answer stored
         tell(_PUBLISHED, ledger.last.hash, float(published.value))
+
+
+class _Handler:
+    """Signals in the middle of a writer's payments, whose handler looks at the ledger, spends from it, or forks."""
+
+    def __init__(self, ledger: _WatchedLedger, tell: Tell) -> None:
+        self.ledger, self.tell, self.random = ledger, tell, random.Random(os.getpid())
+        self.content = Claim(
+            guarantee=PureDP(0.01), protection=Protection(), question={"ask": "handler"}, mechanism={},
+            sensitivity=Sensitivity(l1=1.0),
+        ).record()  # fmt: skip
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are nobody's to wait for
+        signal.signal(signal.SIGALRM, self.handle)
+
+    def arm(self) -> None:
+        """Send one signal, a moment from now."""
+        signal.setitimer(signal.ITIMER_REAL, self.random.uniform(1e-5, 2e-3))
+
+    def handle(self, *_: object) -> None:
+        """Do one of the things that handlers do; the ledger may refuse, in words."""
+        choice = self.random.randrange(4)
+        self.tell(_HANDLED if choice < 2 else _FORKED, "00" * 32, 0.0)
+        if choice < 2 or os.fork() == 0:
+            with suppress(LedgerError, InsufficientBudget):
+                if choice == 0:
+                    self.ledger.remaining()
+                elif choice < 3:
+                    self.tell(_DRAWN, Ledger.pay(self.ledger, self.content).hash, 0.0)
+            if choice == 2:
+                os._exit(0)
 
 
 class _Writers:
@@ -199,7 +257,10 @@ class _Writers:
             told += block
         os.close(inlet)
         for what, value, digest in _RECORD.iter_unpack(told):
-            if what == _DRAWN:
+            if what in (_HANDLED, _FORKED):
+                self.report.handled += what == _HANDLED
+                self.report.forked += what == _FORKED
+            elif what == _DRAWN:
                 self.drawn.add(digest)
                 self.report.drawn += 1
             else:
@@ -214,12 +275,21 @@ class _Writers:
                 number = int.from_bytes(os.urandom(2))
                 _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
 
-    def kill_at_moment(self, writers: int, longest: float) -> None:
+    def disturbed(self, tell: Tell, releases: int) -> None:
+        """The same, with signals in the middle of its payments."""
+        process = os.getpid()
+        with _WatchedLedger(self.address, budget=self.budget) as ledger:
+            handler = _Handler(ledger, tell)
+            for number in range(releases):
+                ledger.before, ledger.after = handler.arm, lambda: os.getpid() == process or os._exit(0)
+                _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
+
+    def kill_at_moment(self, writers: int, longest: float, work: Callable[[Tell, int], None] | None = None) -> None:
         """Writers that release without end until they are killed, one after another.
 
         In half of the trials one of them draws first, however slow the machine is; in the others they may be opening.
         """
-        alive = [self.writer(lambda tell: self.work(tell, 10_000)) for _ in range(writers)]
+        alive = [self.writer(lambda tell: (work or self.work)(tell, 10_000)) for _ in range(writers)]
         if self.random.random() < 0.5:
             select.select([inlet for _, inlet in alive], [], [], _LONGEST_WAIT)
         time.sleep(self.random.uniform(0.0, longest))
@@ -359,6 +429,96 @@ class _Laboratory(_Writers):
         self.compare([(seq, kind, body, digest) for seq, (digest, kind, body) in enumerate(split, start=1)])
 
 
+_PLAN = """
+[source]
+path = "rows.csv"
+[ledger]
+anchor = "heads.txt"
+[budget]
+epsilon = 1.0
+[schema.columns.age]
+low = 18
+high = 100
+grid = 1
+"""
+_RELEASE = """
+[[release]]
+name = "{name}"
+ask = "count"
+share = {share}
+"""
+
+
+def run_trials(directory: str | os.PathLike[str], trials: int = 1000, *, seed: int = 0) -> CrashReport:
+    """Kill whole runs of plans at random moments, ``trials`` times, and resume each until it is done."""
+    random_ = random.Random(seed)
+    laboratory = _Writers(random_, CrashReport())
+    _import_what_a_run_does(Path(directory))
+    while laboratory.report.trials < trials:
+        with tempfile.TemporaryDirectory(dir=directory) as folder:
+            _run_until_done(laboratory, Path(folder))
+    return laboratory.report
+
+
+def _plan_in(folder: Path, shares: Sequence[int]) -> Path:
+    releases = (_RELEASE.format(name=f"count {place}", share=share) for place, share in enumerate(shares))
+    (folder / "rows.csv").write_text("age\n" + "".join(f"{18 + row % 80}\n" for row in range(200)))
+    (folder / "plan.toml").write_text(_PLAN + "".join(releases))
+    return folder / "plan.toml"
+
+
+def _import_what_a_run_does(directory: Path) -> None:
+    """Import here what the runs would import each; a run itself happens in a child, as engines have threads."""
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        plan, names = _plan_in(Path(folder), [1]), Path(folder) / "names"
+        process = os.fork()
+        if process == 0:
+            Job(plan).run()
+            names.write_text("\n".join(sys.modules))
+            os._exit(0)
+        os.waitpid(process, 0)
+        for name in names.read_text().splitlines():
+            with suppress(Exception):
+                importlib.import_module(name)
+
+
+def _run_until_done(laboratory: _Writers, folder: Path) -> None:
+    """Run a plan, kill it, resume it; then compare what was published with the ledger."""
+    shares = [laboratory.random.randint(1, 9) for _ in range(laboratory.random.randint(2, 6))]
+    plan, longest, status = _plan_in(folder, shares), laboratory.random.uniform(0.02, 1.0), 9
+    while status == 9:
+        process = os.fork()
+        if process == 0:
+            try:
+                Job(plan).run()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                os._exit(4)
+            os._exit(0)
+        deadline = time.monotonic() + laboratory.random.uniform(0.0, longest)
+        longest *= 1.1  # at last it is done
+        while time.monotonic() < deadline and not os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            time.sleep(0.002)
+        os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        laboratory.report.moments += status == 9
+    if status:
+        laboratory.found("a run that was killed could not be resumed")
+        return
+    results = json.loads((folder / "plan-report" / "results.json").read_text())
+    with Ledger(folder / "rows.ledger", read_only=True) as ledger:
+        stored = {spend.release_id: ledger.answer(spend.release_id) for spend in ledger.events()}
+        heads = {line.split()[2] for line in (folder / "heads.txt").read_text().splitlines()}
+        missing, spends = ledger.missing(heads), ledger.verify().spends
+    laboratory.report.drawn += spends
+    laboratory.report.published += len(results["releases"])
+    if spends != len(shares) or missing:
+        laboratory.found("a run that was resumed paid twice, or its ledger lacks a head")
+    for made in results["releases"].values():
+        if (stored.get(made["release_id"]) or {}).get("value") != made["value"]:
+            laboratory.found("published but not stored")
+
+
 def server_trials(
     address: str,
     trials: int = 1000,
@@ -391,7 +551,8 @@ def server_trials(
                 _with_writers(laboratory, writers, crash)
             elif random_.random() < 0.2:
                 _with_writers(laboratory, writers, lambda: _drop_connections(address))
-            laboratory.kill_at_moment(random_.randint(1, writers), 0.15)
+            disturbed = laboratory.disturbed if random_.random() < 0.3 else None
+            laboratory.kill_at_moment(random_.randint(1, writers), 0.15, disturbed)
         with psycopg.connect(address) as connection:
             if connection.execute("SELECT to_regclass(%s)", (f"{schema}.entries",)).fetchone() != (None,):
                 query = f"SELECT seq, kind, body, hash FROM {schema}.entries ORDER BY seq"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet.core import requirements
+from discreet.core.errors import LedgerCorrupted
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import Entry
@@ -90,8 +92,20 @@ class Spend(_Record):
 
     @staticmethod
     def read(entry: Entry, balance: Balance) -> Spend:
-        """The spend that an entry records."""
+        """The spend that an entry records; somebody may have made one up that costs what it says and says nothing."""
+        try:
+            return Spend._read(entry, balance)
+        except (AttributeError, LookupError, TypeError, ValueError) as failure:
+            raise LedgerCorrupted(
+                f"{balance.where}, entry {entry.seq}: its content cannot be read ({type(failure).__name__}). Restore "
+                "the ledger from a copy."
+            ) from failure
+
+    @staticmethod
+    def _read(entry: Entry, balance: Balance) -> Spend:
         content = entry.content
+        for name, kind in (("created", str), ("mechanism", dict), ("sensitivity", dict), ("release_id", str)):
+            requirements.instance(name, content[name], kind, "what discreet writes")
         parts, one = content["parts"], content["guarantee"]
         rounded_up = balance.accounting.at_least
         same = ("created", "release_id", "request", "question", "mechanism", "sensitivity", "partition", "plan", "team")

@@ -16,11 +16,19 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing, LedgerUnavailable
+from discreet.core.errors import (
+    InvalidParameter,
+    LedgerCorrupted,
+    LedgerError,
+    LedgerMismatch,
+    LedgerMissing,
+    LedgerUnavailable,
+)
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
 from discreet.core.ledger.balance import Balance, texts
+from discreet.core.ledger.checkpoint import EVERY, restored, state_of
 from discreet.core.ledger.journal import Entry, canonical, forked
 from discreet.core.ledger.store import address_of, journal_at, second
 
@@ -121,11 +129,19 @@ class Account:
                 raise LedgerMissing(f"there is no ledger at {self.path}. Check the path.")
             body = first(self.path)  # refuses bad terms before anything is created
             self._journal.create(Balance(self.path).following("open", body))
+        self._balance = known = self._kept()
         balance = self._follow()
         self._check_witness(witness)
         if not self._journal.read_only:
             self._journal.attest(Entry(balance.seq, "", "", balance.head))
+            if balance.seq - (known.seq if known else 0) >= EVERY:
+                self._journal.keep(state_of(balance))
         return balance
+
+    def _kept(self) -> Balance | None:
+        """The balance of a checkpoint; None where there is none for these entries."""
+        state = self._journal.checkpoint()
+        return None if state is None else restored(self.path, self._entry(1), state)
 
     # -- following the journal -----------------------------------------------------------------------------
 
@@ -161,15 +177,20 @@ class Account:
         """The newest state, at this moment: a window may have ended since the last spend."""
         return self._look().at(claim.now())
 
-    def _step(self, decide: Callable[[Balance], Decision]) -> Entry | None:
-        """One atomic step on the newest state; what it appends is durable, and was read back, when this returns."""
+    def _step(self, decide: Callable[[Balance], Decision], process: int | None = None) -> Entry | None:
+        """One atomic step on the newest state; what it appends is durable, and was read back, when this returns.
+
+        ``process`` is the one in which ``decide`` was made; the child of a fork since then is refused.
+        """
 
         def entry() -> Entry | None:
+            if process != os.getpid():
+                raise forked()
             balance = self._follow()
             decided = decide(balance)
             return None if decided is None else balance.following(*decided)
 
-        journal, process = self._journal, os.getpid()
+        journal, process = self._journal, process or os.getpid()
         if journal.interrupted():
             raise LedgerUnavailable(
                 "a signal handler cannot spend in the middle of another use of the ledger by its own thread. Spend "
@@ -189,6 +210,10 @@ class Account:
                 if process != os.getpid():
                     raise forked()
                 return appended
+            except LedgerError:
+                if process != os.getpid():  # a child finds nothing where its parent was reading
+                    raise forked() from None
+                raise
             finally:
                 journal.user = None
 
@@ -248,7 +273,10 @@ class Account:
             fresh.apply(entry)
             missing.discard(entry.hash)
         self._check_witness(witness)
-        self._follow()  # what this process counted must be part of it
+        if state_of(fresh) != state_of(self._follow()):  # what this process counted must be part of it
+            raise LedgerCorrupted(
+                f"{self.path}: {self.path}-state is not what the entries add up to. Delete that file."
+            )
         if missing:
             raise LedgerCorrupted(
                 f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
@@ -275,6 +303,7 @@ class Account:
         release_id, request
             As in `discreet.Ledger.reserve`.
         """
+        process = os.getpid()  # a child of a fork from here on would spend under the same release_id
         content = {**content, **claim.identified(release_id, request), "plan": self._plan, "team": self._team}
         claim.written(content)  # refuses what is not JSON before the lock is taken
         earlier: list[Reservation] = []
@@ -286,7 +315,7 @@ class Account:
             now, charge = balance.admit(content)
             return "spend", claim.written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
 
-        entry = self._step(decide)
+        entry = self._step(decide, process)
         if entry is None:
             return earlier[-1]
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)

@@ -20,7 +20,7 @@ class Consent:
         self.meanings: dict[str, Mapping[str, Any]] = {}
         self.approving: dict[str, set[str]] = {}
         """By digest of a plan: what it means, and who approves it."""
-        self._made: Counter[tuple[str, str]] = Counter()
+        self.made: Counter[tuple[str, str]] = Counter()
 
     def check_statement(self, head: str, content: Mapping[str, Any]) -> None:
         """Refuse an approval or a withdrawal that nobody of the rule signed, or that is about no plan."""
@@ -58,7 +58,7 @@ class Consent:
                 "this one. Run `discreet review` and `discreet approve`. Nothing was spent."
             )
         times = self.meanings[plan].get("releases", {}).get(fingerprint, 0)
-        if self._made[plan, fingerprint] >= times:
+        if self.made[plan, fingerprint] >= times:
             raise NotApproved(
                 f"the approved plan allows this release {times} times, and it was made as often. Raise times in the "
                 "plan and have it approved again. Nothing was spent."
@@ -66,4 +66,4 @@ class Consent:
 
     def make(self, plan: str, fingerprint: str) -> None:
         """Count a release."""
-        self._made[plan, fingerprint] += 1
+        self.made[plan, fingerprint] += 1

@@ -8,13 +8,16 @@ hash of the last entries, which tells when the end of the file was lost or an ol
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
+import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from discreet.core.errors import LedgerCorrupted, LedgerMismatch, LedgerUnavailable
 from discreet.core.ledger.journal import Entry, Journal, forked
@@ -30,6 +33,7 @@ __all__ = ["FileJournal"]
 T = TypeVar("T")
 _HEADER = b"discreet ledger 2\n"
 _BLOCK = 1000
+_PART = 1 << 24
 _LONGEST = 1 << 27
 """Bytes of an entry. More in one line is no entry: nobody has to read it to its end."""
 
@@ -246,9 +250,9 @@ class FileJournal(Journal):
             )
         if torn:
             os.truncate(handle, place)
-        os.lseek(handle, place, os.SEEK_SET)
         while text:
-            text = text[os.write(handle, text) :]
+            written = _put(handle, text, place)
+            text, place = text[written:], place + written
         self._scan()
 
     def _lock(self, step: _Step) -> None:
@@ -270,6 +274,36 @@ class FileJournal(Journal):
             self._step = None
             os.close(step.handle)
 
+    # -- the checkpoint ------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> Any:
+        try:
+            with open(open_regular(f"{self.where}-state"), "rb") as file:
+                own = sys.platform == "win32" or os.fstat(file.fileno()).st_uid == os.geteuid()
+                digest, _, text = file.read(_LONGEST).partition(b"\n") if own else (b"", b"", b"")
+            if hashlib.sha256(text).hexdigest() != digest.decode():
+                return None
+            kept = json.loads(text)
+            return kept["state"] if kept["digest"] == self._digest(kept["end"]) else None
+        except (OSError, LookupError, TypeError, ValueError):
+            return None
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        end = self._ends[state["seq"]]
+        text = json.dumps({"end": end, "digest": self._digest(end), "state": state}).encode()
+        with suppress(OSError):  # a ledger opens without one, too
+            handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(self.where)}-", dir=os.path.dirname(self.where))
+            with open(handle, "wb") as file:
+                file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+            os.replace(name, f"{self.where}-state")
+
+    def _digest(self, end: int) -> str:
+        """The hash of all bytes up to a place."""
+        found = hashlib.sha256()
+        for start in range(0, end, _PART):
+            found.update(self._bytes(start, min(start + _PART, end)))
+        return found.hexdigest()
+
     # -- the witness ---------------------------------------------------------------------------------------
 
     def attest(self, entry: Entry) -> None:
@@ -284,8 +318,7 @@ class FileJournal(Journal):
             try:
                 self._share(handle)
                 size = os.fstat(handle).st_size
-                os.lseek(handle, entry.seq % _SLOTS * _SLOT, os.SEEK_SET)
-                if os.write(handle, _slot(entry.seq, entry.hash)) < _SLOT:
+                if _put(handle, _slot(entry.seq, entry.hash), entry.seq % _SLOTS * _SLOT) < _SLOT:
                     os.ftruncate(handle, size)  # no room: half a slot would look like damage
             finally:
                 os.close(handle)
@@ -351,7 +384,15 @@ def _part(handle: int, length: int, place: int) -> bytes:
     if sys.platform == "win32":
         os.lseek(handle, place, os.SEEK_SET)
         return os.read(handle, length)
-    return os.pread(handle, length, place)  # a child of a fork shares where a file is read
+    return os.pread(handle, length, place)  # a child of a fork shares where a file is read or written
+
+
+def _put(handle: int, text: bytes, place: int) -> int:
+    """Write to a place of a file; how many bytes there was room for."""
+    if sys.platform == "win32":
+        os.lseek(handle, place, os.SEEK_SET)
+        return os.write(handle, text)
+    return os.pwrite(handle, text, place)
 
 
 def _locked(handle: int) -> bool:

@@ -151,6 +151,13 @@ class Journal(ABC):
     def attest(self, entry: Entry) -> None:  # noqa: B027  (most stores have nothing to do)
         """Note a durable entry a second time."""
 
+    def checkpoint(self) -> Any:
+        """The state that was kept last, where it belongs to the entries that are there; None where there is none."""
+        return None
+
+    def keep(self, state: Mapping[str, Any]) -> None:  # noqa: B027  (most stores have nothing to do)
+        """Keep a state of the entries up to one of them, so that opening need not read them all."""
+
     def check_structure(self) -> None:  # noqa: B027  (most stores have nothing to do)
         """Let the store check itself."""
 

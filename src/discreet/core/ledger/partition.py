@@ -57,21 +57,21 @@ class ParallelSpending:
 
     def __init__(self, partition: Partition, nothing: Amount) -> None:
         self.partition = partition
-        self._nothing = self._highest = nothing
-        self._extra: dict[str, Amount] = {}
+        self._nothing = self.highest = nothing
+        self.extra: dict[str, Amount] = {}
 
     def charge(self, costs: Costs) -> Amount:
         """How much the largest total over the parts would rise; one amount for all raises it by just that."""
         if not isinstance(costs, Mapping):
             return costs
-        return less(reduce(peak, set(self._after(costs).values()), self._highest), self._highest)
+        return less(reduce(peak, set(self._after(costs).values()), self.highest), self.highest)
 
     def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
         """What the named parts would have spent by themselves."""
-        return {part: added(self._extra.get(part, self._nothing), cost) for part, cost in costs.items()}
+        return {part: added(self.extra.get(part, self._nothing), cost) for part, cost in costs.items()}
 
     def spend(self, costs: Costs) -> None:
         """Count it."""
         if isinstance(costs, Mapping):
-            self._highest = added(self._highest, self.charge(costs))
-            self._extra |= self._after(costs)
+            self.highest = added(self.highest, self.charge(costs))
+            self.extra |= self._after(costs)
