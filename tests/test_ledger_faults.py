@@ -22,7 +22,7 @@ from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.checkpoint import state_of
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.file_journal import FileJournal
-from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
+from discreet.core.ledger.journal import ROOT, Entry, canonical, chained, without_secret
 from discreet.core.protection import Protection
 from discreet.ledgers import Approvals, Ledger, Reservation
 from tests.processes import output
@@ -706,3 +706,12 @@ def test_verification_does_not_believe_a_checkpoint(long: Path) -> None:
     Path(f"{long}-state").write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
     with pytest.raises(LedgerCorrupted), Ledger(long, read_only=True) as ledger:
         ledger.verify()
+
+
+def test_ledger_without_its_secret_is_refused(path: Path) -> None:
+    """The hash of the first entry covers the secret's hash alone, so that an excerpt can leave the secret out."""
+    kept = [(digest, kind, body) for _, kind, body, digest in rows(path)]
+    digest, kind, body = kept[0]
+    rewritten(path, [(digest, kind, without_secret(body)), *kept[1:]])
+    with pytest.raises(LedgerCorrupted, match="entry 1: its secret was removed"):
+        Ledger(path)

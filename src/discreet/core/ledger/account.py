@@ -132,6 +132,8 @@ class Account:
         self._balance = known = self._kept()
         balance = self._follow()
         self._check_witness(witness)
+        if "secret_hash" in balance.opening:  # an excerpt may leave the secret out, a ledger may not
+            raise LedgerCorrupted(f"{self.path}, entry 1: its secret was removed. Restore the ledger from a copy.")
         if not self._journal.read_only:
             self._journal.attest(Entry(balance.seq, "", "", balance.head))
             if balance.seq - (known.seq if known else 0) >= EVERY:
