@@ -13,16 +13,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema
-from discreet.core.protection import Protection, Unit
-from discreet.core.rows import Selected, take
+from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
 from discreet.inference.censored_normal import CensoredNormal
-from discreet.ledgers import Ledger
-from discreet.opening import open_source
-from discreet.questions.comparison.compare import Terms, compare_totals
 from discreet.questions.comparison.mean_comparison import MeanComparison
-from discreet.questions.comparison.partitioning import arms_on_engine
-from discreet.questions.mean_difference import MeanDifference
 
 ROWS, DEVICES, PARTITIONS = 40_000_000, 6_700_000, 800
 PLAIN = """
@@ -59,12 +52,10 @@ def private_test(path: Path, partitions: int | None, method: str) -> MeanCompari
         columns={"click": Bounds(0, 1, grid=1), "arm": Categories(["control", "treatment"])},
         unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)),
     )
-    ledger = Ledger(":memory:", PureDP(1.0))
-    snapshot = take(open_source(path), schema, salt=ledger.salt.hex())
-    selected = Selected(by=("arm",), columns=("click",), unit_sum=Bounds(0, 50, grid=1))
-    statistic = MeanDifference(bounds=(0, 50), partitions=partitions)
-    terms = Terms.of(PureDP(1.0), statistic, Protection(Unit("device")), method=method, ledger=ledger)
-    return compare_totals(arms_on_engine(snapshot, selected, partitions), statistic, terms)
+    session = Session(path, schema, ledger=":memory:", budget=PureDP(1.0))
+    return session.compare_means(
+        "click", by="arm", guarantee=PureDP(1.0), partitions=partitions, method=method, unit_sum=Bounds(0, 50, grid=1)
+    )
 
 
 def metropolis(likelihood: CensoredNormal, steps: int) -> float:

@@ -98,6 +98,15 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 "neighbours", "replace_one", "a replaced row may move to another period, which is not covered",
                 "Declare add_remove, which protects the number of rows too.",
             )  # fmt: skip
+        if self.period is None:
+            raise InvalidParameter(
+                "period", None, "is needed: the one to release", 'Pass period="2026-11", or write it in the plan.'
+            )
+        named = {str(label): label for label in self.schema.categories(self.over).labels}
+        if isinstance(self.period, str):  # a plan writes its period as text, also where the labels are years
+            object.__setattr__(self, "period", named.get(self.period, self.period))
+        if self.column is not None:
+            self.schema.bounds(self.column)  # refuses labels, and what is no name
         related = {name for one in self.schema.related.values() for name in one.given()}
         read = self.schema.columns_behind(self.columns_read())  # with what ``where`` and formulas name
         if moving := [name for name in read if name in related]:
@@ -107,13 +116,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 "period could become later, which is not covered",
                 "Use columns of the first table, also in where.",
             )  # fmt: skip
-        if self.period is None:
-            raise InvalidParameter(
-                "period", None, "is needed: the one to release", 'Pass period="2026-11", or write it in the plan.'
-            )
-        named = {str(label): label for label in self.schema.categories(self.over).labels}
-        if isinstance(self.period, str):  # a plan writes its period as text, also where the labels are years
-            object.__setattr__(self, "period", named.get(self.period, self.period))
         if self.unit_sum is not None:
             check_unit_sum(self.schema, () if self.column is None else (self.column,), self.unit_sum)
         self.claim(None)  # refuses what cannot be answered before anything is planned or spent
