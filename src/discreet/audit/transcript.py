@@ -251,7 +251,11 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 
 
 def _placed(script: Script) -> Callable[..., int]:
+    original = RankClasses.draw
+
     def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any, *, flip: bool = False) -> int:
+        if rng is not None:  # a plan simulates
+            return original(self, target, factor, rng, flip=flip)
         logs = -float(factor / target.denominator) * self.distances(target, target.denominator).astype(np.float64)
         return script.choice(_ranked(self.starts, self.widths, logs, flip))
 
@@ -271,10 +275,13 @@ def _ranked(starts: Any, widths: Any, scores: Any, flip: bool) -> Choice:
 
 def _paired(script: Script) -> Callable[..., tuple[int, int]]:
     """A pair of grid points, among all pairs: the shells of the sampler differ between neighbours."""
+    original = quantile_interval.rough_pair
 
     def rough_pair(
         part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any, *, flip: bool = False
     ) -> tuple[int, int]:
+        if rng is not None:
+            return original(part, targets, factor, rng, flip=flip)
         classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
         first, second = (classes.distances(target, common) for target in targets)
         rows, points = np.repeat(first, classes.widths), int(classes.widths.sum())
@@ -291,7 +298,11 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
 
 
 def _picked(script: Script) -> Callable[..., int]:
-    def picked(distances: Any, factor: Fraction, multiplicity: None, rng: Any, *, flip: bool = False) -> int:
+    original = quantile_interval.picked
+
+    def picked(distances: Any, factor: Fraction, multiplicity: Any, rng: Any, *, flip: bool = False) -> int:
+        if rng is not None:
+            return original(distances, factor, multiplicity, rng, flip=flip)
         places = np.arange(distances.size)
         return script.choice(_ranked(places, np.ones_like(places), -float(factor) * distances, flip))
 
