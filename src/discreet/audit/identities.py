@@ -18,6 +18,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from discreet.audit.transcript import Draw, Numbers, Script, scripted
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
+from discreet.core.rows import keep
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, Dates, PrivacyUnit, Related, Schema, Unlisted
 from discreet.declarations.language import Formula
 from discreet.ledgers import Ledger
@@ -91,8 +93,16 @@ def _orders(kind: str, deep: bool) -> Iterator[Compared]:
         others = [(name, one) for name, one in variants(question) if name not in PLANNED_ONLY and _claims(one)]
         some = others if deep else list({name: (name, one) for name, one in others}.values())
         asked += [(f"{ask}, other {name} ({number})", one) for number, (name, one) in enumerate(some)]
+    # What reads the same columns is asked in a row, since a session keeps rows for a few questions alone.
+    asked.sort(key=lambda one: sorted({*one[1].columns_read(), *_over(one[1])}))
     table = _table(_people())
     yield from _compared(asked, lambda schema, ledger: Session(table, schema, ledger=ledger))
+
+
+def _over(question: Question[Any]) -> tuple[str, ...]:
+    """The column of periods, where a question has one."""
+    over: str | None = getattr(question, "over", None)
+    return () if over is None else (over,)
 
 
 def _claims(question: Question[Any]) -> bool:
@@ -159,23 +169,24 @@ def _laws(
     asked: Sequence[tuple[str, Question[Any]]], session: Callable[[Schema, Ledger], Session], size: float
 ) -> dict[str, Laws]:
     """What each question draws, in one session for each schema, with a ledger that counts its kind of guarantee."""
-    found: dict[str, Laws] = {}
-    sessions = dict[Any, Session]()
-    for name, question in asked:
+    sessions = dict[str, Session]()
+
+    def drawn(question: Question[Any], name: str) -> Laws:
         paid = replace(question, guarantee=_scaled(question.guarantee, size))  # type: ignore[type-var]
         key = str(question.schema.to_dict())
         with scripted(Script()) as script:  # a new one, since later draws may depend on earlier outcomes
             if key not in sessions:
                 sessions[key] = session(question.schema, _ledger(question.schema, ApproxDP))
-            asking = sessions[key]
-            kind = type(paid.guarantee)
+            asking, kind = sessions[key], type(paid.guarantee)
             asking.ledger = _ledger(question.schema, kind if kind is not PureDP else ApproxDP)
             try:
                 asking.ask(replace(paid, schema=asking.schema), name)  # type: ignore[type-var]
-                found[name] = [_law(draw) for draw in script.draws]
+                return [_law(draw) for draw in script.draws]
             except Exception as error:
-                found[name] = [(str(Refusal.of(error)),)]
-    return found
+                return [(str(Refusal.of(error)),)]
+
+    with patch.object(keep, "_MOST_KEPT", 1 << 20):  # rows that were ever chosen stay, so that all keys meet
+        return {name: drawn(question, name) for name, question in asked}
 
 
 def _ledger(schema: Schema, kind: type[Guarantee]) -> Ledger:
