@@ -128,7 +128,7 @@ def test_public_sizes_give_plain_means_variances_and_covariances():
     matrix = asked.covariance_matrix(["spend", "age"], PureDP(300.0))
     np.testing.assert_allclose(matrix.matrix, np.cov(spend, age), atol=5)
     with pytest.raises(DiscreetError, match="size"):
-        session(rows, by_row(Neighbours.REPLACE_ONE, size=399)).mean("spend", PureDP(1.0))
+        session(rows, by_row(Neighbours.REPLACE_ONE, size=399)).check_source()
 
 
 def test_private_sizes_give_covariances_from_totals():

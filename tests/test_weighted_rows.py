@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from discreet import GaussianDP, Neighbours, PureDP, Session
-from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
+from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
 from discreet.core.rows import Selected, take, weigh, weighted_totals
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.stability import in_parts
@@ -230,7 +230,7 @@ def session(schema=PEOPLE, x=(0.0, 10.0, 10.0, 10.0, 2.0), budget=1000.0):
 def parts_of(question, **data):
     """The true totals of a question, as (value, weight) from parts of degree one."""
     asked = session(question.schema, **data)
-    no, yes = question.exact(asked._snapshot()).value
+    no, yes = question.exact(asked._rows()).value
     return yes / (no + yes), no + yes
 
 
@@ -260,12 +260,14 @@ def test_missing_values_follow_their_policy_before_rows_are_weighed(nulls, expec
     assert parts_of(question, x=[10.0, 10.0, 10.0, None, None]) == expected
 
 
-def test_refused_values_are_refused_before_anything_is_spent():
+def test_refused_values_fail_behind_the_payment_and_the_owner_can_look():
     schema = replace(PEOPLE, columns={"x": Bounds(0, 10, grid=0.5, nulls="refuse"), "g": Categories(["a", "b"])})
     asked = session(schema, x=[10.0, 10.0, 10.0, None, None])
-    with pytest.raises(SourceError, match="Nothing was spent"):
+    with pytest.raises(ReleaseFailed):
         asked.mean("x", PureDP(1.0), weighted=True)
-    assert asked.ledger.spent() == PureDP(0.0)
+    assert asked.ledger.spent() == PureDP(1.0)
+    with pytest.raises(SourceError, match="column 'x': holds values that are missing"):
+        asked.check_source()
 
 
 def test_a_weighted_question_is_another_question():

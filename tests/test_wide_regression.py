@@ -245,7 +245,7 @@ def test_squares_are_sums_over_the_rows_that_are_kept(unit):
     fit = first_fit(products, drawn, None, 1)
     found = question.measurement
     selected = Selected(by=found.by, columns=found.columns)
-    measured = exact_squares(asked._snapshot(), selected, fit, products.terms(products.on), products.explained)
+    measured = exact_squares(asked._rows(), selected, fit, products.terms(products.on), products.explained)
     assert all(-300 <= one <= 300 for one in measured)
     if unit.column is None:
         z = design(rows)
@@ -271,7 +271,7 @@ def test_a_row_adds_one_at_most_to_each_square_whatever_the_fit_is():
         for one in sizes for slope in (-1.0, 1.0)
     ]  # fmt: skip
     selected = Selected(by=("sex", "region"), columns=("a", "two"))
-    snapshot = session(d.PureDP(1.0), row)._snapshot()
+    snapshot = session(d.PureDP(1.0), row)._rows()
     found = [squares(snapshot, selected, functions, first) for first in (functions[0], functions[-1])]
     assert all(abs(one) <= SHARES for own in found for one in own)
     assert found[1][-1] == SHARES

@@ -8,25 +8,169 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.dialect import Dialect
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.rows import engines
 from discreet.core.rows.csv_file import read_names
-from discreet.core.rows.frames import FRAMES
-from discreet.core.rows.read import Dataset, file_rows, frame_rows, parquet_types, viewed
+from discreet.core.rows.frames import FRAMES, frame_names, held
+from discreet.core.rows.read import Dataset, file_rows, frame_rows, parquet_types, require_columns, viewed
+from discreet.core.rows.snapshot import check_types
+from discreet.core.schema import Dates, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["column_types", "connection_at", "open_source", "without_password"]
+__all__ = [
+    "Source", "column_types", "connection_at", "open_declared", "open_source", "source_of", "without_password",
+]  # fmt: skip
 
 _SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
+_TEXTS = tuple(one for one in _SUFFIXES if one != ".parquet")
 _FIX = 'Pass a frame, a path such as "rows.parquet", or a connection with table="name".'
+
+
+class Source:
+    """A data set that was named. Its header may be looked at for nothing; its rows are read after the payment.
+
+    A value of a frame or file may decide whether reading it fails, and how long it takes. So a session first asks for
+    what is public (names of columns, types that a catalogue declares, whether the engine can do the work), then pays,
+    and only then opens the rows.
+
+    Parameters
+    ----------
+    source, table, engine, memory
+        As in `open_source`.
+    dialect
+        How its text is written.
+    """
+
+    def __init__(self, source: Any, *, table: str | None, engine: Any, memory: str | None, dialect: Dialect) -> None:
+        self.source, self.table, self.memory, self.dialect = source, table, memory, dialect
+        self._engine = engine
+        self._lock = RLock()
+        self._frame: Any = None
+        self._opened: dict[Any, Dataset] = {}
+
+    @property
+    def _is_frame(self) -> bool:
+        return engines.kind_of(self.source) in FRAMES
+
+    @property
+    def _file(self) -> str | None:
+        """The path of files; None for other sources."""
+        named = isinstance(self.source, str | os.PathLike) and "://" not in os.fspath(self.source)
+        return os.fspath(self.source) if named else None
+
+    @property
+    def declares_types(self) -> bool:
+        """Whether the types of columns are facts of a catalogue. Those of a frame follow from everybody's values."""
+        return not self._is_frame and not (self._file or "").lower().rstrip("/").endswith(_TEXTS)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns; no row is looked at."""
+        if self._is_frame:
+            return frame_names(self.source)
+        if self._file is not None:
+            return tuple(column_types(self._file, self.dialect))
+        return tuple(self.rows().types())
+
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Refuse what header, catalogue and engine already tell; no row is looked at, and nothing is spent."""
+        self.connection()
+        require_columns(self._name, self.names(), (schema.unit.column, *columns))
+        if self.declares_types:
+            check_types(self.rows(), schema)
+
+    def connection(self) -> Any:
+        """The engine that the caller chose for frames and files, once it is known to be able; None for the embedded."""
+        engines.load_ibis()
+        if self._engine in (None, "duckdb") or isinstance(self.source, Dataset):
+            return None
+        with self._lock:
+            if isinstance(self._engine, str):
+                self._engine = connection_at(self._engine)
+            connection = engines.connection_of(self._engine)
+            if connection is None:
+                raise WrongType(
+                    "engine", type(self._engine).__name__, "is not an engine",
+                    'Pass "duckdb", "spark", an address or a connection.',
+                )  # fmt: skip
+            engines.require_operations(connection)
+            self._engine = connection
+            return connection
+
+    @property
+    def _name(self) -> str:
+        if self._is_frame:
+            return f"{engines.kind_of(self.source).split('.')[0]} table"
+        return self._file or (without_password(self.source) if isinstance(self.source, str) else "source")
+
+    def rows(self, columns: Sequence[str] | None = None, dates: Collection[str] = ()) -> Dataset:
+        """The rows, opened once. Of a frame only these columns are converted; those of ``dates`` as text."""
+        with self._lock:
+            if isinstance(self.source, Dataset):
+                return self.source
+            if not self._is_frame:
+                columns, dates = None, ()
+            key = None if columns is None else tuple(sorted({*columns})), frozenset(dates)
+            if key not in self._opened:
+                self._opened[key] = Dataset(*self._read(columns, dates), self.dialect)
+            return self._opened[key]
+
+    def _read(self, columns: Sequence[str] | None, dates: Collection[str]) -> tuple[ir.Table, Any, str]:
+        """The rows as an ibis table, with the connection that holds them and what they are called."""
+        ibis, kind, chosen = engines.load_ibis(), engines.kind_of(self.source), self.connection()
+        source, table, connect = self.source, self.table, partial(engines.embedded, self.memory)
+        if self._is_frame:
+            if self._frame is None:
+                self._frame = held(source)  # a reader can be read once only
+            connection = chosen or connect()
+            return frame_rows(self._frame, columns, dates, connection, self._name), connection, self._name
+        if isinstance(source, ibis.Table):
+            # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
+            return source.view(), source.get_backend(), "ibis table"
+        if self._file is not None:
+            if table is not None:
+                raise InvalidParameter(
+                    "table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".'
+                )
+            found = file_rows(self._file, _files(self._file), self.dialect, lambda files: chosen or connect(files))
+            return *found, self._file
+        if kind == "pyspark.DataFrame":
+            connection = engines.connection_of(source.sparkSession)
+            return viewed(connection, source), connection, "Spark frame"
+        connection = connection_at(source) if isinstance(source, str) else engines.connection_of(source)
+        if connection is None:
+            raise WrongType("source", type(source).__name__, "is not a source that can be read", _FIX)
+        if table is None:
+            raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
+        name = f"{without_password(source) if isinstance(source, str) else kind} {table}"
+        return engines.guarded(name, lambda: connection.table(table)), connection, name
+
+
+def source_of(given: Any, *, engine: Any = None) -> Source:
+    """A source, from itself or from what `open_source` takes: the data, or a dict of settings."""
+    options = given if isinstance(given, Mapping) else {"source": given}
+    options = {"table": None, "engine": engine, "memory": None, **options}
+    source = options.pop("source")
+    if isinstance(source, Source):
+        return source
+    own = {name: options.pop(name) for name in ("table", "engine", "memory")}
+    return Source(source, **own, dialect=Dialect(**options))
+
+
+def open_declared(source: Source, schema: Schema, others: Sequence[str] = ()) -> Dataset:
+    """The rows of a source, with the columns that a schema makes use of and ``others``; no other is converted."""
+    declared = [name for name in schema.columns if {*source.names()}.issuperset(schema.source_columns([name]))]
+    columns = {*schema.source_columns(declared), *others} - {None}
+    dates = [name for name in columns if isinstance(schema.columns.get(name), Dates)]
+    return source.rows([*columns, *([] if schema.unit.column is None else [schema.unit.column])], dates)
 
 
 def open_source(
@@ -42,7 +186,7 @@ def open_source(
     thousands: str | None = None,
     symbols: str = "",
 ) -> Dataset:
-    """Open a data set where it lies.
+    """Open a data set where it lies, with all of its columns.
 
     Parameters
     ----------
@@ -72,38 +216,7 @@ def open_source(
     dialect = Dialect(
         delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
     )
-    rows, connection, name = _opened(source, table, engine, memory, dialect)
-    return Dataset(rows, connection, name, dialect)
-
-
-def _opened(
-    source: Any, table: str | None, engine: Any, memory: str | None, dialect: Dialect
-) -> tuple[ir.Table, Any, str]:
-    """The rows as an ibis table, with the connection that holds them and what they are called."""
-    ibis, kind = engines.load_ibis(), engines.kind_of(source)
-    if kind in FRAMES:
-        name, connection = f"{kind.split('.')[0]} table", _engine(engine, memory)
-        return frame_rows(source, connection, name), connection, name
-    if isinstance(source, ibis.Table):
-        # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
-        return source.view(), source.get_backend(), "ibis table"
-    if isinstance(source, str | os.PathLike) and "://" not in os.fspath(source):
-        path = os.fspath(source)
-        if table is not None:
-            raise InvalidParameter(
-                "table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".'
-            )
-        return *file_rows(path, _files(path), dialect, partial(_engine, engine, memory)), path
-    if kind == "pyspark.DataFrame":
-        connection = engines.connection_of(source.sparkSession)
-        return viewed(connection, source), connection, "Spark frame"
-    connection = connection_at(source) if isinstance(source, str) else engines.connection_of(source)
-    if connection is None:
-        raise WrongType("source", type(source).__name__, "is not a source that can be read", _FIX)
-    if table is None:
-        raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
-    name = f"{without_password(source) if isinstance(source, str) else kind} {table}"
-    return engines.guarded(name, lambda: connection.table(table)), connection, name
+    return Source(source, table=table, engine=engine, memory=memory, dialect=dialect).rows()
 
 
 def _files(path: str) -> list[str]:
@@ -125,20 +238,6 @@ def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
     if path.lower().rstrip("/").endswith(".parquet"):
         return parquet_types(files)
     return dict.fromkeys(engines.guarded(path, lambda: read_names(files[0], dialect)), "string")
-
-
-def _engine(engine: Any, memory: str | None, files: Sequence[str] = ()) -> Any:
-    """The connection that runs the plan for frames and files."""
-    if engine in (None, "duckdb"):
-        return engines.embedded(memory, files)
-    if isinstance(engine, str):
-        return connection_at(engine)
-    connection = engines.connection_of(engine)
-    if connection is None:
-        raise WrongType(
-            "engine", type(engine).__name__, "is not an engine", 'Pass "duckdb", "spark", an address or a connection.'
-        )
-    return connection
 
 
 def connection_at(address: str) -> Any:

@@ -25,7 +25,7 @@ from discreet.interval import Interval
 from discreet.ledgers import Ledger
 from discreet.result import Result
 
-__all__ = ["Release", "release"]
+__all__ = ["Release", "claim_of_one_draw", "drawn", "release"]
 
 FORMAT = 2
 
@@ -292,32 +292,47 @@ def release(
     check_simulation(ledger, rng)
     mechanism.check(exact)
     charged = charged_guarantee(mechanism, exact.sensitivity, ledger, guarantee)
-    if charged is None and rng is None:
+    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
+    if charged is None and source is not None:
+        return _released(
+            exact, mechanism, None, Passed(simulated=True), mechanism.measure(exact.value, rng=source), source
+        )
+    asked = _asked(exact) if question is None else question
+    claim = claim_of_one_draw(mechanism, exact.sensitivity, charged, exact.protection, asked)
+    return pass_through(
+        claim, lambda allowance, passed: drawn(exact, mechanism, claim, allowance, passed),
+        write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request,
+    )  # fmt: skip
+
+
+def claim_of_one_draw(
+    mechanism: Mechanism,
+    sensitivity: Sensitivity,
+    charged: Guarantee | None,
+    protection: Protection,
+    question: Mapping[str, Any],
+) -> Claim:
+    """What a release by one draw says of itself; refused where nothing is proved of the mechanism."""
+    if charged is None:
         raise NotCertified(
             f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "
             "Use the certified form, or pass rng=… to simulate."
         )
-    source = None if rng is None else generator(rng)  # one stream for the noise and what follows it
-    if charged is None:
-        return _released(
-            exact, mechanism, None, Passed(simulated=True), mechanism.measure(exact.value, rng=source), source
-        )
-    step = Step(mechanism, exact.sensitivity, charged)
-    claim = Claim(
+    return Claim(
         guarantee=charged,
-        protection=exact.protection,
-        question=_asked(exact) if question is None else question,
+        protection=protection,
+        question=question,
         mechanism=mechanism.to_dict(),
-        sensitivity=exact.sensitivity,
-        steps=[step],
+        sensitivity=sensitivity,
+        steps=[Step(mechanism, sensitivity, charged)],
     )
 
-    def run(allowance: Allowance, passed: Passed) -> Release:
-        return _released(exact, mechanism, charged, passed, allowance.draw(step, exact.value), allowance.rng)
 
-    return pass_through(
-        claim, run, write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request
-    )
+def drawn(exact: Exact, mechanism: Mechanism, claim: Claim, allowance: Allowance, passed: Passed) -> Release:
+    """The release that one draw makes of an exact value."""
+    mechanism.check(exact)
+    measurement = allowance.draw(claim.steps[0], exact.value)
+    return _released(exact, mechanism, claim.guarantee, passed, measurement, allowance.rng)
 
 
 def _asked(exact: Exact) -> dict[str, Any]:

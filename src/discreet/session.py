@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from threading import RLock
 from typing import Any, TypeVar
 
 from discreet.core import requirements
-from discreet.core.dialect import Dialect
-from discreet.core.door import recall
-from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.door import pass_through, recall
+from discreet.core.errors import InvalidParameter, NoConversion, SourceError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.join import take_joined
 from discreet.core.rows.read import Dataset
-from discreet.core.schema import Column, Schema
+from discreet.core.schema import Column, Schema, related_schema
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.omission.behind_question import behind
 from discreet.omission.step import Omission
-from discreet.opening import column_types, open_source
+from discreet.opening import open_declared, open_source, source_of
 from discreet.plans.plan import affordable
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import Rehearsing
@@ -30,7 +29,7 @@ from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.profiles.private_limit import PrivateContribution
-from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profiles.profile_question import ProfileQuestion, undeclared
 from discreet.questions.profiles.released_first import (
     Settled,
     between_edges,
@@ -107,18 +106,15 @@ class Session(Shorthands):
         related: Mapping[str, Any] | None = None,
     ) -> None:
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
-        self._source = source
         self._lock = RLock()
-        self._opened: Dataset | None = None
-        self._taken: Snapshot | None = None
+        self._taken: dict[tuple[str, ...], Snapshot] = {}
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
         self._after: dict[Any, Session] = {}
-        dialect = Dialect(
-            delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
-        )
-        self._related = dict(related or {})
-        self._options = {"table": table, "engine": engine, "memory": memory, **vars(dialect)}
+        written = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "header": header,
+                   "thousands": thousands, "symbols": symbols}  # fmt: skip
+        self._source = source_of({"source": source, "table": table, "engine": engine, "memory": memory, **written})
+        self._related = {name: source_of(one, engine=engine) for name, one in (related or {}).items()}
         if isinstance(ledger, Ledger):
             if budget is not None and budget != ledger.budget:
                 raise InvalidParameter("budget", budget, f"the ledger has {ledger.budget}", "Leave budget out.")
@@ -138,12 +134,14 @@ class Session(Shorthands):
         request
             A name for the answer: the same question under the same name returns the stored answer and spends nothing.
         """
+        if self._own(question) is not self:
+            return self._own(question).ask(question, request)
         asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
         if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
             self._check_both(asked, request, first)
             everybody = self._omitting(None)
-            found = {name: everybody.ask(one, first_request(one)) for name, one in first.items()}
+            found = {name: everybody._declaring(one.schema).ask(one, first_request(one)) for name, one in first.items()}
             then = settled(question, self.schema, found)
             return then.noted(self._with(then).ask(then.question, request))
         claim = asked.claim(self.ledger)
@@ -151,9 +149,26 @@ class Session(Shorthands):
         stored = recall(claim, asked.read, ledger=self.ledger, request=name)
         if stored is not None:
             return stored  # it needs no data
-        # Refuse before reading any data.
         affordable(self.ledger, asked.charge_now(self.ledger) if claim.parts else claim.guarantee, name)
-        return asked.answer(self._snapshot(), self.ledger, name)
+        self._check(question)
+        asked, others = asked.following(self.ledger, name), question.source_columns_read()
+        return pass_through(
+            claim, lambda allowance, passed: asked.draw(self._rows(*others), claim, allowance, passed),
+            write=asked.write, read=asked.read, ledger=self.ledger, request=name,
+        )  # fmt: skip
+
+    def _check(self, question: Question[Any]) -> None:
+        """Refuse what declarations, headers and engines tell, before anything is paid for or read."""
+        self.require(*question.columns_read())
+        self._source.check(self.schema, question.source_columns_read())
+        if {*self._related} != {*self.schema.related}:
+            raise SourceError(
+                f"related = {sorted(self._related)}: the schema names the tables {sorted(self.schema.related)}. Pass "
+                "each of them, and no other. Nothing was spent."
+            )
+        for name, one in self.schema.related.items():
+            facts = related_schema(one)
+            self._related[name].check(facts, facts.source_columns([*one.columns]))
 
     def _check_both(self, question: Question[Any], request: str | None, first: Mapping[str, ProfileQuestion]) -> None:
         """Refuse a question that cannot be answered, or paid for after what must be released first."""
@@ -179,7 +194,7 @@ class Session(Shorthands):
             if key not in self._after:
                 other = self._declaring(then.question.schema)
                 other._private = False  # what this question needs is declared
-                self._after[key] = other if self._step is None else other.omitting(self._step)
+                self._after[key] = other
             return self._after[key]
 
     @property
@@ -206,49 +221,78 @@ class Session(Shorthands):
         return Rehearsing(self.schema, scenario, Session, repeats=repeats, seed=seed)
 
     def exact(self, question: MeasuredQuestion[Any]) -> Exact:
-        """The true, still private value of a question, with its sensitivity."""
-        return question.exact(self._snapshot())
+        """The true, still private value of a question, with its sensitivity, for the owner of the data.
+
+        The rows are read at once and nothing is paid, so what it raises may depend on somebody's value.
+        """
+        if self._own(question) is not self:
+            return self._own(question).exact(question)
+        self._check(question)
+        return question.exact(self._rows(*question.source_columns_read()))
+
+    def _own(self, question: Question[Any]) -> Session:
+        """The session that reads rows as the question declares them: this one, or one that declares nothing of columns.
+
+        Another question is refused: its sensitivity would not be that of the rows that are read here.
+        """
+        requirements.instance("question", question, Question, 'MeanQuestion(session.schema, "age", PureDP(1.0))')
+        own, asked = self.schema, question.schema
+        if asked is own or (type(asked) is Schema and asked == own):
+            return self
+        if type(asked) is Schema and asked == undeclared(own):
+            return self._declaring(asked)
+        raise InvalidParameter(
+            "question", question.ask, "was made for other declarations than those of this session",
+            "Make it with session.schema. Nothing was spent.",
+        )  # fmt: skip
+
+    def check_source(self) -> None:
+        """Read the rows now and raise what is wrong with them, in full words, for the owner of the data alone.
+
+        A release holds such words back because one person's value may decide them. Nothing is spent and nothing is
+        released.
+        """
+        self._source.check(self.schema, self.schema.source_columns(()))
+        self._whole(self._dataset(()))
 
     def source_names(self) -> tuple[str, ...]:
         """Names of the source's columns but the id, for a profile of all of them; of a file only the header is read."""
-        if isinstance(self._source, str | os.PathLike) and "://" not in os.fspath(self._source):
-            dialect = Dialect(**{name: self._options[name] for name in vars(Dialect())})
-            names = column_types(os.fspath(self._source), dialect)
-        else:
-            names = self.dataset.types()
-        return tuple(name for name in names if name != self.schema.unit.column)
+        return tuple(name for name in self._source.names() if name != self.schema.unit.column)
 
     def require(self, *columns: str) -> None:
         """Refuse declared columns that the data lacks, or lacks something to make them of; reads no rows."""
-        self.dataset.require(self.schema.unit.column, *self.schema.source_columns(columns))
+        self._source.check(self.schema, self.schema.source_columns(columns))
 
     @property
     def dataset(self) -> Dataset:
-        """The data; opened by the first question."""
-        with self._lock:
-            if self._opened is None:
-                self._opened = open_source(self._source, **self._options)
-            return self._opened
+        """The data, opened: for its owner alone."""
+        return self._source.rows()
 
-    def _others(self) -> dict[str, Dataset]:
-        """The related tables, opened."""
-        given = {name: one if isinstance(one, Mapping) else {"source": one} for name, one in self._related.items()}
-        return {name: open_source(**{"engine": self._options["engine"], **one}) for name, one in given.items()}
+    def _dataset(self, others: Sequence[str]) -> Dataset:
+        """The source's rows, with the declared columns that it has and these ``others``."""
+        return open_declared(self._source, self.schema, others)
 
-    def _snapshot(self) -> Snapshot:
-        """The rows that the next question is asked of: read once, or chosen afresh behind a step."""
+    def _rows(self, *others: str) -> Snapshot:
+        """The rows that questions are asked of, with ``others`` that are not declared; called inside the door.
+
+        They are read once, or chosen afresh behind a step.
+        """
         if self._step is not None:
-            whole = self.dataset
+            whole = self._dataset(others)
             kept = open_source(self._step.apply(whole.fetch(whole.table)), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
-            if self._taken is None:
-                salt = self.ledger.salt.hex()
-                if self._related or self.schema.related:
-                    self._taken = take_joined(self.dataset, self.schema, self._others(), salt=salt)
-                else:
-                    self._taken = take(self.dataset, self.schema, salt=salt)
-            return self._taken
+            if others not in self._taken:
+                self._taken[others] = self._whole(self._dataset(others))
+            return self._taken[others]
+
+    def _whole(self, dataset: Dataset) -> Snapshot:
+        salt = self.ledger.salt.hex()
+        if not self.schema.related:
+            return take(dataset, self.schema, salt=salt)
+        facts = {name: related_schema(one) for name, one in self.schema.related.items()}
+        others = {name: open_declared(self._related[name], one) for name, one in facts.items()}
+        return take_joined(dataset, self.schema, others, salt=salt)
 
     def omitting(self, step: Omission) -> Session:
         """The same session, with rows dropped by ``step`` before each question; a fresh, secret choice every time.
@@ -301,7 +345,11 @@ class Session(Shorthands):
         return self._declaring(self.schema.declaring(**columns))
 
     def _declaring(self, schema: Schema) -> Session:
-        return Session(self._source, schema, ledger=self.ledger, related=self._related, **self._options)
+        other = copy(self)
+        other.schema = requirements.instance("schema", schema, Schema, "a Schema")
+        other._private = has_private_facts(schema)
+        other._taken, other._after = {}, {}
+        return other
 
     def __repr__(self) -> str:
         step = "" if self._step is None else f".omitting({self._step!r})"

@@ -4,9 +4,10 @@ Everything that discreet releases passes here, in one order:
 
 1. **verify** that each step's privacy curve lies within its cost, and the costs within the claim,
 2. **reserve** the claim in the ledger, durably,
-3. **draw**, from an `Allowance` that verifies each step again and takes its cost,
-4. **record** the answer where it can be asked for again,
-5. return it.
+3. **read** the rows: whatever can fail or differ by a value happens behind the payment, with one outcome,
+4. **draw**, from an `Allowance` that verifies each step again and takes its cost,
+5. **record** the answer where it can be asked for again,
+6. return it.
 
 So a mechanism may state a wrong scale, and a question a wrong split of its budget: nothing leaves that its own privacy
 curve does not cover. A crash can cost budget, but no value leaves without its cost on record. Proof:
@@ -19,11 +20,11 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from discreet.core.errors import InvalidParameter, NotCertified, SourceError
+from discreet.core.errors import InvalidParameter, NotCertified, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
@@ -214,7 +215,8 @@ def pass_through(
     claim
         What is claimed; None for a procedure without a proof, which may only be simulated.
     run
-        Makes the answer; all of its randomness about private data comes from the allowance it is handed.
+        Reads the rows and makes the answer. All of its randomness about private data comes from the allowance it is
+        handed. Whatever it raises on real data becomes one `ReleaseFailed`, after the payment.
     write, read
         From an answer to JSON-ready data and back, for repeated requests.
     ledger, rng, request
@@ -233,18 +235,25 @@ def pass_through(
     if reservation.answered:
         return read(not_failed(reservation.answer, request))
     allowance = Allowance(claim, source)
+    passed = Passed(release_id=reservation.release_id, simulated=source is not None)
+    answer, written, made = None, None, False
     try:
-        answer = run(allowance, Passed(release_id=reservation.release_id, simulated=source is not None))
+        answer = run(allowance, passed)
         written = None if request is None else write(answer)
         canonical("answer", written)  # what no ledger can hold has failed, too
-    except Exception as failure:
-        # Whether it fails may depend on the noise, so the request must not get other noise for the same money.
-        if request is not None and allowance.used:
-            ledger.record_answer(reservation, _FAILED)
-        if isinstance(failure, SourceError):  # of rows that are read between draws
-            raise SourceError(str(failure).replace("Nothing was spent", "The release was paid for")) from None
-        raise
-    return answer if request is None else read(not_failed(ledger.record_answer(reservation, written), request))
+        made = True
+    except Exception:  # one outcome for all of them: which one it is may depend on a row, or on the noise
+        if source is not None:
+            raise
+    if made and request is None:
+        return cast(T, answer)
+    # A run that failed after a draw must not get other noise for the same money; one that drew nothing may be repeated.
+    stored = _FAILED
+    if made or (allowance.used and request is not None):
+        stored = ledger.record_answer(reservation, written if made else _FAILED)  # of two that race, the first counts
+    if not made and stored == _FAILED:
+        raise ReleaseFailed
+    return read(not_failed(stored, request))
 
 
 def not_failed(answer: Any, request: str | None) -> Any:

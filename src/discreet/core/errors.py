@@ -124,6 +124,17 @@ class SourceError(DiscreetError):
     """The data cannot be read as the schema declares it; nothing was spent. The text never shows a data value."""
 
 
+class ReleaseFailed(SourceError):
+    """A release was paid for and gave no answer. The text is the same whatever the reason, which may be a value."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the release was paid for and gave no answer. The reason is held back because it may depend on "
+            "somebody's data. Asking again under the same name costs nothing more, unless noise was drawn already. "
+            "The owner of the data can look for the reason: Session.check_source(), or discreet run --check-source."
+        )
+
+
 class PlanFileError(DiscreetError):
     """A plan file cannot be used as it stands; the text begins with file and line."""
 

@@ -22,6 +22,7 @@ from discreet.core.row_expression import RowExpression
 
 __all__ = [
     "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Related", "Schema", "Unlisted",
+    "related_schema",
 ]  # fmt: skip
 
 
@@ -195,7 +196,7 @@ class Schema:
         for table, one in self.related.items():
             requirements.instance(f"related.{table}", one, Related, 'Related(id="person", rows=3, …)')
             try:
-                Schema(columns=one.columns, unit=PrivacyUnit(one.id), where=one.where)  # its own formulas are checked
+                related_schema(one)  # its own formulas are checked
             except InvalidParameter as failure:
                 name = f"related.{table}.{failure.name}"
                 raise InvalidParameter(name, failure.value, failure.rule, failure.fix) from None
@@ -379,3 +380,8 @@ class Schema:
         if self.related:
             data["related"] = {name: one.to_dict() for name, one in self.related.items()}
         return data
+
+
+def related_schema(one: Related) -> Schema:
+    """The facts about a related table, as those of a table by itself."""
+    return Schema(columns=one.columns, unit=PrivacyUnit(one.id), where=one.where)

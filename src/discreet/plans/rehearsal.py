@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import PureDP
+from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.schema import Schema
 from discreet.display import Facts, number
 from discreet.plans.planner import Planner
@@ -136,9 +136,8 @@ class Rehearsing(Planner):
             return _rehearsal(question, *self._measured(question, rng))
         return self._tested(question, rng)
 
-    def _session(self, rng: np.random.Generator, question: Question[Any]) -> Any:
-        rows = self.scenario.table(self.schema, rng)
-        return self.opened(rows, self.schema, ledger=":memory:", budget=question.guarantee)
+    def _session(self, rows: Any, guarantee: Guarantee) -> Any:
+        return self.opened(rows, self.schema, ledger=":memory:", budget=guarantee)
 
     def _measured(
         self, question: MeasuredQuestion[Any], rng: np.random.Generator
@@ -149,7 +148,7 @@ class Rehearsing(Planner):
         truths: list[list[Reading]] = []
         sets = min(_DATA_SETS, self.repeats)
         for place in range(sets):
-            session = self._session(rng, question)
+            session = self._session(self.scenario.table(self.schema, rng), question.guarantee)
             exact, count = session.exact(question), (self.repeats + place) // sets
             drawn: list[Any] = [release(exact, question.measurement.mechanism, rng=rng) for _ in range(count)]
             truth: Any = release(session.exact(sharp), sharp.measurement.mechanism, rng=rng)
@@ -161,13 +160,13 @@ class Rehearsing(Planner):
         """Comparisons and tests, on new rows every time: their power and errors are about the population."""
         columns, pvalues, answers, truths = question.columns_read(), [], [], []
         for _ in range(self.repeats):
-            session = self._session(rng, question)
-            answer = session.ask(question)
+            rows = self.scenario.table(self.schema, rng)
+            answer = self._session(rows, question.guarantee).ask(question)
             verdict = answer.verdict()
             pvalues.append(float("nan") if verdict is None else float(verdict["pvalue"]))
             answers.append(answer.readings(columns))
-            other = self.opened(session.dataset, self.schema, ledger=":memory:", budget=_SHARP)
-            truths.append(other.ask(replace(question, guarantee=_SHARP)).readings(columns))  # type: ignore[type-var]
+            sharp = replace(question, guarantee=_SHARP)  # type: ignore[type-var]
+            truths.append(self._session(rows, _SHARP).ask(sharp).readings(columns))
         if any(reading.noise is None for reading in truths[0]):  # about a population: its own value, not the sample's
             means = [np.mean([float(one[place].estimate) for one in truths]) for place in range(len(truths[0]))]
             shared = [replace(one, estimate=float(mean)) for one, mean in zip(truths[0], means, strict=True)]

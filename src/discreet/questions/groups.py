@@ -12,7 +12,7 @@ import numpy as np
 from discreet.answers import Readable, protection_published
 from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.columns import Categories, Label
-from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.protection import Neighbours, Protection
@@ -231,23 +231,18 @@ class GroupsQuestion(Question[ReleasedGroups]):
             steps=[Step(self.mechanism, self.sensitivity, self.charged)],
         )
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ReleasedGroups:
-        claim = self.claim(ledger)
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ReleasedGroups:
         labels, counts = unit_counts(rows, self.column, groups=self.groups)
-
-        def run(allowance: Allowance, passed: Passed) -> ReleasedGroups:
-            shown = np.asarray(allowance.draw(claim.steps[0], counts)) > 0
-            return ReleasedGroups(
-                column=self.column,
-                labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
-                mechanism=self.mechanism,
-                sensitivity=self.sensitivity,
-                guarantee=claim.guarantee,
-                protection=claim.protection,
-                **vars(passed),
-            )
-
-        return pass_through(claim, run, write=ReleasedGroups.to_dict, read=self.read, ledger=ledger, request=request)
+        shown = np.asarray(allowance.draw(claim.steps[0], counts)) > 0
+        return ReleasedGroups(
+            column=self.column,
+            labels=tuple(sorted(label for label, one in zip(labels, shown.tolist(), strict=True) if one)),
+            mechanism=self.mechanism,
+            sensitivity=self.sensitivity,
+            guarantee=claim.guarantee,
+            protection=claim.protection,
+            **vars(passed),
+        )
 
     def read(self, stored: Any) -> ReleasedGroups:
         return ReleasedGroups.from_dict(stored)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discreet.contract.mechanism import Mechanism, charged_guarantee
 from discreet.contract.statistic import Statistic
 from discreet.core import requirements
-from discreet.core.door import Claim
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
@@ -34,7 +34,7 @@ from discreet.plans.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import Form
 from discreet.questions.grouped import Grouped
-from discreet.releases import Release, release
+from discreet.releases import Release, claim_of_one_draw, drawn
 
 __all__ = ["Expected", "Histograms", "MeasuredQuestion", "Measurement", "Question", "column_names"]
 
@@ -111,9 +111,20 @@ class Question(ABC, Generic[A]):
     def plan(self, ledger: Ledger | None = None) -> Plan:
         """What the answer would be worth and cost. Reads no data and spends nothing."""
 
+    def following(self, ledger: Ledger, request: str | None) -> Self:
+        """The question with what it takes from earlier answers in the ledger, where it continues them."""
+        return self
+
     @abstractmethod
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:
-        """Read the rows, pass the door, and return what came out."""
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
+        """The answer, from rows that the door handed over after the claim was paid for.
+
+        Everything about the rows that the answer tells comes from draws of the allowance.
+        """
+
+    def write(self, answer: A) -> Any:
+        """An answer as the ledger keeps it: JSON-ready data."""
+        return cast(Any, answer).to_dict()
 
     @abstractmethod
     def read(self, stored: Any) -> A:
@@ -123,6 +134,10 @@ class Question(ABC, Generic[A]):
         """Columns of the data that the question reads."""
         named = [getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")]
         return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
+
+    def source_columns_read(self) -> tuple[str, ...]:
+        """Columns of the source that the question reads as they are, whether anything is declared of them or not."""
+        return ()
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         """What the answer says, for readers of a report; ``words`` rename columns."""
@@ -303,12 +318,8 @@ class MeasuredQuestion(Question[A]):
     def claim(self, ledger: Ledger | None) -> Claim:
         found = self.measurement
         charged = charged_guarantee(found.mechanism, found.sensitivity, ledger, self.named_guarantee)
-        return Claim(
-            guarantee=self.guarantee if charged is None else charged,
-            protection=self.schema.protection(*found.public_facts),
-            question=self.content(),
-            mechanism=found.mechanism.to_dict(),
-            sensitivity=found.sensitivity,
+        return claim_of_one_draw(
+            found.mechanism, found.sensitivity, charged, self.schema.protection(*found.public_facts), self.content()
         )
 
     def exact(self, rows: Snapshot) -> Exact:
@@ -319,20 +330,9 @@ class MeasuredQuestion(Question[A]):
         public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
         return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> A:
-        return self.released(rows, ledger, request, self.content())
-
-    def released(self, rows: Snapshot, ledger: Ledger, request: str | None, content: Mapping[str, Any]) -> A:
-        """The release, as the answer to a question with this content."""
-        answer = release(
-            self.exact(rows),
-            self.measurement.mechanism,
-            ledger=ledger,
-            guarantee=self.named_guarantee,
-            request=request,
-            question=content,
-        )
-        return cast(A, answer)  # the statistic says which kind of release its own is
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
+        # the statistic says which kind of release its own is
+        return cast(A, drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
 
     def read(self, stored: Any) -> A:
         return cast(A, Release.from_dict(stored))

@@ -14,9 +14,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from discreet.contract.mechanism import mechanism_of
-from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Selected, Snapshot
 from discreet.core.schema import Bounds
@@ -266,26 +265,12 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
             steps=steps,
         )
 
-    def released(
-        self, rows: Snapshot, ledger: Ledger, request: str | None, content: Mapping[str, Any]
-    ) -> RegressionRelease:
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> RegressionRelease:
         if not self.several_steps:
-            return super().released(rows, ledger, request, content)
-        claim, exact = replace(self.claim(ledger), question=content), self.exact(rows)
-        return pass_through(
-            claim,
-            lambda allowance, passed: self._in_steps(rows, exact, claim, allowance, passed),
-            write=RegressionRelease.to_dict,
-            read=self.read,
-            ledger=ledger,
-            request=request,
-        )
-
-    def _in_steps(
-        self, rows: Snapshot, exact: Exact, claim: Claim, allowance: Allowance, passed: Passed
-    ) -> RegressionRelease:
-        """Moments, then squares around what they say: the last step reads nothing private of the others."""
+            return super().draw(rows, claim, allowance, passed)
+        # Moments, then squares around what they say: the last step reads nothing private of the others.
         *draws, last = claim.steps
+        exact = self.exact(rows)
         found, size = self.measurement, exact.public.get("n")
         moments = cast(Moments, found.statistic)
         whole = np.asarray(exact.value)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.door import Allowance, Claim, Passed, Step, not_failed, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Step, not_failed
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
@@ -277,35 +277,35 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
             },
         )
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> RunningTotalRelease:
-        claim, made = self.claim(ledger), self._made(ledger)
-        name = claim.request if request is None else request
+    def following(self, ledger: Ledger, request: str | None) -> Self:
+        """The question with the measurements of earlier periods; refuses a period that was released before."""
+        made = self._made(ledger)
         before = made.get(self.period)
-        if before is not None and before.request != name:
+        if before is not None and before.request != request:
             raise InvalidParameter(
                 "period", self.period, "of this sequence was released before",
                 f"Ask with request={before.request!r} for the stored answer. Nothing was spent.",
             )  # fmt: skip
         stored = [(ledger.answer(made[one].release_id), made[one].request) for one in self.statistic.so_far[:-1]]
-        earlier = [_measured(not_failed(answer, asked)) for answer, asked in stored]
         ledger.partition(self.sequence, [str(one) for one in self.statistic.periods])
-        truth = self._exact(rows)
+        other = replace(self)
+        other.__dict__["earlier"] = [_measured(not_failed(answer, asked)) for answer, asked in stored]
+        return other
 
-        def run(allowance: Allowance, passed: Passed) -> RunningTotalRelease:
-            measured = float(np.asarray(allowance.draw(claim.steps[0], truth)))
-            return RunningTotalRelease(
-                value=self.statistic.shown(running_sums([*earlier, measured]))[-1],
-                mechanism=self.mechanism,
-                sensitivity=self.sensitivity,
-                guarantee=self.guarantee,
-                protection=claim.protection,
-                statistic=self.statistic,
-                public={"earlier": earlier, "counted": self.counted_words()},
-                measurement=np.asarray(measured),
-                **vars(passed),
-            )
-
-        return pass_through(claim, run, write=Release.to_dict, read=self.read, ledger=ledger, request=name)
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> RunningTotalRelease:
+        earlier = self.__dict__["earlier"]
+        measured = float(np.asarray(allowance.draw(claim.steps[0], self._exact(rows))))
+        return RunningTotalRelease(
+            value=self.statistic.shown(running_sums([*earlier, measured]))[-1],
+            mechanism=self.mechanism,
+            sensitivity=self.sensitivity,
+            guarantee=self.guarantee,
+            protection=claim.protection,
+            statistic=self.statistic,
+            public={"earlier": earlier, "counted": self.counted_words()},
+            measurement=np.asarray(measured),
+            **vars(passed),
+        )
 
     def read(self, stored: Any) -> RunningTotalRelease:
         return cast(RunningTotalRelease, Release.from_dict(stored))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.answers import Readable
-from discreet.core.door import Claim
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot
@@ -158,8 +158,11 @@ class TableTest(Question[TestedRelease]):
     def claim(self, ledger: Ledger | None) -> Claim:
         return replace(self.table.claim(ledger), question=self.content())
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> TestedRelease:
-        return self._tested(self.table.released(rows, ledger, request, self.content()))
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> TestedRelease:
+        return self._tested(self.table.draw(rows, claim, allowance, passed))
+
+    def write(self, answer: TestedRelease) -> Any:
+        return answer.release.to_dict()
 
     def read(self, stored: Any) -> TestedRelease:
         return self._tested(self.table.read(stored))

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.columns import Bounds, Categories, Column
-from discreet.core.errors import SourceError
 from discreet.core.related import Related
 from discreet.core.rows.keep import START_DIGITS, digits, evenly
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import PrivacyUnit, Schema
+from discreet.core.schema import Schema, related_schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -23,11 +22,6 @@ _KEY = "k"
 
 def take_joined(dataset: Dataset, schema: Schema, related: Mapping[str, Dataset], *, salt: str) -> Snapshot:
     """Read and encode the rows once, with the columns of the related tables that the schema names."""
-    if {*related} != {*schema.related}:
-        raise SourceError(
-            f"related = {sorted(related)}: the schema names the tables {sorted(schema.related)}. Pass each of them, "
-            "and no other. Nothing was spent."
-        )
 
     def attach(table: ir.Table, names: Mapping[str, str], marked: bool) -> ir.Table:
         for name, one in schema.related.items():
@@ -45,7 +39,7 @@ def _kept(dataset: Dataset, one: Related, salt: str) -> tuple[Dataset, ir.Table]
     """The rows that units keep in a related table: at even distances, in an order that only their own rows decide."""
     import ibis
 
-    other = take(dataset, Schema(columns=one.columns, unit=PrivacyUnit(one.id), where=one.where), salt=salt)
+    other = take(dataset, related_schema(one), salt=salt)
     other.require(*one.columns)
     rows = other.table
     own = ibis.window(group_by=rows[UNIT])

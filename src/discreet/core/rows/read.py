@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -22,14 +22,14 @@ from discreet.core.dialect import Dialect
 from discreet.core.errors import SourceError, WrongType
 from discreet.core.rows import engines
 from discreet.core.rows.csv_file import copy_csv
-from discreet.core.rows.frames import FRAMES, distinct_names
+from discreet.core.rows.frames import converted, distinct_names
 from discreet.core.rows.spilling import remove_directory, spill_directory
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-__all__ = ["Dataset", "file_rows", "frame_rows", "parquet_types", "viewed"]
+__all__ = ["Dataset", "file_rows", "frame_rows", "parquet_types", "require_columns", "viewed"]
 
 _MOST_DIGITS = 38
 
@@ -79,12 +79,7 @@ class Dataset:
 
     def require(self, *columns: str | None) -> None:
         """Refuse where a column is missing; None stands for no column."""
-        known = self.table.columns
-        for name in columns:
-            if name is not None and name not in known:
-                near = get_close_matches(name, known, n=1)
-                fix = f"Did you mean {near[0]!r}?" if near else "Check the schema against the data."
-                raise SourceError(f"source = {self.name!r}: has no column {name!r}. {fix} Nothing was spent.")
+        require_columns(self.name, self.table.columns, columns)
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Run an aggregate and bring its (small) result here."""
@@ -125,6 +120,15 @@ class Dataset:
                 engines.drop(self.connection, self.discarded.pop())
 
 
+def require_columns(source: str, known: Sequence[str], columns: Sequence[str | None]) -> None:
+    """Refuse where a source lacks a column; None stands for no column."""
+    for name in columns:
+        if name is not None and name not in known:
+            near = get_close_matches(name, known, n=1)
+            fix = f"Did you mean {near[0]!r}?" if near else "Check the schema against the data."
+            raise SourceError(f"source = {source!r}: has no column {name!r}. {fix} Nothing was spent.")
+
+
 def _uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
@@ -147,9 +151,11 @@ def _label() -> str:
     return f"discreet_source_{os.urandom(6).hex()}"
 
 
-def frame_rows(frame: Any, connection: Any, name: str) -> ir.Table:
-    """The rows of a frame, on an engine."""
-    return _uploaded(connection, FRAMES[engines.kind_of(frame)](frame), name)
+def frame_rows(
+    frame: Any, columns: Sequence[str] | None, dates: Collection[str], connection: Any, name: str
+) -> ir.Table:
+    """The rows of a frame, on an engine: these columns, or all of them."""
+    return _uploaded(connection, converted(frame, columns, dates), name)
 
 
 def file_rows(

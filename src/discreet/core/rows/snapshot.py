@@ -25,7 +25,7 @@ from discreet.core.schema import Bands, Bounds, Categories, Schema
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["MARK", "UNIT", "Attach", "Snapshot", "stored", "take"]
+__all__ = ["MARK", "UNIT", "Attach", "Snapshot", "check_types", "stored", "take"]
 
 Attach = Callable[[Any, Mapping[str, str], bool], Any]
 """From encoded rows, the names of their columns and whether values are marked, to rows with more columns."""
@@ -117,9 +117,8 @@ def take(
         tables = ", ".join(schema.related)
         raise SourceError(f"related = {tables}: the schema names tables that were not given. Nothing was spent.")
     dataset.require(schema.unit.column, *schema.source_columns(()))
-    declared = [name for name in schema.columns if {*dataset.table.columns}.issuperset(schema.source_columns([name]))]
-    names = {name: f"x{position}" for position, name in enumerate(declared)}
-    plain = {name: encoded for name, encoded in names.items() if name in schema.source_columns([name])}
+    names = _encoded_names(schema, dataset.table.columns)
+    plain = {name: names[name] for name in schema.source_columns([*names])}
     table = stored(dataset, _encoded(dataset, schema, plain, marked))
     if schema.unit.column is not None:
         table = _with_one_id(dataset, table, schema.unit.nulls)
@@ -131,6 +130,18 @@ def take(
     if schema.where is not None:  # after the checks: the public size is that of the whole data set
         table = table.filter(_computed(schema, names, table, schema.where))
     return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps, attach=attach)
+
+
+def check_types(dataset: Dataset, schema: Schema) -> None:
+    """Refuse columns whose type on the engine cannot hold what is declared of them; no row is looked at."""
+    names = _encoded_names(schema, dataset.table.columns)
+    _encoded(dataset, schema, {name: names[name] for name in schema.source_columns([*names])}, False)
+
+
+def _encoded_names(schema: Schema, known: Sequence[str]) -> dict[str, str]:
+    """For the declared columns that can be made of those that a source has, their columns in a snapshot."""
+    declared = [name for name in schema.columns if {*known}.issuperset(schema.source_columns([name]))]
+    return {name: f"x{position}" for position, name in enumerate(declared)}
 
 
 def _with_computed(

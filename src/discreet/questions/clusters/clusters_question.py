@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-from discreet.core.door import Claim
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -98,9 +98,9 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     def claim(self, ledger: Ledger | None) -> Claim:
         return self.model().claim(self.content())
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> DPLloyd | KMedian:
-        points = matrix(rows, self._names)
-        return self.model().fit(points, ledger=ledger, request=request, question=self.content())
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> DPLloyd | KMedian:
+        model = self.model()
+        return model.drawn(model.prepared(matrix(rows, self._names)), claim, allowance, passed)
 
     def read(self, stored: Any) -> DPLloyd | KMedian:
         return self.model().restored(stored)

@@ -192,7 +192,7 @@ class KMedian(ClusterModel):
         choice = ExponentialMechanism(self.plan().strength / _CELLS, monotone=True)
         return [Step(choice, self.sensitivity, self._share()) for _ in range(self.swaps + 1)]
 
-    def _prepared(self, X: ArrayLike) -> Array:
+    def prepared(self, X: ArrayLike) -> Array:
         return self._weights(X)
 
     def _fitted(self, data: Array, allowance: Allowance, steps: list[Step]) -> None:

@@ -303,7 +303,7 @@ class DPLloyd(ClusterModel):
         factor = math.sqrt(2) if law is Laplace else 1.0
         return factor * spread * self.n_clusters / self.expected_rows
 
-    def _prepared(self, X: ArrayLike) -> Any:
+    def prepared(self, X: ArrayLike) -> Any:
         return self.box.cells(X)
 
     def _fitted(self, data: Any, allowance: Allowance, steps: list[Step]) -> None:

@@ -89,7 +89,7 @@ class ClusterModel(Readable):
         return None
 
     @abstractmethod
-    def _prepared(self, X: ArrayLike) -> Any:
+    def prepared(self, X: ArrayLike) -> Any:
         """The private data in the form that steps read; refuses what is not a table of numbers."""
 
     @abstractmethod
@@ -121,17 +121,17 @@ class ClusterModel(Readable):
             What is asked, as JSON-ready data, where more than the model tells one fit from another.
         """
         check_simulation(ledger, rng)
-        claim, data = self.claim(question), self._prepared(X)
+        claim, data = self.claim(question), self.prepared(X)
+        return pass_through(
+            claim, lambda allowance, passed: self.drawn(data, claim, allowance, passed),
+            write=ClusterModel.to_dict, read=self.restored, ledger=ledger, rng=rng, request=request,
+        )  # fmt: skip
 
-        def run(allowance: Allowance, passed: Passed) -> dict[str, Any]:
-            self._fitted(data, allowance, list(claim.steps))
-            self.guarantee_, self.release_id_, self.created_ = claim.guarantee, passed.release_id, passed.created
-            return self.to_dict()
-
-        fitted: dict[str, Any] = pass_through(
-            claim, run, write=dict[str, Any], read=dict[str, Any], ledger=ledger, rng=rng, request=request
-        )
-        return self.restored(fitted)
+    def drawn(self, data: Any, claim: Claim, allowance: Allowance, passed: Passed) -> Self:
+        """Fit the model to prepared data that was paid for."""
+        self._fitted(data, allowance, list(claim.steps))
+        self.guarantee_, self.release_id_, self.created_ = claim.guarantee, passed.release_id, passed.created
+        return self
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Coordinates of the centres."""

@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet.core import requirements
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot
@@ -110,9 +111,9 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
             "schema": self.schema.facts_of([self.column, self.by]),
         }
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ArmComparisons:
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ArmComparisons:
         arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
-        return compare_arm_totals(arms, self.statistic, self._terms(ledger), against_control=True, request=request)
+        return compare_arm_totals(arms, self.statistic, self._terms(), allowance, passed, against_control=True)
 
     def read(self, stored: Any) -> ArmComparisons:
         return ArmComparisons.from_dict(stored)

@@ -112,10 +112,7 @@ def compare_means(
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
     natural = partition_labels is not None
     protection = Protection(unit, neighbours, public_facts(neighbours, arm, natural=natural))
-    terms = Terms.of(
-        guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, ledger=ledger,
-        rng=rng,
-    )  # fmt: skip
+    terms = Terms.of(guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, rng=rng)
     check_simulation(ledger, rng)
     if partitions is None and not isinstance(terms.method, Direct | Best):
         raise InvalidParameter("partitions", None, f"is needed by {terms.method.name}", "Pass partitions=….")
@@ -126,7 +123,11 @@ def compare_means(
         {"control": control, "treatment": treatment}, bounds=statistic.bounds, partitions=partitions or 1,
         equal=size_is_public(neighbours, arm), labels=labels, rng=terms.rng,
     )  # fmt: skip
-    return compare_totals(arms, statistic, terms, natural=natural)
+    return pass_through(
+        terms.claim(statistic),
+        lambda allowance, passed: compare_totals(arms, statistic, terms, allowance, passed, natural=natural),
+        write=MeanComparison.to_dict, read=MeanComparison.from_dict, ledger=ledger, rng=terms.rng,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,6 @@ class Terms:
     method: Method
     protection: Protection
     question: Mapping[str, Any]
-    ledger: Ledger | None = None
     rng: np.random.Generator | None = None
 
     @classmethod
@@ -151,7 +151,6 @@ class Terms:
         as_published: bool = False,
         spread: float | None = None,
         question: Mapping[str, Any] | None = None,
-        ledger: Ledger | None = None,
         rng: Rng = None,
     ) -> Terms:
         """Check everything that does not need the data."""
@@ -166,7 +165,7 @@ class Terms:
         source = None if rng is None else generator(rng)
         Spending(guarantee, source)  # refuses a guarantee of nothing
         asked = {"ask": "compare_means", "statistic": statistic.to_dict()} if question is None else question
-        return cls(guarantee, chosen, protection, asked, ledger, source)
+        return cls(guarantee, chosen, protection, asked, source)
 
     def claim(self, statistic: MeanDifference) -> Claim | None:
         """What the comparison says of itself; None for a published method, for which nothing holds."""
@@ -215,32 +214,31 @@ def method_named(method: Any, *, as_published: bool = False, spread: float | Non
 
 
 def compare_totals(
-    arms: Arms, statistic: MeanDifference, terms: Terms, *, natural: bool = False, request: str | None = None
+    arms: Arms,
+    statistic: MeanDifference,
+    terms: Terms,
+    allowance: Allowance,
+    passed: Passed,
+    *,
+    natural: bool = False,
 ) -> MeanComparison:
     """Compare two arms whose totals are at hand."""
     neighbours = terms.protection.neighbours
     check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
     setting = _setting(arms, statistic, neighbours, natural)
-
-    def run(allowance: Allowance, passed: Passed) -> MeanComparison:
-        finding = terms.method.run(arms, terms.spending(allowance), setting)
-        return MeanComparison(
-            contrast=finding.contrast,
-            method=finding.method,
-            guarantee=terms.guarantee if terms.method.certified else None,
-            protection=terms.protection,
-            control=finding.control,
-            treatment=arms.labels[1],
-            against=arms.labels[0],
-            noisy=finding.noisy,
-            notes=(*finding.notes, *_warnings(setting, finding)),
-            **vars(passed),
-        )
-
-    return pass_through(
-        terms.claim(statistic), run, write=MeanComparison.to_dict, read=MeanComparison.from_dict,
-        ledger=terms.ledger, rng=terms.rng, request=request,
-    )  # fmt: skip
+    finding = terms.method.run(arms, terms.spending(allowance), setting)
+    return MeanComparison(
+        contrast=finding.contrast,
+        method=finding.method,
+        guarantee=terms.guarantee if terms.method.certified else None,
+        protection=terms.protection,
+        control=finding.control,
+        treatment=arms.labels[1],
+        against=arms.labels[0],
+        noisy=finding.noisy,
+        notes=(*finding.notes, *_warnings(setting, finding)),
+        **vars(passed),
+    )
 
 
 def _setting(arms: Arms, statistic: MeanDifference, neighbours: Neighbours, natural: bool) -> Setting:

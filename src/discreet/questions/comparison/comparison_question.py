@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from discreet.core import requirements
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -158,12 +159,12 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         chosen = self._method
         return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> MeanComparison:
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MeanComparison:
         if self.partition_by is None:
             arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         else:
             arms = arms_by_column(rows, self._selected(self.partition_by))
-        return compare_totals(arms, self.statistic, self._terms(ledger), request=request)
+        return compare_totals(arms, self.statistic, self._terms(), allowance, passed)
 
     def read(self, stored: Any) -> MeanComparison:
         return MeanComparison.from_dict(stored)

@@ -191,7 +191,7 @@ def compare_arms(
     statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns), partitions=partitions, censor=censor)
     protection = Protection(unit, neighbours, public_facts(neighbours, arm))
     asked = {"ask": "compare_arms", "statistic": statistic.to_dict()}
-    terms = Terms.of(guarantee, statistic, protection, method=method, question=asked, ledger=ledger, rng=rng)
+    terms = Terms.of(guarantee, statistic, protection, method=method, question=asked, rng=rng)
     check_simulation(ledger, rng)
     public = size_is_public(neighbours, arm)
     arms = arms_from_columns(
@@ -201,44 +201,47 @@ def compare_arms(
         equal=public,
         rng=terms.rng,
     )
-    return compare_arm_totals(arms, statistic, terms)
+    return pass_through(
+        terms.claim(statistic),
+        lambda allowance, passed: compare_arm_totals(arms, statistic, terms, allowance, passed),
+        write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=ledger, rng=terms.rng,
+    )  # fmt: skip
 
 
 def compare_arm_totals(
-    arms: Arms, statistic: MeanDifference, terms: Terms, *, against_control: bool = False, request: str | None = None
+    arms: Arms,
+    statistic: MeanDifference,
+    terms: Terms,
+    allowance: Allowance,
+    passed: Passed,
+    *,
+    against_control: bool = False,
 ) -> ArmComparisons:
     """Compare arms whose totals are at hand: all pairs, or all others with the first."""
     neighbours, method = terms.protection.neighbours, terms.method.name
     check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
     setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, statistic.arm))
-
-    def run(allowance: Allowance, passed: Passed) -> ArmComparisons:
-        singles, noisy = _singles(method, arms, terms.spending(allowance), setting)
-        every = list(itertools.combinations(range(len(singles)), 2))
-        every = [pair for pair in every if pair[0] == 0] if against_control else every
-        return ArmComparisons(
-            tuple(
-                MeanComparison(
-                    contrast=difference(singles[j], singles[i]),
-                    method=method,
-                    guarantee=terms.guarantee,
-                    protection=terms.protection,
-                    control=singles[i],
-                    treatment=arms.labels[j],
-                    against=arms.labels[i],
-                    simultaneous=len(every),
-                    noisy=noisy,
-                    **vars(passed),
-                )
-                for i, j in every
-            ),
-            tuple(singles),
-        )
-
-    return pass_through(
-        terms.claim(statistic), run, write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=terms.ledger,
-        rng=terms.rng, request=request,
-    )  # fmt: skip
+    singles, noisy = _singles(method, arms, terms.spending(allowance), setting)
+    every = list(itertools.combinations(range(len(singles)), 2))
+    every = [pair for pair in every if pair[0] == 0] if against_control else every
+    return ArmComparisons(
+        tuple(
+            MeanComparison(
+                contrast=difference(singles[j], singles[i]),
+                method=method,
+                guarantee=terms.guarantee,
+                protection=terms.protection,
+                control=singles[i],
+                treatment=arms.labels[j],
+                against=arms.labels[i],
+                simultaneous=len(every),
+                noisy=noisy,
+                **vars(passed),
+            )
+            for i, j in every
+        ),
+        tuple(singles),
+    )
 
 
 def _singles(method: str, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:

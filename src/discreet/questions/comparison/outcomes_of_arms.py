@@ -82,13 +82,13 @@ class OutcomesOfArms(Question[A]):
             unit_sum=self.outcome if self._by_id else None,
         )
 
-    def _terms(self, ledger: Ledger | None) -> Terms:
+    def _terms(self) -> Terms:
         """Validated arguments of the comparison itself."""
         facts = public_facts(self.schema.neighbours, self.statistic.arm)
         return Terms.of(
             self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
-            question=self.content(), ledger=ledger,
+            question=self.content(),
         )  # fmt: skip
 
     def claim(self, ledger: Ledger | None) -> Claim:
-        return self._terms(ledger).certified_claim(self.statistic)
+        return self._terms().certified_claim(self.statistic)

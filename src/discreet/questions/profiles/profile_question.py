@@ -13,7 +13,7 @@ import numpy as np
 from discreet.contract.mechanism import mechanism_of
 from discreet.core import requirements
 from discreet.core.dates import Order
-from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
+from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.accounting import Accounting
@@ -177,8 +177,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             counted=self._parts[0],
         )
 
-    def answer(self, rows: Snapshot, ledger: Ledger, request: str | None) -> ProfileRelease:
-        claim = self.claim(ledger)
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ProfileRelease:
         each = unit_rows(rows, self.names, self.order) if self.names else None
         fine = {} if each is None else fine_counts(each, self.names)
 
@@ -189,11 +188,8 @@ class ProfileQuestion(Question[ProfileRelease]):
             found = each.distinct([self.names.index(name) for name in texts]) if each and texts else []
             return {name: [count] for name, count in zip(texts, found, strict=True)}
 
-        def run(allowance: Allowance, passed: Passed) -> ProfileRelease:
-            counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), distinct)
-            return self.drawn(counting, allowance, passed)
-
-        return pass_through(claim, run, write=ProfileRelease.to_dict, read=self.read, ledger=ledger, request=request)
+        counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), distinct)
+        return self.drawn(counting, allowance, passed)
 
     def drawn(self, counting: Counting, allowance: Allowance, passed: Passed) -> ProfileRelease:
         """Up to three draws; each counts what the outputs of the former ones say."""
@@ -240,7 +236,10 @@ class ProfileQuestion(Question[ProfileRelease]):
         return ProfileRelease.from_dict(stored)
 
     def columns_read(self) -> tuple[str, ...]:
-        return ()  # of the schema: the source is asked for them when it is read
+        return ()  # of the schema
+
+    def source_columns_read(self) -> tuple[str, ...]:
+        return self.names
 
     def counted_words(self) -> str | None:
         unit = self.schema.unit
