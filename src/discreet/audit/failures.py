@@ -1,6 +1,6 @@
 """Failures: what somebody gets who asks again after an error, and what an error tells.
 
-Every kind of error is raised at every draw of a question, and at every read of rows before, between and after them. Then
+Every kind of error is raised at every draw of a question, and at every read of rows before, between and after them:
 
 - the caller is told the same words, whatever the error was: a word about a value would cost nothing;
 - the same request, asked again, is refused or answered without new noise once anything was drawn: whether a run fails

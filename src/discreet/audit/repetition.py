@@ -1,10 +1,11 @@
 """Repetition audit: noise that comes twice protects nobody.
 
 A release is made many times: one after another, after the global random generators were set to a fixed state, in two
-threads of which one runs at every line of the other, and in forked processes. Single values of a continuous mechanism on a fine grid do coincide now and then: among 456 draws on a
-grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three values in a row* are compared. With N values in all, of which
-any two are equal with probability c, sound noise is suspected with probability N²c³/2 at most: 2e-13 for N = 5,000 and
-c = 2.4e-7, the Laplace mechanism's, and below 1e-9 wherever c is below 1e-5.
+threads of which one runs at every line of the other, and in forked processes. Single values of a continuous mechanism
+on a fine grid do coincide now and then: among 456 draws on a grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three
+values in a row* are compared. With N values in all, of which any two are equal with probability c, sound noise is
+suspected with probability N²c³/2 at most: 2e-13 for N = 5,000 and c = 2.4e-7, the Laplace mechanism's, and below 1e-9
+wherever c is below 1e-5.
 """
 
 from __future__ import annotations

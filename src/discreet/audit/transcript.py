@@ -298,7 +298,7 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
 
 
 def _picked(script: Script) -> Callable[..., int]:
-    original = quantile_interval.picked
+    original = quantile_interval.picked  # type: ignore[attr-defined]
 
     def picked(distances: Any, factor: Fraction, multiplicity: Any, rng: Any, *, flip: bool = False) -> int:
         if rng is not None:
