@@ -43,7 +43,8 @@ def audit_page(facts: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}{_STYLE}</style></head>'
         f'<body><main><h1>{title}</h1><p class="soft">{about}</p>'
-        f'<p class="verdict {mark}">{html.escape(facts["verdict"])}</p>{_limits(facts)}{sections}</main></body></html>\n'
+        f'<p class="verdict {mark}">{html.escape(facts["verdict"])}</p>'
+        f"{_limits(facts)}{sections}</main></body></html>\n"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
-from discreet.audit.worlds import World, unit_world
+from discreet.audit.worlds import World
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP
 from discreet.core.schema import Categories, Contribution, PrivacyUnit, Related, Schema
@@ -32,18 +32,22 @@ def _row(wave: int, arm: str, x: float = 99.0, y: float = 9.0) -> Row:
 
 
 _UNITS = [
-    [_row(0, "A"), _row(1, "B"), _row(2, "C")],
+    [_row(0, "A")] * 2 + [_row(1, "B")] * 2 + [_row(2, "C")] * 2,
     [_row(1, "B")] * 3 + [_row(2, "C")] * 3,
     [_row(0, "A", -99.0, -9.0)] * 3 + [_row(2, "B", -99.0, -9.0)],
     [_row(2, "C")],
     [_row(0, "A"), _row(1, "A"), _row(1, "B", -99.0, -9.0), _row(2, "C")],
 ]
+_PEOPLE = ((0, 1), (0, 2), (0, 3), (4, 1), (1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (4, 2))
+"""Units and ids: which groups a person keeps follows from the id."""
 _ONE_EACH = PrivacyUnit("person", contribution=Contribution(total=1))
 
 
 def growing_pipelines() -> Iterator[Pipeline]:
     """Running totals and questions that are asked again, each wave on the rows that are there."""
-    world, gaussian = unit_world(_UNITS, most=1), GaussianDP(1.0)
+    tables = [[{"person": person, **row} for row in _UNITS[unit]] for unit, person in _PEOPLE]
+    world = World(([], *tables), tuple((0, place + 1) for place in range(len(tables))), unit="person")
+    gaussian = GaussianDP(1.0)
     one = Schema(columns=COLUMNS, unit=_ONE_EACH)
 
     def total(session: Session, wave: int, spent: Guarantee) -> Any:

@@ -1,9 +1,9 @@
 """Identities: what a session keeps for later, what a ledger takes for the same release, and what both must tell apart.
 
-- *Order*: one session asks every question and every variant of it that differs in one setting, another asks the same in
-  the opposite order. A cache whose key forgets a setting hands the rows, the price or the noise of one to the other,
-  and then the two orders differ. The second session spends a hair more on each question, so that no value is found in a
-  cache of the first.
+- *Order*: one session asks every question and every variant of it that differs in one setting; then each of them is
+  asked alone, in the opposite order. A cache whose key forgets a setting hands the rows, the price or the noise of one
+  to the other, and then the two differ. Each question alone spends a hair more, so that no value is found in a cache
+  that outlives a session.
 - *Releases*: where a ledger takes two questions for the same release, their draws have the same laws.
 - *Facts*: a walk over all fields of schemas, units, limits, columns, related tables and questions changes one at a
   time; each change must give another identity, since a stored answer and an approval belong to it.
@@ -51,7 +51,7 @@ def audit_identities(deep: bool = False) -> Recomputed:
     return recomputed("keys and digests", parts)
 
 
-# ---- one session, two orders -----------------------------------------------------------------------------------------
+# ---- one session, and one for each question --------------------------------------------------------------------------
 
 _COLUMNS: dict[str, Any] = {
     "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"),
@@ -60,7 +60,8 @@ _COLUMNS: dict[str, Any] = {
     "y": Bounds(-1, 1, grid=0.5, nulls=0),
     "city": Unlisted(),
 }
-_LIMITS = Contribution(groups=2, rows=2)
+_LIMITS = Contribution(groups=1, rows=2)
+"""Those of running totals, so that questions about the same rows meet them in a session."""
 
 
 def _people() -> list[dict[str, Any]]:
@@ -84,14 +85,16 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _orders(kind: str, deep: bool) -> Iterator[Compared]:
-    """Every question with its variants, forwards and backwards."""
+    """Every question with its variants, together and alone."""
     unit = PrivacyUnit("person", contribution=_LIMITS) if kind == "people" else PrivacyUnit()
     schema = Schema(columns=_COLUMNS, unit=unit)
     own = {ask: one for ask, one in every_question(schema).items() if one.schema == schema}
     asked = [*own.items()]
     for ask, question in own.items():
         others = [(name, one) for name, one in variants(question) if name not in PLANNED_ONLY and _claims(one)]
-        some = others if deep else list({name: (name, one) for name, one in others}.values())
+        # One change of each field; but all groupings, since rows are kept by what they are grouped by.
+        keyed = {(name, place if name == "by" else 0): (name, one) for place, (name, one) in enumerate(others)}
+        some = others if deep else list(keyed.values())
         asked += [(f"{ask}, other {name} ({number})", one) for number, (name, one) in enumerate(some)]
     # What reads the same columns is asked in a row, since a session keeps rows for a few questions alone.
     asked.sort(key=lambda one: sorted({*one[1].columns_read(), *_over(one[1])}))
@@ -146,10 +149,10 @@ def _compared(
 ) -> Iterator[Compared]:
     size = 1 + secrets.randbelow(1 << 40) * 2.0**-42  # numbers that no cache has seen
     forwards = _laws(asked, session, size)
-    backwards = _laws(asked[::-1], session, size * (1 + 2.0**-30))
+    alone = _laws(asked[::-1], session, size * (1 + 2.0**-30), alone=True)
     by_identity: dict[str, str] = {}
     for name, question in asked:
-        same = _alike(forwards[name], backwards[name])
+        same = _alike(forwards[name], alone[name])
         yield (name if same else f"{name}: depends on what was asked before"), same
         identity = question.claim(None).identity()
         like = by_identity.setdefault(identity, name)
@@ -166,16 +169,20 @@ _BUDGETS: dict[type[Guarantee], Guarantee] = {
 
 
 def _laws(
-    asked: Sequence[tuple[str, Question[Any]]], session: Callable[[Schema, Ledger], Session], size: float
+    asked: Sequence[tuple[str, Question[Any]]],
+    session: Callable[[Schema, Ledger], Session],
+    size: float,
+    *,
+    alone: bool = False,
 ) -> dict[str, Laws]:
-    """What each question draws, in one session for each schema, with a ledger that counts its kind of guarantee."""
+    """What each question draws, in one session for each schema or in a session of its own."""
     sessions = dict[str, Session]()
 
     def drawn(question: Question[Any], name: str) -> Laws:
         paid = replace(question, guarantee=_scaled(question.guarantee, size))  # type: ignore[type-var]
         key = str(question.schema.to_dict())
         with scripted(Script()) as script:  # a new one, since later draws may depend on earlier outcomes
-            if key not in sessions:
+            if alone or key not in sessions:
                 sessions[key] = session(question.schema, _ledger(question.schema, ApproxDP))
             asking, kind = sessions[key], type(paid.guarantee)
             asking.ledger = _ledger(question.schema, kind if kind is not PureDP else ApproxDP)

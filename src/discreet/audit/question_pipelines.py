@@ -6,6 +6,7 @@ their limits allow, at every corner of the columns and beyond, alone and beside 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from discreet.audit.every_question import every_question
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.session_pipelines import COLUMNS, LIMITS, UNITS, table_of
 from discreet.audit.worlds import World
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
 from discreet.core.schema import PrivacyUnit, Schema, Unlisted
 from discreet.ledgers import Ledger
 from discreet.questions import Question
@@ -54,8 +56,10 @@ def question_pipelines() -> Iterator[Pipeline]:
     """One of each question, of people where it can be asked about people."""
     schema = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
     unlisted = replace(schema, columns={**COLUMNS, "arm": Unlisted()})
-    world = corner_world()
-    for ask, question in {**every_question(unlisted), **every_question(schema)}.items():
+    world, size = corner_world(), 0.5 + secrets.randbits(53) * 2.0**-53
+    # Numbers that nobody chose, with all of their bits: a scale that is rounded is too small half of the time.
+    any_of = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
+    for ask, question in {**every_question(unlisted, any_of), **every_question(schema, any_of)}.items():
         own = world if question.schema.unit.column is not None else _of_rows(world)
         words = "one person" if question.schema.unit.column is not None else "one row"
         covers = (f"Session.{ask}",)

@@ -98,7 +98,7 @@ def _schemas(low: float, high: float, grid: float, limits: Contribution) -> Iter
             continue
 
 
-def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -> Question[Any] | None:
+def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -> Question[Any] | Exception | None:
     """The question, unless it refuses what is declared, before anything is read."""
     if "band" in schema.columns and ask == "count":
         settings = {"by": ["band"]}
@@ -107,11 +107,19 @@ def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -
         question.claim(None)
     except DiscreetError:
         return None
+    except Exception as error:  # a refusal must be in words
+        return error
     return question
 
 
-def _piped(name: str, question: Question[Any], world: World) -> Pipeline:
+def _piped(name: str, question: Question[Any] | Exception, world: World) -> Pipeline:
+    if isinstance(question, Exception):
+        return Pipeline(name, partial(_fail, question), world, PureDP(1.0), tight=False)
     return Pipeline(name, partial(_run, question), world, question.guarantee, tight=False, repeats=True)
+
+
+def _fail(error: Exception, rows: Any, ledger: Ledger) -> Any:
+    raise error
 
 
 def _run(question: Question[Any], rows: Any, ledger: Ledger) -> Any:
