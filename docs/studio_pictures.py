@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from discreet.studio.serve import studio_server
+from discreet.studio.serve import StudioServer, studio_server
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
@@ -32,27 +32,29 @@ def main() -> None:
             '"no"]', '"no"]\nsource = "the questionnaire"'
         )
         plan.write_text(text, encoding="utf-8")
-        server, address = studio_server(Path(folder))
+        server = studio_server(Path(folder))
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
             with sync_playwright() as started:
-                take(started, address)
+                take(started, server)
         finally:
             server.should_exit = True
             thread.join()
 
 
-def take(started: Any, address: str) -> None:
+def take(started: Any, server: StudioServer) -> None:
     """Every picture, in a window of its own size."""
     browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
     first = browser.new_context()
-    first.new_page().goto(address)
+    page = first.new_page()
+    page.goto(server.entrance.as_uri())
+    page.get_by_role("link", name="discreet", exact=True).wait_for()
     for name, (path, width, height, scheme) in PICTURES.items():
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         context.add_cookies(first.cookies())
         page = context.new_page()
-        page.goto(address.split("/?")[0] + path)
+        page.goto(server.address + path)
         page.wait_for_timeout(800)
         page.screenshot(path=HERE / "_static" / f"{name}.png")
         context.close()

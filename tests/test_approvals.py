@@ -7,11 +7,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet import Ledger, PureDP
-from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NotApproved
+from discreet.core.errors import (
+    DiscreetError,
+    InsufficientBudget,
+    InvalidParameter,
+    LedgerCorrupted,
+    LedgerMismatch,
+    NotApproved,
+)
 from discreet.core.ledger import claim as written
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.protection import Protection
 from discreet.ledgers import Approvals
+from discreet.plans.job_cost import refusal_of
 
 SPEND = {
     "question": {"ask": "count"},
@@ -242,3 +250,52 @@ def test_a_renewal_needs_as_many_people_as_a_plan_and_counts_once(tmp_path: Path
     ledger.under(digest)
     with pytest.raises(NotApproved):  # a renewal pays for nothing by itself
         ledger.reserve(PureDP(0.1), **SPEND)
+
+
+# -- one person is one person, whatever signs ----------------------------------------------------------------
+
+
+def test_one_key_in_two_spellings_is_one_person(tmp_path: Path, people, rule) -> None:
+    key = rule.keys["officer"]
+    for other in (key.upper(), " ".join(key[place : place + 2] for place in range(0, 64, 2)), f" {key}"):
+        with pytest.raises(InvalidParameter, match="give one key to two names"):
+            Approvals(2, {"officer": key, "deputy": other})
+    spelled = Approvals(2, {name: one.upper() for name, one in rule.keys.items()})
+    assert spelled == rule
+    Ledger(tmp_path / "a.ledger", PureDP(1.0), approvals=rule).close()
+    Ledger(tmp_path / "a.ledger", PureDP(1.0), approvals=spelled).close()
+
+
+def test_a_ledger_that_counts_one_key_twice_is_refused(tmp_path: Path, people, rule, monkeypatch) -> None:
+    key = rule.keys["officer"]
+    twice = {"need": 2, "keys": {"officer": key, "deputy": key.upper()}}
+    monkeypatch.setattr(Approvals, "to_dict", lambda one: twice)
+    with pytest.raises(LedgerCorrupted, match="give one key to two names"):
+        Ledger(tmp_path / "a.ledger", PureDP(1.0), approvals=rule)
+
+
+def test_what_signs_may_use_the_ledger_and_others_may_write_meanwhile(tmp_path: Path, people, rule) -> None:
+    path, signed = tmp_path / "a.ledger", []
+    with Ledger(path, PureDP(1.0), approvals=rule, timeout=5.0) as ledger, Ledger(path, timeout=1.0) as colleague:
+
+        def sign(text: bytes) -> bytes:
+            if len(signed) < 2:  # a colleague writes while this one signs, who looks at the ledger
+                colleague.note(sources=[f"source {len(signed)}"])
+            signed.append(ledger.remaining())
+            return people["officer"].sign(text)
+
+        plan = ledger.approve(meaning(), by="officer", sign=sign)
+        assert (len(signed), ledger.approving(plan)) == (3, ("officer",))
+        assert ledger.verify().entries == 4
+
+
+def test_a_clock_that_was_ahead_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger(tmp_path / "a.ledger", PureDP(1.0), window="year") as ledger:
+        monkeypatch.setattr(written, "now", lambda: "2031-01-01T00:00:00.000000+00:00")
+        ledger.reserve(PureDP(1.0), **SPEND)
+        assert ledger.clock_warning() == ""
+        monkeypatch.setattr(written, "now", lambda: "2026-11-16T00:00:00.000000+00:00")
+        assert "dated 2031, and the clock of this computer says 2026" in ledger.clock_warning()
+        with pytest.raises(InsufficientBudget, match="dated 2031, and the clock of this computer says 2026"):
+            ledger.reserve(PureDP(1.0), **SPEND)
+        assert "says 2026" in str(refusal_of(ledger, 0, [PureDP(1.0)]))

@@ -1,8 +1,10 @@
 """Review, approval and bundle of a plan: what is signed, and that every change of a bundle is refused at its place."""
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -139,20 +141,30 @@ def test_a_plan_runs_only_when_enough_people_approved_exactly_it(tmp_path: Path)
     assert Job(office.plan, period="2026-12").run().drawn == 4  # the same plan in the next month is a new release
 
 
-def test_a_stale_source_is_told(tmp_path: Path) -> None:
+def test_whether_a_source_changed_is_told_to_its_owner_alone(tmp_path: Path, capsys) -> None:
+    """A run that repeats stored answers costs nothing, so it must not tell anything about the rows either."""
     office = Office(tmp_path)
     office.approve("officer", "owner")
+
+    def told(period: str) -> str:
+        main(["run", str(office.plan), "--period", period, "--check-source", "--log", str(tmp_path / "log")])
+        return capsys.readouterr().out
+
     assert Job(office.plan, period="2026-10").run().warnings == ()
-    [same] = Job(office.plan, period=PERIOD).run().warnings
-    assert same == "The source is the one of 2026-10: nothing in it changed since then."
+    assert "the one of 2026-10: nothing in it changed" in told(PERIOD)
     first = Job(office.plan, period=PERIOD).run()
-    assert first.warnings == ()
+    assert "the one that the releases were made of" in told(PERIOD)
     before = first.results.read_bytes()
     (tmp_path / "people.csv").write_text((tmp_path / "people.csv").read_text() + "north,50\n")
     again = Job(office.plan, period=PERIOD).run()
-    assert again.warnings == ("The source changed after these answers were released; they describe it as it was.",)
+    assert again.warnings == first.warnings == ()
     assert again.results.read_bytes() == before  # dated as it was released, whenever it is printed
-    assert Job(office.plan, period="2026-12").run().warnings == ()
+    assert "changed after these answers were released" in told(PERIOD)
+    (tmp_path / "people.csv").write_text((tmp_path / "people.csv").read_text() + "north,50,1\n")
+    with pytest.raises(SystemExit):
+        told(PERIOD)
+    assert "has 3 fields, not 2" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_review_says_what_changed_and_what_has_no_source(office: Office, tmp_path: Path) -> None:
@@ -480,3 +492,20 @@ def test_a_private_key_never_goes_into_a_project(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     with pytest.raises(ValueError, match="version control"):
         new_key("officer", "long enough", tmp_path / "keys")
+
+
+def test_a_bundle_tells_neither_how_long_releases_took_nor_what_it_keeps_back(office: Office) -> None:
+    with Job(office.plan, period=PERIOD).ledger(write=False) as ledger:
+        secret = ledger.salt.hex()
+        entries = {entry.seq: entry for entry in ledger.entries()}
+    assert secret in entries[1].body  # the ledger itself holds it
+    bundle = json.loads(office.bundle("told.bundle").read_text())
+    assert secret not in json.dumps(bundle)
+    assert hashlib.sha256(bytes.fromhex(secret)).hexdigest() in bundle["ledger"][0]["body"]
+    bodies = [json.loads(one["body"]) for one in bundle["ledger"] if "body" in one]
+    times = [body["created"] for body in bodies if "created" in body]
+    assert times
+    assert all(datetime.fromisoformat(one).second == datetime.fromisoformat(one).microsecond == 0 for one in times)
+    answers = [entry.content for entry in entries.values() if entry.kind == "answer"]
+    assert all("created" not in one and len(one["nonce"]) == 32 for one in answers)
+    assert len({one["nonce"] for one in answers}) == len(answers)

@@ -1,6 +1,8 @@
 """All refusals speak with one voice: rule in lower case without a full stop, fix as a sentence, both short."""
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +80,22 @@ def test_fixes_say_what_to_do():
     listed = [(place, fix) for place, rule, fix in refusals() if fix and rule and rule.startswith("must be one of …")]
     begin = ("Check the spelling.", "Check the file.", "Name the two arms.", "Leave it out, or choose", "Pass ")
     assert [place for place, fix in listed if not fix.startswith(begin)] == []
+
+
+def test_printed_hints_name_an_extra_that_a_clone_has():
+    """No index knows the package, so nothing may send people there; and what README shows, its own line installs."""
+    root = SOURCE.parents[1]
+    told = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.html"), *root.glob("docs/**/*.md"), root / "README.md"]
+    hints = {
+        hint
+        for file in told
+        for hint in re.findall(r"pip install [^\n`]*", file.read_text(encoding="utf-8"))
+        if "[" in hint
+    }
+    assert {hint for hint in hints if 'pip install ".[' not in hint} == set()
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = {name for hint in hints for name in re.search(r"\[(.*?)\]", hint)[1].split(",")}
+    assert named - {"{extra}"} <= set(extras)
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    assert '$ pip install ".[studio]"' in readme.partition("discreet open")[0]
+    assert any(one.startswith("discreet[tables,report,cli]") for one in extras["studio"])

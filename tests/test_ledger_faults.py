@@ -16,7 +16,8 @@ import pytest
 
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger.journal import ROOT, canonical, chained
+from discreet.core.ledger.file_journal import FileJournal
+from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
 from discreet.core.protection import Protection
 from discreet.ledgers import Ledger, Reservation
 from tests.processes import output
@@ -518,3 +519,102 @@ def test_interrupted_step_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyP
                 spend(ledger)
         assert ledger.head == head
         spend(ledger)
+
+
+# -- what others put in its place ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_fifo_or_device_is_refused_at_once(tmp_path: Path, suffix: str, kind: str, read_only: bool) -> None:
+    path = tmp_path / "ledger.db"
+    if suffix:
+        Ledger(path, PureDP(1.0)).close()
+        Path(f"{path}{suffix}").unlink()
+    if kind == "fifo":
+        os.mkfifo(f"{path}{suffix}")
+    else:
+        os.symlink("/dev/zero", f"{path}{suffix}")  # a ledger's own link is followed, its witness's is not
+    with pytest.raises(LedgerUnavailable, match=r"it is a FIFO, a device or a socket|it is a symbolic link"):
+        Ledger(path, PureDP(1.0), read_only=read_only)
+
+
+def test_witness_does_not_follow_links(path: Path, tmp_path: Path) -> None:
+    """Who may write in the directory must not choose which file of the owner is written over."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious" * 1000)
+    with Ledger(path) as ledger:
+        os.remove(f"{path}-head")
+        os.symlink(victim, f"{path}-head")
+        spend(ledger)
+    with pytest.raises(LedgerUnavailable, match=r"-head, a second record .* it is a symbolic link"):
+        Ledger(path)
+    assert victim.read_bytes() == b"precious" * 1000
+
+
+def test_first_entry_may_be_long(tmp_path: Path) -> None:
+    path, name = tmp_path / "ledger.db", "survey " * 300_000
+    Ledger(path, PureDP(1.0), dataset=name).close()
+    Path(f"{path}-head").unlink()
+    content = path.read_bytes()
+    assert len(content) > 2 << 20
+    with Ledger(path) as ledger:
+        assert ledger.dataset == name
+        spend(ledger)
+    assert path.read_bytes().startswith(content)
+
+
+def test_endless_entry_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.core.ledger.file_journal._LONGEST", 1 << 21)
+    first = tmp_path / "first.db"
+    first.write_bytes(b"discreet ledger 2\n" + b"0" * (5 << 20))
+    with path.open("ab") as file:
+        file.write(b"0" * (5 << 20))
+    for place, entry in ((first, 1), (path, 8)):
+        with pytest.raises(LedgerCorrupted, match=f"entry {entry}: it has more than 2 MiB, which no entry has"):
+            Ledger(place, PureDP(1.0))
+    with Ledger(tmp_path / "own.db", PureDP(1.0)) as ledger:
+        with pytest.raises(LedgerUnavailable, match="at most 2 MiB in one entry"):
+            spend(ledger, question="x" * (3 << 20))
+        assert ledger.remaining() == PureDP(1.0)
+
+
+def test_entry_that_is_not_where_it_was_written_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody writes another entry in its place, with a hash that fits, before it is read back."""
+    append = FileJournal._append
+
+    def other(journal: FileJournal, handle: int, entry: Entry) -> None:
+        body = entry.body.replace("count", "total")
+        previous = rows(path)[-1][3]
+        append(journal, handle, Entry(entry.seq, entry.kind, body, chained(previous, entry.seq, entry.kind, body)))
+
+    monkeypatch.setattr(FileJournal, "_append", other)
+    with Ledger(path) as ledger, pytest.raises(LedgerCorrupted, match="entry 8: it was written and is not there"):
+        spend(ledger)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"allowance": ["1e999999999"]},
+        {"allowance": [1]},
+        {"teams": "x"},
+        {"window": "day"},
+        {"salt": "?"},
+        {"secret": "?"},
+        {"approvals": [[]]},
+    ],
+)
+def test_hostile_opening_is_refused_in_words(path: Path, change: dict[str, Any]) -> None:
+    forged(path, "open", change, 1)
+    with pytest.raises(LedgerCorrupted, match="entry 1: "):
+        Ledger(path)
+
+
+def test_deeply_nested_entry_is_refused_in_words(path: Path) -> None:
+    kept = [(digest, kind, body) for _, kind, body, digest in rows(path)]
+    body = '{"spend":2,"answer":' + "[" * 100_000 + "]" * 100_000 + "}"
+    rewritten(path, [*kept, (chained(kept[-1][0], 8, "answer", body), "answer", body)])
+    with pytest.raises(LedgerCorrupted, match="entry 8: its content cannot be read"):
+        Ledger(path)

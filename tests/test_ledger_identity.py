@@ -1,6 +1,7 @@
 """One file is one ledger, whatever its names: links, mounts and removed companions cannot make two of it."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -127,3 +128,17 @@ def test_renamed_ledger_is_refused_and_the_name_is_not_reused(tmp_path: Path) ->
         with pytest.raises(LedgerUnavailable, match="moved, deleted or replaced"):
             spend(ledger, 0.1)
         assert "there is no ledger" in other_process(path) or "was written" in other_process(path)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_pickled_ledger_stays_what_it_was(tmp_path: Path, read_only: bool) -> None:
+    path, teams = tmp_path / "ledger", {"health": PureDP(0.5), "trade": PureDP(0.5)}
+    Ledger(path, PureDP(1.0), teams=teams).close()
+    with Ledger(path, team="trade", timeout=7.0, read_only=read_only) as ledger:
+        ledger.under("a plan")
+        with pickle.loads(pickle.dumps(ledger)) as other:
+            kept = (other._team, other._plan, other._journal.timeout, other._journal.read_only)
+            assert kept == ("trade", "a plan", 7.0, read_only)
+            if read_only:
+                with pytest.raises(LedgerUnavailable, match="read_only=True"):
+                    spend(other)

@@ -1,6 +1,7 @@
 """Interrupts and threads: a ledger object goes on after Ctrl-C at any instruction, and so do all others."""
 
 import gc
+import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -65,12 +66,11 @@ def test_audit_finds_locks_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that gives its lock back only where nothing goes wrong."""
 
     def careless(journal: FileJournal, decide: Any) -> Any:
-        entry = journal._written(decide)
-        journal.recover()
+        entry = journal._written(decide, 0)
+        journal.release()
         return entry
 
     monkeypatch.setattr(FileJournal, "write", careless)
-    monkeypatch.setattr("discreet.ledgers.Ledger._look", Ledger._follow)
     assert not audit_interrupts(20).passed
 
 
@@ -162,3 +162,118 @@ def test_forks_among_threads(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, str(tmp_path / "ledger")]
     drawn, spends = map(int, output(command).split())
     assert drawn == spends
+
+
+HANDLERS = """
+import json, os, signal, sys
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from discreet.audit.interrupts import interrupted
+from discreet.core.errors import LedgerError
+from discreet.core.guarantee import PureDP
+from discreet.ledgers import Approvals, Ledger
+from tests.test_ledger_faults import spend
+
+path, subject, action, wanted = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+key = Ed25519PrivateKey.generate()
+ruled = subject in ("approval", "renewal")
+rule = Approvals(1, {"officer": key.public_key().public_bytes_raw().hex()}) if ruled else None
+ledger = Ledger(path, PureDP(1000.0), approvals=rule, timeout=60.0)
+numbers, problems = iter(range(10**9)), []
+
+def approved(renewal):
+    more = {"renew": PureDP(0.001).to_dict()} if renewal else {"releases": {}}
+    return ledger.approve({"reason": next(numbers)} | more, by="officer", sign=key.sign)
+
+calls = {
+    "spend": lambda: spend(ledger, 0.001).hash,
+    "look": lambda: str(ledger.remaining()),
+    "approval": lambda: approved(False),
+    "renewal": lambda: approved(True),
+}
+write = calls["approval" if ruled else "spend"]
+
+def beside():  # a colleague, who tells which notes are written
+    inlet, outlet = os.pipe()
+    process = os.fork()
+    if process == 0:
+        with Ledger(path, timeout=60.0) as own:
+            for number in range(10**9):
+                own.note(sources=[f"{os.getpid()} {number}"])
+                os.write(outlet, b"x")
+    os.close(outlet)
+    return process, inlet
+
+colleagues = [beside() for _ in range(2)]
+parent, results, refused, children = os.getpid(), [], 0, []
+inlet, outlet = os.pipe()
+
+def attempt(call):
+    # What a call gives, or that it was refused in words.
+    try:
+        return call()
+    except LedgerError as error:
+        return f"refused: {error}"
+
+def forked():
+    child = os.fork()
+    if child:
+        children.append(child)
+    elif action == "fork, and the child spends":
+        os.write(outlet, (json.dumps(attempt(write)) + "\\n").encode())
+        os._exit(0)
+
+handler = {"look": lambda: results.append(("look", attempt(calls["look"]))),
+           "spend": lambda: results.append(("handler", attempt(write)))}.get(action, forked)
+found = []
+total, _ = interrupted(calls[subject], None)
+for at in range(1, total + 1, max(1, total // wanted)):
+    found.clear()
+    interrupted(lambda: found.append(attempt(calls[subject])), at, handler)
+    if os.getpid() != parent:  # the child went on with the call that the fork hit
+        os.write(outlet, (json.dumps(found[0] if found else None) + "\\n").encode())
+        os._exit(0)
+    if found[0].startswith("refused"):
+        problems.append(f"the interrupted call at {at}: {found[0]}")
+    results.append(("parent", found[0]))
+    while children:
+        if os.waitpid(children.pop(), 0)[1]:
+            problems.append(f"a child of the fork at {at} failed")
+os.close(outlet)
+with open(inlet) as told:
+    results += [("child", json.loads(line)) for line in told]
+notes = []
+for process, pipe in colleagues:
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    count = 0
+    while block := os.read(pipe, 65536):
+        count += len(block)
+    notes += [f"{process} {number}" for number in range(count)]
+with Ledger(path) as fresh:
+    fresh.verify()
+    entries = fresh.entries()
+    hashes = {entry.hash for entry in entries}
+    plans = [entry.content["plan"] for entry in entries if entry.kind == "approval"]
+    lost = [note for note in notes if not fresh.counts(note)]
+problems += [f"lost: {note}" for note in lost]
+given = [(who, one) for who, one in results if not one.startswith(("refused", "PureDP"))]
+problems += [f"lost by {who}: {one}" for who, one in given if one not in hashes and one not in plans]
+if len(plans) != len(set(plans)):
+    problems.append("one approval, two entries")
+print(json.dumps({"problems": problems, "notes": len(notes), "given": len(given), "places": at,
+                  "refused": sorted({one for _, one in results if one.startswith("refused")})}))
+"""
+ACTIONS = ["look", "spend", "fork", "fork, and the child spends"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("wanted", [40, pytest.param(10**6, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("subject", ["spend", "look", "approval", "renewal"])
+def test_signal_handlers_and_forks_inside_a_step(tmp_path: Path, subject: str, action: str, wanted: int) -> None:
+    """At instructions of a step, beside two writers; in the deep test at every one."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", HANDLERS, str(tmp_path / "ledger")]
+    found = json.loads(output([*command, subject, action, str(wanted)], limit=3600.0))
+    assert found["problems"] == []
+    assert found["notes"] > 0
+    assert all("in the middle of" in one for one in found["refused"])

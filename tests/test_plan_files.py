@@ -1,8 +1,10 @@
 """Plan files and the command line: located refusals, no data for plans, resumed and repeated runs, kills."""
 
+import errno
 import fcntl
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -21,16 +23,20 @@ from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
+from discreet.plans.bundle_check import verify_bundle
 from discreet.plans.job import Job
 from discreet.plans.job_cost import refusal_of
+from discreet.plans.keys import signer
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton
 from discreet.publish import whole_file
+from discreet.publish.anchors import write_anchor
 from discreet.publish.whole_file import write_whole
 from discreet.questions.forms import COLUMN
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import MeasuredQuestion
 from discreet.releases import Release
+from discreet.studio.toml_document import TomlDocument, digest_of
 from tests.processes import started, told
 
 PLAN = """\
@@ -250,12 +256,12 @@ def test_a_plan_after_a_profile_is_refused_for_its_cost_and_not_for_its_kind():
     session = Session(pa.table({"a": [1]}), Schema(columns={}), ledger=":memory:", budget=ApproxDP(2.0, 2e-6))
     session.count(ApproxDP(1.0, 1e-6))
     ledger = session.ledger
-    refused = refusal_of(ledger, 0, ApproxDP(2.0, 2e-6))
+    refused = refusal_of(ledger, 0, [ApproxDP(2.0, 2e-6)])
     assert isinstance(refused, InsufficientBudget)
     assert "A part of the budget is spent" in str(refused)
-    assert refusal_of(ledger, 0, ApproxDP(1.0, 1e-6)) is None
-    assert refusal_of(ledger, 0, PureDP(1.0)) is None
-    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, ApproxDP(1.0, 1e-6)), NoConversion)
+    assert refusal_of(ledger, 0, [ApproxDP(1.0, 1e-6)]) is None
+    assert refusal_of(ledger, 0, [PureDP(1.0)]) is None
+    assert isinstance(refusal_of(Ledger(":memory:", PureDP(1.0)), 0, [ApproxDP(1.0, 1e-6)]), NoConversion)
 
 
 def test_a_release_more_changes_all_shares(plan):
@@ -305,6 +311,33 @@ def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(t
             write_whole(tmp_path / "plan[1].md", content)
     assert sorted(one.name for one in tmp_path.iterdir()) == [written.name, "plan[1].md"]
     assert (tmp_path / "plan[1].md").read_text() == "again"
+
+
+def test_what_is_no_file_of_ours_is_not_opened_and_permissions_stay(tmp_path):
+    private, secret = tmp_path / "plan.toml", tmp_path / "secret"
+    private.write_text("old")
+    private.chmod(0o600)
+    secret.write_text("kept")
+    os.mkfifo(tmp_path / ".plan.toml-pipe.part")
+    (tmp_path / ".plan.toml-link.part").symlink_to(secret)
+    write_whole(private, "new")
+    assert private.read_text() == "new"
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert {".plan.toml-pipe.part", ".plan.toml-link.part"} < {one.name for one in tmp_path.iterdir()}
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "plan.toml"
+    file.write_text("")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        DiscreetError, match=r"plan.toml: cannot be written \(the disk is full\). The file is as it was"
+    ):
+        TomlDocument(file).replace("a = 1", digest_of(""))
+    assert [one.name for one in tmp_path.iterdir()] == ["plan.toml"]
 
 
 def test_an_unfinished_file_that_another_writer_takes_for_abandoned_is_made_again(tmp_path, monkeypatch):
@@ -457,3 +490,57 @@ def test_another_label_is_another_question(tmp_path):
     session.proportion("vote", "yes", PureDP(1.0), request="r")
     with pytest.raises(DiscreetError, match="different release"):
         session.proportion("vote", "no", PureDP(1.0), request="r")
+
+
+# -- files that are none -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "1" * 4301, "0x" + "f" * 9000, "0b" + "1" * 40_000])
+def test_endless_integers_are_refused_in_words(plan, number):
+    for setting in ("epsilon = 2.0", "rows = 2", "low = 0"):
+        text = plan.read_text()
+        plan.write_text(text.replace(setting, f"{setting.split(' = ')[0]} = {number}"))
+        with pytest.raises(PlanFileError, match=r"has an integer of more than 1,000 digits\."):
+            Job(plan)
+        plan.write_text(text)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "huge"])
+def test_plans_bundles_keys_and_anchors_are_regular_files(tmp_path, kind):
+    """A FIFO would be waited for without end, and a device be read without end."""
+    place = tmp_path / "it.toml"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    elif kind == "huge":
+        with place.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        place.symlink_to("/dev/zero")
+    words = {"directory": "is a directory", "huge": "it is larger than"}.get(kind, "is a FIFO, a device or a socket")
+    with pytest.raises(PlanFileError, match=words):
+        PlanFile.read(place)
+    assert words in str(verify_bundle(place))
+    with pytest.raises(DiscreetError, match=words):
+        signer(place, "a password")
+    if kind != "huge":
+        with pytest.raises(DiscreetError, match=words), Ledger(":memory:", PureDP(1.0)) as ledger:
+            write_anchor(ledger, place)
+
+
+def test_a_full_disk_is_told_in_words(plan, tmp_path, monkeypatch):
+    """Wherever a run writes: what was released is in the ledger, and the next run writes it down."""
+    Job(plan).run()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.publish.whole_file._unfinished", full)
+        with pytest.raises(DiscreetError, match=r"results\.json: cannot be written: the disk is full\."):
+            Job(plan).run(output=tmp_path / "other")
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.plans.job.tempfile.TemporaryFile", lambda **_: full())
+        with pytest.raises(DiscreetError, match=r"cannot be written: the disk is full\."):
+            Job(plan).run()

@@ -5,15 +5,21 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from discreet import Ledger, PureDP
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
+from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
+from discreet.core.protection import Protection
 from discreet.plans.job import Job
+from discreet.plans.job_cost import refusal_of
+from discreet.plans.job_results import Progress
 from discreet.plans.plan_file import PlanFile
+from discreet.plans.shares import divided
 from tests.processes import ROOT, output, started, told
 
 PLAN = """
@@ -257,7 +263,7 @@ def test_names_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert "\x1b" not in told.out + told.err
     assert "\x9b" not in told.out + told.err
-    assert "a\\x1b[2Jb" in told.out
+    assert "a\\u001b[2Jb" in told.out
 
 
 # -- plans that are wrong ----------------------------------------------------------------------------------------
@@ -318,3 +324,104 @@ def test_damaged_ledgers_nearby_are_not_judged(folder: Path) -> None:
 def test_results_hold_the_head(folder: Path) -> None:
     done = Job(plan(folder)).run()
     assert json.loads(done.results.read_text())["facts"]["privacy"]["head"] == done.head
+
+
+# -- a restored backup -------------------------------------------------------------------------------------------
+
+
+def backed_up(folder: Path, extra: str) -> tuple[Path, Path]:
+    """A plan that was run, and whose ledger was then restored from a copy made before the run, witness included."""
+    file = plan(folder, extra=extra)
+    file.write_text(file.read_text().replace('ask = "count"', 'ask = "count"\nepsilon = 0.25'))
+    Job(file).ledger(write=True).close()
+    backup = folder / "backup"
+    backup.mkdir()
+    for name in ("survey.ledger", "survey.ledger-head"):
+        shutil.copy(folder / name, backup)
+    assert Job(file).run().drawn == 1
+    return file, backup
+
+
+def restored(folder: Path, backup: Path) -> None:
+    for name in ("survey.ledger", "survey.ledger-head"):
+        shutil.copy(backup / name, folder)
+
+
+@pytest.mark.parametrize("where", ["results", "anchor", "bundle"])
+def test_a_run_with_a_restored_ledger_is_refused(
+    folder: Path, where: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, backup = backed_up(folder, '[ledger]\nanchor = "heads.txt"\n' if where == "anchor" else "")
+    results = folder / "survey-report" / "results.json"
+    place = {"results": results, "anchor": folder / "heads.txt", "bundle": folder / "survey.bundle"}[where]
+    if where == "bundle":
+        monkeypatch.setenv("DISCREET_PASSWORD", "correct horse")
+        main(["keys", "new", "officer", "--out", str(folder / "keys")])
+        main(["bundle", str(file), "--as", "officer", "--key", str(folder / "keys" / "officer.key")])
+    restored(folder, backup)
+    if where != "results":
+        results.unlink()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for arguments in (["--dry-run"], []):
+        assert status("run", file, *arguments) == 5
+        told = " ".join(capsys.readouterr().err.split())
+        assert str(place) in told
+        assert "prove that: take the head out of" in told
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    place.unlink()  # the proof that it is meant
+    assert Job(file).run().drawn == 1
+
+
+def test_a_new_ledger_beside_old_results_is_refused(folder: Path) -> None:
+    file, _ = backed_up(folder, "")
+    for name in ("survey.ledger", "survey.ledger-head"):
+        (folder / name).unlink()
+    with pytest.raises(LedgerCorrupted, match="the new ledger: no entry has the head"):
+        Job(file).run()
+    assert not (folder / "survey.ledger").exists()
+
+
+@pytest.mark.parametrize("content", [b"my own notes", b"{", b"{}", b"[" * 100_000, b"\xff", b'{"facts": 1}'])
+def test_other_files_under_the_name_of_results_say_nothing(folder: Path, content: bytes) -> None:
+    file = plan(folder)
+    (folder / "survey-report").mkdir()
+    (folder / "survey-report" / "results.json").write_bytes(content)
+    (folder / "survey.bundle").write_bytes(content)
+    assert Job(file).run().drawn == 1
+
+
+# -- shares, counted as the ledger counts ------------------------------------------------------------------------
+
+SHARES: dict[str, Callable[[int], list[float]]] = {
+    "equal": lambda number: [1.0] * number,
+    "rising": lambda number: [place + 1.0 for place in range(number)],
+    "one large": lambda number: [3.0, *[1.0] * (number - 1)],
+    "tenths": lambda number: [0.1 * (place + 1) for place in range(number)],
+}
+BUDGETS = [PureDP(1.0), PureDP(0.3), ApproxDP(1.0, 1e-6), ZeroConcentratedDP(0.7), GaussianDP(0.9)]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("shares", SHARES)
+def test_whatever_was_paid_of_its_shares_the_rest_can_be(budget: Guarantee, shares: str) -> None:
+    """Every plan of 2 to 12 releases, stopped after each of them."""
+    for number in range(2, 13):
+        parts = divided(budget, SHARES[shares](number))
+        ledger = Ledger(":memory:", budget)
+        for stop, part in enumerate(parts):
+            assert refusal_of(ledger, 0, parts[stop:]) is None, (number, stop)
+            ledger.reserve(part, question="count", mechanism={}, sensitivity={}, protection=Protection())
+        assert not ledger.affords(parts[:1])
+
+
+def test_a_stopped_plan_of_equal_shares_is_resumed(folder: Path) -> None:
+    more = "".join(f'[[release]]\nname = "again {number}"\nask = "count"\n' for number in range(6))
+    file = plan(folder, extra=more)
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Job(file).run(progress=stop)
+    done = Job(file).run()
+    assert (done.drawn, done.reused) == (6, 1)

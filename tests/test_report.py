@@ -3,9 +3,11 @@
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pytest
 
@@ -196,6 +198,82 @@ def test_markdown_says_the_same(facts):
     columns = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
     tables = [row for row in text.splitlines() if row.startswith("|---")]
     assert set(columns) == {row.count("|") for row in tables}  # no label adds a column
+
+
+UNHELD = "".join(map(chr, (*range(1, 9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, 0x202E, 0x2066, 0xFFFE)))
+"""What labels may hold and no file may: the chart library ends the process over most of them."""
+LABEL = f"a</script><script>alert(1)</script>{UNHELD}\\| [b](http://c) `d`"
+QUOTED = json.dumps(LABEL).replace("\x7f", "\\u007f")
+HOSTILE_PLAN = f"""
+title = {QUOTED}
+[source]
+path = "rows.csv"
+[budget]
+epsilon = 2.0
+[schema.columns.arm]
+categories = [{QUOTED}, "b"]
+source = {QUOTED}
+[[release]]
+name = {QUOTED}
+ask = "count"
+by = "arm"
+[[release]]
+name = "table"
+ask = "table"
+columns = ["arm"]
+"""
+
+
+def test_labels_that_no_file_can_hold_end_no_run(tmp_path):
+    """In a process of its own, which the chart library would abort after the budget was spent."""
+    (tmp_path / "rows.csv").write_text("arm\nb\nb\n")
+    (tmp_path / "plan.toml").write_text(HOSTILE_PLAN, encoding="utf-8")
+    code = "import sys; from discreet.cli import main\nfor one in sys.argv[1:]: main(one.split())"
+    commands = (
+        "run plan.toml", "review plan.toml", "review plan.toml --out review.md", "review plan.toml --out review.html",
+        "export plan-report --format parquet", "ledger show rows.ledger --out ledger.html",
+    )  # fmt: skip
+    said = output([sys.executable, "-c", code, *commands], cwd=tmp_path)
+    written = [one for one in tmp_path.rglob("*") if one.suffix in (".md", ".html", ".csv")]
+    assert len(written) == 9
+    for text in (said, *(one.read_text(encoding="utf-8") for one in written)):
+        assert set(text) & set(UNHELD) == set()
+    for one in written:
+        if one.suffix != ".csv":
+            assert "<script" not in one.read_text(encoding="utf-8").split("## The plan")[0]
+    book = openpyxl.load_workbook(tmp_path / "plan-report" / "results.xlsx")
+    assert any("\\u001b" in str(cell) for sheet in book for row in sheet.values for cell in row)
+    stored = json.loads((tmp_path / "plan-report" / "results.json").read_text(encoding="utf-8"))
+    assert stored["facts"]["releases"][0]["readings"][0]["labels"]["arm"] == LABEL  # programs get what it is
+
+
+CHART = """
+import json, sys
+import pyarrow
+from discreet import *
+label = json.loads(sys.argv[1])
+schema = Schema(columns={"arm": Categories([label, "b"])})
+session = Session(pyarrow.table({"arm": ["b"]}), schema, ledger=":memory:", budget=PureDP(2.0))
+chart = session.count(PureDP(1.0), by="arm").plot()
+for name in ("chart.html", "chart.svg", "chart.png", "chart.json"):
+    chart.save(name)
+(chart | chart).properties(title=label[:1]).save("both.svg")
+print(*chart._repr_mimebundle_())
+"""
+
+
+def test_charts_are_saved_and_shown_without_scripts_or_a_network(tmp_path):
+    shown = output([sys.executable, "-c", CHART, json.dumps(LABEL)], cwd=tmp_path)
+    assert shown.split() == ["image/svg+xml", "text/plain"]
+    page = (tmp_path / "chart.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<svg" in page
+    assert {url for url in re.findall(r"https?://[^\"'\s<>]+", page) if "www.w3.org" not in url} == {
+        "http://c)"
+    }  # a word
+    assert (tmp_path / "chart.png").read_bytes()[:4] == b"\x89PNG"
+    for name in ("chart.html", "chart.svg", "chart.json", "both.svg"):
+        assert set((tmp_path / name).read_text(encoding="utf-8")) & set(UNHELD) == set()
 
 
 def test_charts_are_data(facts):

@@ -291,3 +291,28 @@ def test_a_directory_that_is_being_made_is_not_swept_away(tmp_path, monkeypatch)
     assert directory.is_dir()
     remove_directory(directory, held)
     assert not directory.exists()
+
+
+def test_what_other_users_name_like_a_directory_of_ours_is_left_alone(tmp_path, monkeypatch):
+    """A pipe would wait for ever to be opened; a link, or a directory of somebody else, is not ours to remove."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    outside = tmp_path / "kept"
+    outside.mkdir()
+    os.mkfifo(tmp_path / "discreet-spills-pipe")
+    (tmp_path / "discreet-spills-file").touch()
+    (tmp_path / "discreet-spills-link").symlink_to(outside)
+    (tmp_path / "discreet-spills-theirs").mkdir()
+    found = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path, **more: theirs(found(path, **more), path))
+    code = "from discreet.core.rows.spilling import *; remove_directory(*spill_directory())"
+    output([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})  # hangs where the pipe is opened
+    (tmp_path / "discreet-spills-theirs").mkdir(exist_ok=True)
+    remove_directory(*spill_directory())
+    left = {one.name.removeprefix("discreet-spills-") for one in tmp_path.iterdir()}
+    assert left == {"pipe", "file", "link", "theirs", "kept"}
+
+
+def theirs(found, path):
+    """What the system says of a path, as if another user owned those named so."""
+    stranger = found.st_uid + 1 if str(path).endswith("theirs") else found.st_uid
+    return os.stat_result([*found[:4], stranger, *found[5:]])

@@ -1,15 +1,22 @@
 """The studio without a browser: every handler, and everything that it refuses."""
 
 import asyncio
+import errno
 import json
 import math
 import os
 import re
+import signal
+import socket
+import sys
 import threading
 import tomllib
 from pathlib import Path
 from statistics import NormalDist
+from urllib.parse import unquote
 
+import duckdb
+import httpx2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,10 +37,11 @@ from discreet.studio.draft import drafted
 from discreet.studio.folder import Folder
 from discreet.studio.form_fields import place_of_name
 from discreet.studio.self_attack import attack_oneself, most_right
-from discreet.studio.toml_document import GONE, Conflict, TomlDocument
+from discreet.studio.serve import studio_server
+from discreet.studio.toml_document import GONE, Conflict, TomlDocument, digest_of
 from discreet.studio.turns import Turns
 from discreet.studio.typed_text import shown_text, typed_value
-from tests.processes import LIMIT
+from tests.processes import LIMIT, started, told
 
 PORT = 8123
 PLAN = """\
@@ -104,7 +112,7 @@ class Browser:
         self.guard = studio_app(folder, token="once", **settings)
         self.guard.serve_on(PORT)
         self.client = TestClient(self.guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=True)
-        assert self.client.get("/?token=once").status_code == 200
+        assert self.client.post("/enter", data={"token": "once"}).status_code == 200
 
     def get(self, path: str):
         return self.client.get(path)
@@ -146,16 +154,90 @@ def test_every_page_is_shown_under_a_strict_policy(browser, page):
 def test_nobody_else_gets_in(folder):
     guard = studio_app(folder, token="once")
     guard.serve_on(PORT)
+    used = []
+    guard.entered = lambda: used.append(True)
     stranger = TestClient(guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
-    for path in ("/", "/?token=", "/?token=other", "/plan?plan=people.toml&token=once", "/static/studio.css"):
+    for path in ("/", "/?token=once", "/enter?token=once", "/plan?plan=people.toml&token=once", "/static/studio.css"):
         assert stranger.get(path).status_code == 403, path
-    first = stranger.get("/?token=once")
-    assert first.status_code == 303
+    for form in ({"token": ""}, {"token": "other"}, {"csrf": guard.csrf}):
+        assert stranger.post("/enter", data=form).status_code == 403, form
+    assert stranger.post("/enter?token=once", data={"a": "b"}).status_code == 403
+    assert stranger.post("/enter", data={"token": "once" * 1000}).status_code == 413
+    assert stranger.post("/enter", data={"token": "once"}, headers={"host": "evil.example"}).status_code == 421
+    assert used == []
+    # Browsers say that a form in a file has no origin, and comes from another site than 127.0.0.1.
+    headers = {"origin": "null", "sec-fetch-site": "cross-site"}
+    first = stranger.post("/enter", data={"token": "once"}, headers=headers)
+    assert first.status_code == 200
+    assert 'content="0;url=/"' in first.text
+    assert "once" not in first.text + str(first.headers)
     assert "HttpOnly" in first.headers["set-cookie"]
     assert "SameSite=Strict" in first.headers["set-cookie"]
+    assert used == [True]
     second = TestClient(guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
-    assert second.get("/?token=once").status_code == 403  # the link works once
+    assert second.post("/enter", data={"token": "once"}).status_code == 403  # the token works once
+    for cookie in ("", "None", "once"):
+        assert second.get("/", headers={"cookie": f"{guard.cookie_name}={cookie}"}).status_code == 403
     assert stranger.get("/").status_code == 200
+
+
+BROWSER = """#!/bin/sh
+printf '%s\\n' "$@" > "$0.argv"
+"""
+
+
+def test_other_users_of_the_machine_see_no_token(folder, tmp_path):
+    """What `ps` shows of the browser, and what the terminal shows, lets nobody in."""
+    opened = tmp_path / "browser"
+    opened.write_text(BROWSER)
+    opened.chmod(0o755)
+    places = {**os.environ, "BROWSER": f"{opened} %s", "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    studio = started([sys.executable, "-m", "discreet", "open", str(folder)], env=places)
+    try:
+        said = studio.stdout.readline() + studio.stdout.readline()
+        address, entrance = re.search(r"open at (\S+), for the browser that opens (\S+)", said).groups()
+        assert Path(entrance).stat().st_mode & 0o777 == 0o600
+        page = Path(entrance).read_text()
+        token = re.search(r'name="token" value="(\S{40,})"', page)[1]
+        while not (argv := tmp_path / "browser.argv").exists() or not argv.read_text():
+            assert studio.poll() is None
+        assert argv.read_text().split() == [Path(entrance).as_uri()]
+        assert token not in said + argv.read_text()
+        assert token not in Path(f"/proc/{studio.pid}/cmdline").read_text()
+        with httpx2.Client(base_url=address) as client:
+            assert client.get("/").status_code == 403
+            assert client.post("/enter", data={"token": token}, headers={"origin": "null"}).status_code == 200
+            assert client.get("/").status_code == 200
+        assert not Path(entrance).exists()
+    finally:
+        studio.send_signal(signal.SIGINT)
+        out, err = told(studio, status=130)
+    assert token not in out + err
+
+
+def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch):
+    monkeypatch.setattr("discreet.studio.serve._PATIENCE", 0.05)
+    monkeypatch.setattr("discreet.studio.guard._PATIENCE", 0.05)
+    server = studio_server(folder)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    where = ("127.0.0.1", int(server.address.rpartition(":")[2]))
+    host = f"Host: 127.0.0.1:{where[1]}\r\n"
+    try:
+        for sent in (
+            "",
+            "GET / HT",
+            f"GET / HTTP/1.1\r\n{host}",
+            f"POST /enter HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\ntoken=",
+        ):
+            with socket.create_connection(where, timeout=LIMIT) as one:
+                one.sendall(sent.encode())
+                while one.recv(65536):
+                    pass  # until the studio closes it
+    finally:
+        server.should_exit = True
+        thread.join(LIMIT)
+    assert not server.entrance.exists()
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", f"127.0.0.1.evil.example:{PORT}", "localhost:1", ""])
@@ -239,7 +321,89 @@ def test_results_outside_of_the_report_are_refused(browser):
 
 def test_addresses_of_files_are_no_way_around_the_folder(browser):
     for address in ("duckdb:///etc/passwd", "sqlite:///x.db", "/etc/passwd", "file:///etc/passwd"):
-        assert browser.get(f"/new?address={address}").status_code == 400
+        assert browser.post("/connect", {"address": address}).status_code == 400
+
+
+def test_the_address_of_a_database_is_in_no_address_of_a_page(browser, monkeypatch):
+    """It may hold a password, and addresses of pages are in the history of the browser."""
+    secret = "postgresql://me:SECRET@127.0.0.1:1/base"
+    asked = []
+    monkeypatch.setattr("discreet.studio.start_view.source_tables", lambda address: asked.append(address) or ["buyers"])
+    assert browser.get(f"/new?address={secret}").status_code == 400  # a file must be named
+    assert asked == []
+    assert re.search(r'<form action="/connect" method="post"[^§]*name="address"', browser.get("/").text)
+    page = browser.post("/connect", {"address": secret})
+    assert asked == [secret]
+    assert "SECRET" not in str(page.url)
+    assert '<button name="table" value="buyers">' in page.text
+    assert "SECRET" not in "".join(re.findall(r'(?:href|action)="[^"]*"', page.text))
+
+
+OUTSIDE = {
+    "beside": 'path = "../secret.csv"',
+    "absolute": 'path = "{secret}"',
+    "pattern": 'path = "../*.csv"',
+    "link": 'path = "link.csv"',
+    "folder": 'path = "parts.csv"',
+    "database": 'address = "duckdb://{base}"\ntable = "t"',
+}
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_a_plan_gets_nothing_from_outside_of_the_folder(browser, folder, kind):
+    outside = folder.parent
+    os.symlink(outside / "secret.csv", folder / "link.csv")
+    (folder / "parts.csv").mkdir()
+    os.symlink(outside / "secret.csv", folder / "parts.csv" / "one.csv")
+    with duckdb.connect(str(outside / "base.duckdb")) as base:
+        base.execute("create table t as select 1 as SECRETCOLUMN")
+    (outside / "secret.csv").write_text("SECRETCOLUMN,b\n1,2\n")
+    source = OUTSIDE[kind].format(secret=outside / "secret.csv", base=outside / "base.duckdb")
+    (folder / "people.toml").write_text(PLAN.replace('path = "people.csv"', source))
+    for page in ("plan", "text", "review", "run", "profile", "ledger", "learn"):
+        assert "SECRETCOLUMN" not in browser.get(f"/{page}?plan=people.toml").text, page
+    assert "outside of the folder" in browser.get("/plan?plan=people.toml").text
+    seen = digest_of((folder / "people.toml").read_text())
+    for path, form in (("run", {"seen": seen}), ("profile", {"seen": seen, "amount": "0.1"})):
+        answer = browser.post(f"/{path}?plan=people.toml", form)
+        assert answer.status_code == 400
+        assert "outside of the folder" in answer.text
+    assert not list(outside.rglob("*.ledger"))
+
+
+def test_a_plan_writes_nothing_outside_of_the_folder(browser, folder):
+    (folder / "people.toml").write_text(PLAN + '[output]\ndirectory = "../elsewhere"\n')
+    answer = browser.post("/run?plan=people.toml", {"seen": digest_of((folder / "people.toml").read_text())})
+    assert (answer.status_code, "outside of the folder" in answer.text) == (400, True)
+    assert not (folder.parent / "elsewhere").exists()
+
+
+def test_dropped_files_are_private_and_their_names_fit(browser, folder):
+    headers = {"x-csrf": browser.guard.csrf}
+    before = os.umask(0)  # what is usual here must not matter
+    try:
+        for name in ("people.csv", "x" * 400 + ".csv", "ä" * 400 + ".csv.gz", "€" * 90 + "." + "y" * 400 + ".parquet"):
+            answer = browser.client.post("/upload", params={"name": name}, content=b"a\n1\n", headers=headers)
+            assert answer.status_code == 200, answer.text
+            kept = folder / unquote(answer.text.partition("=")[2])
+            assert kept.stat().st_mode & 0o777 == 0o600
+            assert kept.name.endswith(name[-4:])
+    finally:
+        os.umask(before)
+    assert not [one for one in folder.iterdir() if one.name.startswith(".")]
+
+
+def test_a_file_that_cannot_be_kept_leaves_nothing(browser, folder, monkeypatch):
+    def full(self, *given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", full)
+    headers = {"x-csrf": browser.guard.csrf}
+    answer = browser.client.post("/upload?name=x.csv", content=b"a\n1\n", headers=headers)
+    assert (answer.status_code, "the disk is full" in answer.text) == (400, True)
+    assert not list(folder.glob("*x.csv*"))
+    for page in ("plan", "new"):
+        assert browser.get(f"/{page}?plan={'x' * 5000}.toml&file={'x' * 5000}.csv").status_code == 400
 
 
 def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
@@ -268,7 +432,6 @@ def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
 
 
 def test_a_database_is_chosen_by_its_table(browser, folder):
-    duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(str(folder / "shop.duckdb")) as base:
         base.execute("create table buyers as select 1 as age")
     page = browser.get("/new?file=shop.duckdb").text

@@ -50,14 +50,14 @@ def chromium() -> Iterator[object]:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """A studio of its own, as the command line serves it; the link that it prints."""
+    """A studio of its own, as the command line serves it; the file that it names."""
     from discreet.studio.serve import studio_server
 
-    server, address = studio_server(folder)
+    server = studio_server(folder)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        yield address
+        yield server.entrance.as_uri()
     finally:
         server.should_exit = True
         thread.join(LIMIT)
@@ -75,9 +75,12 @@ class Visit:
     def __init__(self, chromium, address: str, **settings) -> None:
         self.context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
         self.wrong: list[str] = []
-        self.address = address
         self.page = self.tab()
         self.page.goto(address)
+        if not settings.get("java_script_enabled", True):
+            self.page.get_by_role("button", name="Open the studio").click()
+        self.page.get_by_role("link", name="discreet", exact=True).wait_for()
+        self.address = "/".join(self.page.url.split("/")[:3])
 
     def tab(self):
         page = self.context.new_page()
@@ -85,7 +88,8 @@ class Visit:
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
         page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
-        page.on("request", lambda one: one.url.startswith("http://127.0.0.1:") or self.wrong.append(one.url))
+        known = ("http://127.0.0.1:", "file:///")
+        page.on("request", lambda one: one.url.startswith(known) or self.wrong.append(one.url))
         return page
 
     def wait_for(self, role: str, name: str) -> None:
@@ -96,7 +100,24 @@ class Visit:
             pytest.fail(f"no {name!r} at {self.page.url}: {self.page.inner_text('body')} {self.wrong}")
 
     def to(self, path: str) -> None:
-        self.page.goto(self.address.split("/?")[0] + path)
+        self.page.goto(self.address + path)
+
+
+def test_the_token_is_in_no_address_and_no_referrer(chromium, folder):
+    with served(folder) as address:
+        token = re.search(r'name="token" value="(\S+)"', Path(address.removeprefix("file://")).read_text())[1]
+        told: list[str] = []
+        context = chromium.new_context()
+        page = context.new_page()
+        page.on("request", lambda one: told.append(f"{one.url} {one.all_headers()}"))
+        page.goto(address)
+        page.get_by_role("link", name="people.csv").click()
+        page.get_by_role("button", name="Plan", exact=True).wait_for()
+        page.go_back()
+        page.get_by_role("link", name="people.csv").wait_for()
+        assert len(told) > 3
+        assert token not in "".join(told) + page.content()
+        assert page.evaluate("document.referrer") in ("", f"{page.url.split('/?')[0].rstrip('/')}/enter")
 
 
 def test_a_newcomer_publishes_a_mean_in_eight_interactions(chromium, folder):
@@ -221,7 +242,7 @@ def test_a_killed_studio_loses_nothing(chromium, folder):
         running = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )
-        return running, re.search(r"http://\S+", running.stdout.readline())[0]
+        return running, Path(re.search(r"that opens (\S+)", running.stdout.readline())[1]).as_uri()
 
     running, address = start()
     try:
@@ -326,11 +347,13 @@ def test_memory_does_not_grow_under_a_minute_of_requests(folder):
         return int(re.search(r"VmRSS:\s+(\d+)", status.read_text())[1])
 
     try:
-        address = re.search(r"http://\S+", running.stdout.readline())[0]
+        address, entrance = re.search(r"open at (\S+), .* opens (\S+)", running.stdout.readline()).groups()
         if not status.exists():
             pytest.skip("needs /proc to read the memory of a process")
-        with httpx2.Client(base_url=address.split("/?")[0], follow_redirects=True, timeout=60) as client:
-            csrf = re.search(r'name="csrf" content="([^"]+)"', client.get(address).text)[1]
+        with httpx2.Client(base_url=address, follow_redirects=True, timeout=60) as client:
+            token = re.search(r'name="token" value="(\S+)"', Path(entrance).read_text())[1]
+            client.post("/enter", data={"token": token})
+            csrf = re.search(r'name="csrf" content="([^"]+)"', client.get("/").text)[1]
             place, epsilon, sizes, end = '["budget", "epsilon"]', 4.0, [], time.monotonic()
             for seconds in (20, 40):
                 end += seconds

@@ -136,6 +136,7 @@ def _run(
     out: Path | None = None,
     period: str | None = None,
     dry_run: bool = False,
+    check_source: bool = False,
     json: bool = False,
     quiet: bool = False,
     log: Path | None = None,
@@ -156,6 +157,9 @@ def _run(
         The period to release, instead of the plan's own.
     dry_run
         Check plan, approvals, budget and columns as a run would, and release nothing.
+    check_source
+        Read the rows on this machine and say what is wrong with them, or whether they changed since the releases. The
+        words may depend on somebody's data: they are for its owner. Spends nothing, releases nothing, logs nothing.
     json
         Print JSON.
     quiet
@@ -166,6 +170,10 @@ def _run(
     from discreet.plans.job import Job
     from discreet.publish.run_log import logged
 
+    if check_source:
+        found = Job(file, period=period).check_source()
+        say(dumps({"source": found}, indent=1, ensure_ascii=False) if json else "\n".join(found))
+        return
     with logged(log, str(file), _status) as noted:
         job = Job(file, period=period)
         shown = None if quiet else progress_line("released")

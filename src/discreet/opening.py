@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.dialect import Dialect
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.rows import engines
-from discreet.core.rows.csv_file import read_names
+from discreet.core.rows.csv_file import check_csv, read_names
 from discreet.core.rows.frames import FRAMES, frame_names, held
 from discreet.core.rows.read import Dataset, file_rows, frame_rows, parquet_types, require_columns, viewed
 from discreet.core.rows.snapshot import check_types
@@ -87,6 +87,11 @@ class Source:
         if self.declares_types:
             check_types(self.rows(), schema)
 
+    def check_texts(self) -> None:
+        """Refuse a file of text that is malformed or in another encoding, with its line; for the owner of the rows."""
+        if self._file is not None and not self.declares_types:
+            engines.guarded(self._name, lambda: check_csv(_files(self._file or ""), self.dialect))
+
     def connection(self) -> Any:
         """The engine that the caller chose for frames and files, once it is known to be able; None for the embedded."""
         engines.load_ibis()
@@ -101,7 +106,7 @@ class Source:
                     "engine", type(self._engine).__name__, "is not an engine",
                     'Pass "duckdb", "spark", an address or a connection.',
                 )  # fmt: skip
-            engines.require_operations(connection)
+            engines.require_able(connection)
             self._engine = connection
             return connection
 
@@ -191,13 +196,13 @@ def open_source(
     Parameters
     ----------
     source
-        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table; a DuckDB,
-        Spark or ibis connection; or the address of one (``"duckdb://sales.db"``, ``"spark://host:7077"``).
+        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table of DuckDB or
+        Spark; a connection to one of them; or its address (``"duckdb://sales.db"``, ``"spark://host:7077"``).
     table
         Name of the table, where ``source`` is a connection or its address.
     engine
         Who runs the plan for frames and files: the embedded DuckDB by default, ``"spark"`` for a local Spark, the
-        address of a Spark master, a Spark session, or an ibis connection.
+        address of a Spark master, a Spark session, or a DuckDB connection.
     memory
         Most memory the embedded DuckDB may use, for example ``"3GB"``; beyond it spills to a private directory.
     delimiter, encoding, header
@@ -241,16 +246,18 @@ def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
 
 
 def connection_at(address: str) -> Any:
-    """Connection for ``spark``, ``spark://…``, or any address that ibis understands."""
+    """Connection for ``spark``, ``spark://…`` or ``duckdb://file.db``; others are refused before anything is opened."""
     if address == "spark" or address.startswith(("spark://", "local[")):
         return engines.spark("local[*]" if address == "spark" else address)
+    if not address.startswith("duckdb://"):
+        raise InvalidParameter(
+            "source", without_password(address), "is not the address of an engine that discreet reads rows on",
+            'Use "duckdb://file.db" or "spark://host:7077", or export the table to Parquet files. Nothing was spent.',
+        )  # fmt: skip
     path = address.removeprefix("duckdb://")
-    if address.startswith("duckdb://") and not Path(path).is_file():
+    if not Path(path).is_file():
         raise SourceError(f"source = {address!r}: there is no such database. Check the path. Nothing was spent.")
-    ibis = engines.load_ibis()
-    if address.startswith("duckdb://"):
-        return engines.guarded(address, lambda: ibis.duckdb.connect(path, read_only=True, **engines.SEALED))
-    return engines.guarded(without_password(address), lambda: ibis.connect(address))
+    return engines.guarded(address, lambda: engines.load_ibis().duckdb.connect(path, read_only=True, **engines.SEALED))
 
 
 def without_password(address: str) -> str:

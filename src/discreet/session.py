@@ -57,9 +57,9 @@ class Session(Shorthands):
     Parameters
     ----------
     source
-        Anything `open_source` reads: a frame, a path, a connection. The first question reads it, once, and the
-        session answers every question from what it read then: planning reads no data, and what changes in the source
-        later has no part in the answers of this session.
+        Anything `open_source` reads: a frame, a path, a connection. Planning reads no data. The first question reads
+        the source, after it was paid for, and the session answers from what it read then: what changes in the source
+        later has no part in its answers.
     schema
         The public facts.
     ledger
@@ -160,7 +160,8 @@ class Session(Shorthands):
     def _check(self, question: Question[Any]) -> None:
         """Refuse what declarations, headers and engines tell, before anything is paid for or read."""
         self.require(*question.columns_read())
-        self._source.check(self.schema, question.source_columns_read())
+        omitted_by = () if self._step is None else self._step.columns or ()
+        self._source.check(self.schema, [*question.source_columns_read(), *omitted_by])
         if {*self._related} != {*self.schema.related}:
             raise SourceError(
                 f"related = {sorted(self._related)}: the schema names the tables {sorted(self.schema.related)}. Pass "
@@ -253,6 +254,8 @@ class Session(Shorthands):
         released.
         """
         self._source.check(self.schema, self.schema.source_columns(()))
+        for one in (self._source, *self._related.values()):
+            one.check_texts()
         self._whole(self._dataset(()))
 
     def source_names(self) -> tuple[str, ...]:
@@ -278,8 +281,11 @@ class Session(Shorthands):
         They are read once, or chosen afresh behind a step.
         """
         if self._step is not None:
-            whole = self._dataset(others)
-            kept = open_source(self._step.apply(whole.fetch(whole.table)), **vars(whole.written))
+            read = [*(self._step.columns or ()), *others]
+            whole = self._dataset(read)
+            known = {*self.schema.source_columns([*self.schema.columns]), *read}
+            names = [name for name in whole.table.columns if name in known] or whole.table.columns[:1]
+            kept = open_source(self._step.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._lock:
             if others not in self._taken:

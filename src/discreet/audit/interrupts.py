@@ -102,11 +102,15 @@ def _spend(ledger: Ledger) -> None:
     ledger.reserve(PureDP(0.001), **_SPEND)
 
 
-class _Interrupt:
-    """Counts instructions of the ledger's code and raises KeyboardInterrupt at one of them."""
+def _ctrl_c() -> None:
+    raise KeyboardInterrupt
 
-    def __init__(self, at: int | None) -> None:
-        self.at, self.count = at, 0
+
+class _Interrupt:
+    """Counts instructions of the ledger's code and does something at one of them, as a signal handler would."""
+
+    def __init__(self, at: int | None, handler: Callable[[], object]) -> None:
+        self.at, self.handler, self.count = at, handler, 0
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Follow the ledger's code only."""
@@ -116,13 +120,18 @@ class _Interrupt:
         if event == "opcode":
             self.count += 1
             if self.count == self.at:
-                raise KeyboardInterrupt
+                self.handler()
         return self.trace
 
 
-def interrupted(call: Callable[[], object], at: int | None) -> tuple[int, BaseException | None]:
-    """How many instructions of the ledger's code a call takes, and the interrupt that hit it at one of them."""
-    interrupt, before = _Interrupt(at), sys.gettrace()
+def interrupted(
+    call: Callable[[], object], at: int | None, handler: Callable[[], object] = _ctrl_c
+) -> tuple[int, BaseException | None]:
+    """How many instructions of the ledger's code a call takes, and the interrupt that hit it at one of them.
+
+    ``handler`` runs there: Ctrl-C by default, or what another signal's handler would do.
+    """
+    interrupt, before = _Interrupt(at, handler), sys.gettrace()
     with no_collection():
         sys.settrace(interrupt.trace)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -19,11 +19,17 @@ LARGEST_INDEX = 2**40
 """Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
 MOST_CELLS = 1_000_000
 
+LONGEST_LABEL = 2000
+"""Texts beyond are no label whose case is ignored, and no word for a missing value."""
 ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 """Engines agree on the case of these letters alone."""
 
 Label = str | int | bool
 Policy = Literal["drop", "refuse"]
+
+
+_LARGEST = 1e60
+"""Fourth powers of such numbers, summed over all rows there are, are floats; so are their reciprocals."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,11 @@ class Bounds:
                 f"a limit is more than 2^40 grid steps from zero ({self.low:g} to {self.high:g})",
                 "Use a coarser grid.",
             )
+        if max(abs(low), abs(high)) > _LARGEST or self.grid < 1 / _LARGEST:
+            raise InvalidParameter(
+                "bounds", (low, high), f"must lie within ±{_LARGEST:g}, on a grid of {1 / _LARGEST:g} or more",
+                "Declare the column in a larger or smaller unit, such as thousands.",
+            )  # fmt: skip
         self._check_nulls()
         object.__setattr__(self, "missing", _words(self.missing, (str, int, float)))
 
@@ -151,7 +162,13 @@ def _words(words: Any, kinds: tuple[type, ...] = (str,)) -> tuple[Any, ...]:
     listed = isinstance(words, list | tuple)
     if not listed or not all(isinstance(one, kinds) and not isinstance(one, bool) for one in words):
         raise WrongType("missing", words, "must be a list of what stands for a missing value", 'Pass ["N", "NA"].')
+    _check_lengths("missing", words)
     return tuple(words)
+
+
+def _check_lengths(name: str, words: Iterable[Any]) -> None:
+    if any(len(str(word)) > LONGEST_LABEL for word in words):
+        raise InvalidParameter(name, "…", f"must have at most {LONGEST_LABEL:,} characters each", "Shorten them.")
 
 
 def _given(**settings: Any) -> dict[str, Any]:
@@ -223,6 +240,7 @@ class Categories:
         self.replacement("unknown")
         object.__setattr__(self, "missing", _words(self.missing))
         self.spellings()
+        object.__setattr__(self, "aliases", requirements.Frozen(self.aliases))
 
     @staticmethod
     def coded(codes: Mapping[Any, str], *, aliases: Mapping[str, str] | None = None, **settings: Any) -> Categories:
@@ -245,6 +263,8 @@ class Categories:
             raise WrongType("aliases", aliases, "must give the label of each spelling", 'Pass {"Nroth": "north"}.')
         if (aliases or self.ignore_case) and not isinstance(self.labels[0], str):
             raise WrongType("labels", self.labels, "must be text where they have other spellings", 'Write "1" for 1.')
+        if self.ignore_case:
+            _check_lengths("labels", [*self.labels, *aliases])
         found: dict[str, int] = {}
         own = {label: label for label in self.labels if self.ignore_case}
         for spelling, label in [*own.items(), *aliases.items()]:
@@ -294,7 +314,7 @@ class Categories:
 
 @dataclass(frozen=True)
 class Unlisted:
-    """A column of labels (text or whole numbers) whose list is not public, such as place names or search words.
+    """A column of labels whose list is not public, such as place names or search words; whole numbers count as text.
 
     Nothing can be released by it, except which of its labels are common: `Session.groups`. The released list then
     declares the column. Rows without a label count nowhere.

@@ -19,7 +19,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -28,9 +27,9 @@ from discreet.core.errors import InvalidParameter, NotCertified, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
-from discreet.core.ledger.claim import Guarantees, fingerprint, scope
+from discreet.core.ledger.claim import Guarantees, fingerprint, now, scope
 from discreet.core.ledger.journal import canonical
-from discreet.core.noise.truth import Floats, Truth, generator
+from discreet.core.noise.truth import Floats, Truth, generator, plain, saturated
 from discreet.core.privacy_profile import Profile
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
@@ -41,6 +40,7 @@ __all__ = [
 
 T = TypeVar("T")
 Rng = int | np.random.Generator | None
+_LARGEST = np.finfo(float).max
 _FAILED = {"discreet": "failed"}
 """What a ledger holds for a request whose run failed after something was drawn."""
 
@@ -176,7 +176,9 @@ class Allowance:
     def draw(self, step: Step, truth: Truth) -> Floats:
         """One noisy measurement of ``truth``, paid for."""
         self.take(step)
-        return step.mechanism.measure(truth, rng=self.rng)
+        measured = step.mechanism.measure(saturated(truth), rng=self.rng)
+        # Noise beside the largest float may pass it; no ledger or file holds an infinite number.
+        return measured if np.all(np.isfinite(measured)) else plain(np.clip(measured, -_LARGEST, _LARGEST))
 
 
 class Unclaimed(Allowance):
@@ -194,7 +196,7 @@ class Passed:
     """Identity of something that passed the door."""
 
     release_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    created: str = field(default_factory=now)
     simulated: bool = False
 
 
@@ -242,7 +244,9 @@ def pass_through(
         written = None if request is None else write(answer)
         canonical("answer", written)  # what no ledger can hold has failed, too
         made = True
-    except Exception:  # one outcome for all of them: which one it is may depend on a row, or on the noise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # one outcome for all: which one it is may depend on a row or on the noise; polars "panics"
         if source is not None:
             raise
     if made and request is None:

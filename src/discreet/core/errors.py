@@ -144,4 +144,5 @@ class MissingExtra(DiscreetError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(f"{package} is not installed. Install it with: pip install 'discreet[{extra}]'")
+        # It comes from a clone: an index knows nothing of it, or something else under its name.
+        super().__init__(f'{package} is not installed. In the folder of the clone, run: pip install ".[{extra}]"')

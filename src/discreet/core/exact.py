@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.truth import Truth, float_truth
+from discreet.core.noise.truth import Truth, float_truth, saturated
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity
 
@@ -47,6 +47,7 @@ class Exact:
     def __post_init__(self) -> None:
         requirements.instance("sensitivity", self.sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
         requirements.instance("protection", self.protection, Protection, "Protection(), for example")
+        object.__setattr__(self, "value", saturated(self.value))
         if float_truth(self.value).size == 0:
             raise InvalidParameter("value", "…", "must not be empty", "Pass a number or a non-empty array.")
 

@@ -54,6 +54,7 @@ class Related:
         requirements.instance("id", self.id, str, 'the id column, such as "person"')
         requirements.positive_integer("rows", self.rows)
         requirements.instance("columns", self.columns, Mapping, '{"cost": Bounds(0, 100, grid=1)}')
+        object.__setattr__(self, "columns", requirements.Frozen(self.columns))
         if self.counted is not None:
             requirements.instance("counted", self.counted, str, 'a name such as "visits"')
         elif not self.columns:

@@ -13,6 +13,25 @@ from discreet.core.errors import InvalidParameter, WrongType
 _LARGEST = 2**53
 
 
+class Frozen(dict[Any, Any]):
+    """A dict that stays as it is: what is declared must not change after noise was calibrated to it."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("declarations do not change. Declare the column again: schema.declaring(age=Bounds(0, 99)).")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> Any:
+        return type(self), (dict(self),)
+
+    def __deepcopy__(self, memo: Any) -> Frozen:
+        return self
+
+    def __copy__(self) -> Frozen:
+        return self
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise WrongType(name, value, "must be a real number", "Pass an int or a float.")

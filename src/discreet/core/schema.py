@@ -184,7 +184,8 @@ class Schema:
                 "unit", self.unit.column, "the id column cannot be released", "Remove it from the columns."
             )
         self._check_size()
-        object.__setattr__(self, "columns", {**self.columns, **self._related_columns()})
+        object.__setattr__(self, "columns", requirements.Frozen({**self.columns, **self._related_columns()}))
+        object.__setattr__(self, "related", requirements.Frozen(self.related))
         self._check_formulas()
 
     def _related_columns(self) -> dict[str, Column]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from discreet.core.errors import LedgerUnavailable
 from discreet.core.ledger import claim
 from discreet.core.ledger.account import Account, Decision
 from discreet.core.ledger.approval import Approvals, Sign, digest_of, signed_text
@@ -37,12 +40,18 @@ class ApprovedLedger(Account):
         self._state({"plan": plan, "meaning": None, "by": claim.text("by", by), "approves": False}, sign)
 
     def _state(self, said: dict[str, Any], sign: Sign) -> None:
-        def decide(balance: Balance) -> Decision:
-            content = said | {"signature": sign(signed_text(balance.head, said)).hex(), "created": claim.now()}
-            balance.consent.check_statement(balance.head, content)
-            return "approval", canonical("meaning", content)
-
-        self._step(decide)
+        """Sign outside of the step, since ``sign`` may take its time, fork or use the ledger; again if others wrote."""
+        deadline = time.monotonic() + self._journal.timeout
+        while True:
+            head = self._look().head
+            content = said | {"signature": sign(signed_text(head, said)).hex(), "created": claim.now()}
+            if self._step(partial(_stated, head, content)) is not None:
+                return
+            if time.monotonic() > deadline:
+                raise LedgerUnavailable(
+                    f"the ledger {self.path} cannot be used: others wrote whenever this was signed. Try "
+                    "again. Nothing was approved or withdrawn."
+                )
 
     def under(self, plan: str) -> None:
         """Make the next releases of this object under an approved plan, by its digest."""
@@ -68,3 +77,11 @@ class ApprovedLedger(Account):
     def approvals(self) -> Approvals | None:
         """Who must approve; None where nobody has to."""
         return self._look().consent.rule
+
+
+def _stated(head: str, content: dict[str, Any], balance: Balance) -> Decision:
+    """The entry of a statement; nothing where the head is no longer the one that was signed."""
+    if balance.head != head:
+        return None
+    balance.consent.check_statement(head, content)
+    return "approval", canonical("meaning", content)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
-from discreet.core.ledger.account import Decision, Reservation
-from discreet.core.ledger.accounting import covers, less
+from discreet.core.ledger.account import Decision, Reservation, alone
+from discreet.core.ledger.accounting import added, covers, less
 from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.journal import canonical
@@ -239,7 +240,7 @@ class Ledger(ApprovedLedger):
     @property
     def salt(self) -> bytes:
         """Random bytes, fixed for this data set, for choices that must not change between releases."""
-        return bytes.fromhex(self._opening["salt"])
+        return bytes.fromhex(self._opening["salt"] if "salt" in self._opening else self._opening["secret"])
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -268,6 +269,10 @@ class Ledger(ApprovedLedger):
         """What is left, in the ledger's currency, rounded down: a release at this guarantee is possible."""
         return self._accounting.at_most(self._now().left_to(self._team))
 
+    def clock_warning(self) -> str:
+        """What to know where spends are dated in a later window than now; empty where none is."""
+        return self._look().ahead_of(claim.now())
+
     def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
         """Check every page, hash, kind, sum and trigger again, from the store.
 
@@ -290,6 +295,7 @@ class Ledger(ApprovedLedger):
             spent=fresh.accounting.at_least(fresh.spent), remaining=fresh.accounting.at_most(fresh.left()),
         )  # fmt: skip
 
+    @alone
     def preview(
         self,
         guarantee: claim.Guarantees,
@@ -298,45 +304,51 @@ class Ledger(ApprovedLedger):
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
         """What a release would cost and leave; writes nothing."""
-        content = _scope(guarantee, partition, parts)
-        with self._lock:
-            balance = self._now()
-            charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
+        content, balance = _scope(guarantee, partition, parts), self._follow().at(claim.now())
+        charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
         return Preview(charge=self._accounting.at_least(charge), remaining=rounded_down(left), after=after)
+
+    @alone
+    def affords(self, guarantees: Iterable[Guarantee]) -> bool:
+        """Whether releases with all of these guarantees can be paid for, counted as they would be charged."""
+        left = self._follow().at(claim.now()).left_to(self._team)
+        return covers(left, reduce(added, map(self._accounting.cost, guarantees), self._accounting.nothing))
 
     def events(self) -> tuple[Spend, ...]:
         """Every spend, in order."""
         return self.statement().spends
 
+    @alone
     def answer(self, release_id: str) -> Any:
         """The stored public answer of a release, or None."""
-        with self._lock:
-            balance = self._look()
-            place = balance.answers.get(balance.releases.get(release_id, 0))
-            return None if place is None else self._entry(place).content["answer"]
+        balance = self._follow()
+        place = balance.answers.get(balance.releases.get(release_id, 0))
+        return None if place is None else self._entry(place).content["answer"]
 
+    @alone
     def statement(self) -> Statement:
         """Everything the ledger can show."""
-        with self._lock:
-            balance = self._now()
-            return Statement(
-                path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
-                spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),
-                neighbours=balance.neighbours, unit=balance.unit, entries=balance.seq, head=balance.head,
-                spends=tuple(Spend.read(self._entry(seq), balance) for seq in balance.answers),
-            )  # fmt: skip
+        balance = self._follow().at(claim.now())
+        return Statement(
+            path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
+            spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),
+            neighbours=balance.neighbours, unit=balance.unit, entries=balance.seq, head=balance.head,
+            spends=tuple(Spend.read(self._entry(seq), balance) for seq in balance.answers),
+        )  # fmt: skip
 
     # -- life ----------------------------------------------------------------------------------------------
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[], Ledger], tuple[()], dict[str, Any]]:
         if self._address == ":memory:":
             raise LedgerUnavailable(
                 "an in-memory ledger cannot be copied to another process: both would spend the same budget. "
                 "Use a ledger in a file."
             )
-        return Ledger, (self._address,)
+        journal = self._journal
+        again = partial(Ledger, self._address, team=self._team, timeout=journal.timeout, read_only=journal.read_only)
+        return again, (), {"_plan": self._plan}
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r}, budget={self.budget!r})"

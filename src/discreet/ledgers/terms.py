@@ -65,7 +65,9 @@ class Terms:
         counted = accounting_of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
-        return canonical("dataset", {**self._stated(), **fixed, "salt": secrets.token_hex(32), "created": claim.now()})
+        return canonical(
+            "dataset", {**self._stated(), **fixed, "secret": secrets.token_hex(32), "created": claim.now()}
+        )
 
     def _check_teams(self, counted: Accounting) -> None:
         """Refuse parts that are more than the whole."""
@@ -79,9 +81,10 @@ class Terms:
 
     def check(self, balance: Balance) -> None:
         """Refuse a ledger that was opened with other terms. Unit and neighbours may also be fixed by a release."""
-        stated = self._stated()
+        stated, rule = self._stated(), balance.consent.rule
+        written = balance.opening | {"approvals": rule and rule.to_dict()}  # keys in their one spelling
         for name in ("budget", "dataset", "accounting", "approvals", "window", "teams"):
-            wish, found = stated[name], balance.opening[name]
+            wish, found = stated[name], written[name]
             if wish is not None and wish != found:
                 ours, theirs = (_shown(name, term) for term in (found, wish))
                 raise LedgerMismatch(

@@ -36,6 +36,8 @@ class Omission(ABC):
     """A step that leaves out rows."""
 
     name: ClassVar[str]
+    columns: tuple[str, ...] | None = None
+    """Columns of the source that decide which rows stay."""
 
     @abstractmethod
     def kept(

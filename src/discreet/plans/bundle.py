@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import discreet
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger.journal import Entry, canonical, digest_of_body
+from discreet.core.ledger.claim import now
+from discreet.core.ledger.journal import Entry, canonical, digest_of_body, without_secret
+from discreet.core.regular_file import read_regular, reason
 from discreet.plans.job import Job
 from discreet.publish.whole_file import write_whole
 
 __all__ = ["FORMAT", "bundle_text", "signed_content", "write_bundle"]
 
 FORMAT = 1
+_LARGEST = 64_000_000
 _FILES = ("report.md", "report.html", "methods.md", "methods.html")
 _LIBRARIES = ("numpy", "scipy", "cryptography")
 
@@ -58,19 +60,20 @@ def bundle_text(job: Job, *, by: str, public: str) -> dict[str, Any]:
     file = job.file
     directory = file.output / (file.period or "")
     try:
-        results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-        texts = {name: (directory / name).read_text(encoding="utf-8") for name in _FILES if (directory / name).exists()}
-    except (OSError, ValueError) as failure:
-        raise DiscreetError(
-            f"{directory}: holds no results of this plan ({type(failure).__name__}). Run it first."
-        ) from None
+        results = json.loads(read_regular(directory / "results.json", _LARGEST))
+        found = [name for name in _FILES if (directory / name).exists()]
+        texts = {name: read_regular(directory / name, _LARGEST).decode() for name in found}
+    except OSError as failure:
+        raise DiscreetError(f"{directory}: holds no results of this plan: {reason(failure)} Run it first.") from None
+    except (ValueError, RecursionError):
+        raise DiscreetError(f"{directory}: holds no results of this plan. Run it first.") from None
     with job.ledger(write=False) as ledger:
         entries = ledger.entries()
         own = job.spends(ledger)
     return {
         "discreet": "bundle",
         "format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "versions": {"discreet": discreet.__version__, "python": sys.version.split()[0]}
         | {name: version(name) for name in _LIBRARIES},
         "plan": {"name": file.path.name, "text": file.text, "period": file.period, "source": file.identity()},
@@ -82,9 +85,13 @@ def bundle_text(job: Job, *, by: str, public: str) -> dict[str, Any]:
 
 
 def _excerpt(entry: Entry, own: frozenset[int]) -> dict[str, Any]:
-    """An entry; of an answer to another plan only the digest."""
+    """An entry; of an answer to another plan only the digest, and of the data set's secret only its hash."""
     kept = entry.kind != "answer" or entry.content["spend"] in own
-    body = {"body": entry.body} if kept else {"digest": digest_of_body(entry.body)}
+    body = (
+        {"body": without_secret(entry.body) if entry.kind == "open" else entry.body}
+        if kept
+        else {"digest": digest_of_body(entry.body)}
+    )
     return {"seq": entry.seq, "kind": entry.kind, "hash": entry.hash, **body}
 
 

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import discreet
 from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger.approval import digest_of
+from discreet.core.ledger.approval import digest_of, key_of
+from discreet.core.regular_file import read_regular, reason
 from discreet.display import Facts
 from discreet.ledgers import Ledger
 from discreet.plans.bundle import FORMAT, signed_content
@@ -46,6 +47,8 @@ _UNKNOWN = (
 )
 
 
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What follows from parts that are missing, of another kind, too large or nested too deeply."""
 _PAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "report.md": as_markdown,
     "report.html": as_page,
@@ -118,7 +121,7 @@ def verify_bundle(path: str | Path, *, key: str | None = None, anchor: str | Non
             checked.append(check())
         except _Refused as failure:
             refused.append(str(failure))
-        except (DiscreetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as failure:
+        except (DiscreetError, *_UNREADABLE) as failure:
             refused.append(f"{check.__name__.strip('_').replace('_', ' ')}: cannot be read ({type(failure).__name__})")
     return Verified(path=str(path), checked=tuple(checked), refused=tuple(refused))
 
@@ -126,11 +129,9 @@ def verify_bundle(path: str | Path, *, key: str | None = None, anchor: str | Non
 def _read(path: Path) -> dict[str, Any]:
     """The content of the file; limited in size, without repeated keys, and nothing but JSON."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise _Refused(path.name, f"is larger than {_LARGEST // 1_000_000} MB")
-        content = json.loads(path.read_bytes(), object_pairs_hook=_unique, parse_constant=_no_number)
+        content = json.loads(read_regular(path, _LARGEST), object_pairs_hook=_unique, parse_constant=_no_number)
     except OSError as failure:
-        raise _Refused(path.name, f"cannot be read ({type(failure).__name__})") from None
+        raise _Refused(path.name, f"cannot be read: {reason(failure)}") from None
     except (ValueError, RecursionError):
         raise _Refused(path.name, "is not a bundle: it is no JSON, or nested too deeply") from None
     if not isinstance(content, dict) or (content.get("discreet"), content.get("format")) != ("bundle", FORMAT):
@@ -164,10 +165,8 @@ class _Case:
             self.ledger = BundledLedger.read(bundle["ledger"], self.facts["privacy"]["head"])
         except DiscreetError as failure:
             raise _Refused("plan or ledger", str(failure)) from None
-        except (LookupError, TypeError, ValueError, AttributeError) as failure:
-            raise _Refused(
-                "bundle", f"lacks a part or holds a wrong one ({type(failure).__name__}: {failure})"
-            ) from None
+        except _UNREADABLE as failure:
+            raise _Refused("bundle", f"lacks a part or holds a wrong one ({type(failure).__name__})") from None
 
     def checks(self) -> Iterator[Callable[[], str]]:
         """All checks, the signature last: what it covers is looked at by itself first."""
@@ -207,13 +206,13 @@ class _Case:
         if opening["window"] != file.terms.window:
             raise _Refused("plan", "its window is not the ledger's")
         rule = file.terms.approvals
-        if rule is not None and opening["approvals"] != rule.to_dict():
+        if rule is not None and self.ledger.rule != rule:
             raise _Refused("plan", "its rule on approvals is not the ledger's")
         return "budget, window and rule on approvals of the plan are those of the ledger"
 
     def approvals(self) -> str:
         """The plan that ran is the one that was approved."""
-        if self.ledger.opening["approvals"] is None:
+        if self.ledger.rule is None:
             return "the ledger asks for no approvals"
         told, made = self.bundle["plan"]["source"], self.bundle["versions"]["discreet"]
         digest = digest_of(meaning(self.file, self._account) | {"source": told, "software": made})
@@ -328,10 +327,10 @@ class _Case:
             public.verify(bytes.fromhex(self.bundle["signature"]), signed_content(self.bundle))
         except (InvalidSignature, ValueError):
             raise _Refused("signature", f"the content is not what {by!r} signed") from None
-        rule = self.ledger.opening["approvals"]
-        if self.key is not None and key != self.key:
+        rule = self.ledger.rule
+        if self.key is not None and key_of(key) != key_of(self.key):
             raise _Refused("signature", f"{by!r} signed with another key than the one given")
-        if self.key is None and rule is not None and rule["keys"].get(by) != key:
+        if self.key is None and rule is not None and rule.keys.get(by) != key_of(key):
             raise _Refused("signature", f"{by!r} is nobody whom the ledger names: signed by a stranger")
         if self.key is None and rule is None:
             return f"signed with the key {key[:16]}…; give --key to check whose it is"

@@ -8,6 +8,7 @@ from typing import Any
 
 from discreet.core.errors import LedgerCorrupted
 from discreet.core.guarantee import Guarantee
+from discreet.core.ledger.approval import Approvals
 from discreet.core.ledger.balance import Balance
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.journal import Entry, sealed
@@ -84,6 +85,11 @@ class BundledLedger:
     def remaining(self) -> Guarantee:
         """What was left when the report was made."""
         return self._left
+
+    @property
+    def rule(self) -> Approvals | None:
+        """Who must approve a plan, and their keys."""
+        return self._balance.consent.rule
 
     def approving(self, plan: str) -> frozenset[str]:
         """Who approves a plan at the end of the ledger."""

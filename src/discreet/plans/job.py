@@ -18,11 +18,12 @@ from discreet.core.errors import (
     PlanFileError,
 )
 from discreet.core.ledger.approval import digest_of
+from discreet.core.regular_file import read_regular, reason
 from discreet.core.schema import Schema
 from discreet.ledgers import Ledger
 from discreet.plans.attacked import attack_words
 from discreet.plans.first_look import refuse_unusable
-from discreet.plans.job_cost import cost_in_all, cost_now, refusal_of
+from discreet.plans.job_cost import charges_now, cost_in_all, cost_of, refusal_of
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.ledger_terms import begun
 from discreet.plans.meaning import differences, meaning
@@ -32,7 +33,7 @@ from discreet.plans.planned_question import PlannedQuestion
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
 from discreet.plans.source_state import SourceState
-from discreet.publish.anchors import write_anchor
+from discreet.publish.anchors import check_not_rolled_back, write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
 from discreet.publish.facts import Entry, report_facts
 from discreet.publish.ledger_statement import planned_release
@@ -47,6 +48,8 @@ if sys.platform != "win32":
     import fcntl
 
 __all__ = ["Job"]
+
+_LARGEST = 1 << 30
 
 
 class Job:
@@ -128,16 +131,15 @@ class Job:
                 except DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
-            waiting = made.waiting(made.run())
-            cost = cost_now(ledger, waiting)
-            refusal = refusal_of(ledger, made.changed(), cost)
+            charges = charges_now(ledger, made.waiting(made.run()))
+            refusal = refusal_of(ledger, made.changed(), charges)
             return JobPlan(
                 self.file.title,
                 tuple(planned),
-                cost,
+                cost_of(charges),
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
-                other_ledgers(self.file),
+                _warnings(self.file, ledger),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
                 cost_in_all(self.file),
@@ -165,11 +167,25 @@ class Job:
         with self.ledger(write=False) as ledger:
             made = _Made(ledger, self.file)
             waiting = made.waiting(made.run())
+            self._check_newest(ledger, self._directory)
             self._check_payable(ledger, made, waiting)
             options = self.file.open_options()
             session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
             self._check_columns(session, waiting)
         return planned
+
+    def check_source(self) -> list[str]:
+        """What the owner of the data may know of the rows: that they can be read, and whether they changed.
+
+        Raises
+        ------
+        SourceError
+            With the reason, where the rows cannot be read as the plan declares them.
+        """
+        with self.ledger(write=False) as ledger:
+            options = self.file.open_options()
+            Session(options.pop("source"), self.file.schema, ledger=ledger, **options).check_source()
+            return ["The rows can be read as the plan declares them.", *SourceState(self.file, ledger).words()]
 
     def check_approvable(self, ledger: Ledger) -> None:
         """Refuse bounds and limits that must be released first, where people approve every release."""
@@ -179,7 +195,7 @@ class Job:
     def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
         self.check_approvable(ledger)
-        refusal = refusal_of(ledger, made.changed(), cost_now(ledger, waiting))
+        refusal = refusal_of(ledger, made.changed(), charges_now(ledger, waiting))
         if refusal is not None:
             raise refusal
         if waiting:
@@ -189,6 +205,20 @@ class Job:
                 ledger.check_allowed(question.question.claim(ledger).identity())
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
+
+    @property
+    def _directory(self) -> Path:
+        return self.file.output / (self.file.period or "")
+
+    def _newest_ledger(self, directory: Path) -> Ledger:
+        """The ledger to pay from; refuses one that is older than what was published, before anything is written."""
+        with self.ledger(write=False) as ledger:
+            self._check_newest(ledger, directory)
+        return self.ledger(write=True)
+
+    def _check_newest(self, ledger: Ledger, directory: Path) -> None:
+        published = (directory / "results.json", self.file.path.with_suffix(".bundle"))
+        check_not_rolled_back(ledger, self.file.anchor, published)
 
     def run(
         self, *, again: bool = False, output: Path | None = None, progress: Callable[[Progress], None] | None = None
@@ -204,7 +234,7 @@ class Job:
         progress
             Called after every release.
         """
-        directory = output or self.file.output / (self.file.period or "")
+        directory = output or self._directory
         if again and any(one.question.continues for one in self.file.questions):
             raise DiscreetError(
                 "a running total is released once per period, so this plan cannot be released again. Put its other "
@@ -212,18 +242,17 @@ class Job:
             )
         _check_writable(directory)
         self.plan(rehearse=False)  # every question is checked before the first one spends
-        with _alone_in(directory), self.ledger(write=True) as ledger:
+        with _alone_in(directory), self._newest_ledger(directory) as ledger:
             made = _Made(ledger, self.file)
             run = made.run() + 1 if again and self.finished() else made.run()
             waiting = made.waiting(run)
             self._check_payable(ledger, made, waiting)
             source = SourceState(self.file, ledger)
             answers, drawn = self._ask(ledger, made, run, progress)
-            noticed = source.warnings(drawn)
             source.remember(drawn)
             if self.file.anchor is not None:
                 write_anchor(ledger, self.file.anchor)
-            return self._write(directory, ledger, answers, drawn, noticed)
+            return self._write(directory, ledger, answers, drawn)
 
     def _check_columns(self, session: Session, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse a missing column before anything is spent; stored answers need no data."""
@@ -260,7 +289,6 @@ class Job:
         ledger: Ledger,
         answers: list[tuple[PlannedQuestion, Any]],
         drawn: int,
-        noticed: Sequence[str],
     ) -> JobResult:
         entries = [
             Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
@@ -313,7 +341,7 @@ class Job:
             ledger.remaining(),
             ledger.head,
             kept,
-            (*other_ledgers(self.file), *noticed),
+            _warnings(self.file, ledger),
         )
 
 
@@ -351,6 +379,11 @@ class _Made:
         return made is not None and made.answered
 
 
+def _warnings(file: PlanFile, ledger: Ledger) -> tuple[str, ...]:
+    """What to know before and after a run: other ledgers of the same data, and clocks that were wrong."""
+    return (*other_ledgers(file), *filter(None, [ledger.clock_warning()]))
+
+
 def _transforms(schema: Schema) -> tuple[str, ...]:
     """Which rows take part, and how columns are computed."""
     chosen = [] if schema.where is None else [f"Only rows with {schema.where.text} take part."]
@@ -367,8 +400,8 @@ def _check_writable(directory: Path) -> None:
             pass
     except OSError as failure:
         raise DiscreetError(
-            f"output = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory; "
-            "nothing was spent."
+            f"output = {str(directory)!r}: cannot be written: {reason(failure)} Or choose another directory. Nothing "
+            "was spent."
         ) from None
 
 
@@ -389,12 +422,12 @@ def _alone_in(directory: Path) -> Iterator[None]:
 def _keep_others(path: Path, releases: Mapping[str, Any]) -> Path | None:
     """Move results aside that hold other releases than those that are about to be written; where to."""
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))["releases"]
+        before = _ids(json.loads(read_regular(path, _LARGEST))["releases"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         before = None  # not one of ours: not ours to write over
-    if before is not None and _ids(before) <= _ids(releases):
+    if before is not None and before <= _ids(releases):
         return None
     number = 1
     while (target := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():

@@ -11,12 +11,17 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.planned_question import PlannedQuestion
 
-__all__ = ["cost_in_all", "cost_now", "refusal_of"]
+__all__ = ["charges_now", "cost_in_all", "cost_of", "refusal_of"]
 
 
-def cost_now(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> Guarantee | None:
-    """What releases would add to the ledger's total; None where there are none."""
-    return _together([one.question.charge_now(ledger) for one in waiting]) if waiting else None
+def charges_now(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> list[Guarantee]:
+    """What each of the releases would add to the ledger's total."""
+    return [one.question.charge_now(ledger) for one in waiting]
+
+
+def cost_of(charges: Sequence[Guarantee]) -> Guarantee | None:
+    """What releases cost together, rounded up to be shown; None where there are none."""
+    return _together(charges) if charges else None
 
 
 def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
@@ -40,32 +45,27 @@ def cost_in_all(file: PlanFile) -> Guarantee | None:
     return _together([one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)])
 
 
-def refusal_of(ledger: Ledger, changed: int, cost: Guarantee | None) -> DiscreetError | None:
-    """Why releases of that cost, of which some were ``changed`` since they were made, cannot be paid for."""
-    left = ledger.remaining()
+def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> DiscreetError | None:
+    """Why releases of those charges, of which some were ``changed`` since they were made, cannot be paid for."""
+    left, cost = ledger.remaining(), cost_of(charges)
     try:
-        if cost is None or _as_counted(cost, left).within(left):
+        if cost is None or ledger.affords(charges):
             return None
     except NoConversion:
         return NoConversion(
             f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
             "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
         )
-    fix = ""
+    fix = ledger.clock_warning()
     if changed:
         fix = (
             f"{changed} of them were released before with another question or share of the budget and would be "
             "released again: shares divide the whole budget. Put new questions into a second plan, or give each "
             "release its epsilon."
         )
-    elif left != ledger.budget:
+    elif left != ledger.budget and not fix:
         fix = (
             "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
             "what is left; a larger budget is for the owner of the data to decide."
         )
     return InsufficientBudget(cost, left, what="the releases cost", fix=fix)
-
-
-def _as_counted(cost: Guarantee, left: Guarantee) -> Guarantee:
-    """A cost in the kind that the ledger counts in."""
-    return cost if isinstance(cost, type(left)) else cost.to(type(left), delta=getattr(left, "delta", None))

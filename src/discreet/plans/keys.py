@@ -14,12 +14,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.regular_file import read_regular, reason
 from discreet.display import Facts
 from discreet.result import Result
 
 __all__ = ["KeyPair", "default_directory", "new_key", "public_key", "signer"]
 
 _SHORTEST = 8
+_LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def _write_private(path: Path, text: bytes) -> None:
     except FileExistsError:
         raise DiscreetError(f"{path}: there is a key of this name already. Choose another name.") from None
     except OSError as failure:
-        raise DiscreetError(f"{path}: cannot be written ({type(failure).__name__}). Choose another place.") from None
+        raise DiscreetError(f"{path}: cannot be written: {reason(failure)}") from None
     with os.fdopen(handle, "wb") as file:
         file.write(text)
 
@@ -122,9 +124,9 @@ def public_key(path: str | Path, password: str) -> str:
 
 def _private(path: str | Path, password: str) -> Ed25519PrivateKey:
     try:
-        key = serialization.load_pem_private_key(Path(path).read_bytes(), password.encode())
+        key = serialization.load_pem_private_key(read_regular(path, _LARGEST), password.encode())
     except OSError as failure:
-        raise DiscreetError(f"{path}: there is no key to read ({type(failure).__name__}). Check the path.") from None
+        raise DiscreetError(f"{path}: there is no key to read: {reason(failure)}") from None
     except (TypeError, ValueError):
         raise DiscreetError(f"{path}: wrong password, or not a private key of discreet.") from None
     if not isinstance(key, Ed25519PrivateKey):

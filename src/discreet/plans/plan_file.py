@@ -6,6 +6,7 @@ Errors name the file and the line.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import tomllib
@@ -18,6 +19,7 @@ from typing import Any
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, PlanFileError, spelling
 from discreet.core.guarantee import Guarantee
+from discreet.core.regular_file import read_regular, reason
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.declarations.plain_data import read_column, schema_from_dict
 from discreet.plans.first_look import first_look
@@ -38,6 +40,7 @@ from discreet.questions.spending import KINDS
 
 __all__ = ["PlanFile"]
 
+_LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LOOKS = {"quality": "Usable values", "left_out": "What the limits leave out"}
@@ -87,9 +90,12 @@ class PlanFile:
         """
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
-        except (OSError, UnicodeDecodeError) as failure:
-            raise PlanFileError(f"{file}: cannot be read ({type(failure).__name__}). Check the path.") from None
+            content = io.BytesIO(read_regular(file, _LARGEST))
+            text = io.TextIOWrapper(content, "utf-8-sig").read()  # some editors begin with a byte order mark
+        except OSError as failure:
+            raise PlanFileError(f"{file}: cannot be read: {reason(failure)}") from None
+        except UnicodeDecodeError:
+            raise PlanFileError(f"{file}: is not text in UTF-8. Save it as UTF-8.{_not_a_plan(file)}") from None
         return cls.parse(text, file, period=period)
 
     @classmethod
@@ -97,8 +103,11 @@ class PlanFile:
         """Read the text of a plan; ``file`` is where it is, or was."""
         try:
             data = tomllib.loads(text)
+            _check_integers(data)
         except tomllib.TOMLDecodeError as failure:
             raise PlanFileError(f"{file}: is not valid TOML: {failure}.{_not_a_plan(file)}") from None
+        except ValueError:  # of numbers that nobody writes by hand
+            raise PlanFileError(f"{file}: has an integer of more than 1,000 digits. Write a smaller one.") from None
         except RecursionError:
             raise PlanFileError(
                 f"{file}: has brackets nested too deeply. Write it as `discreet describe` does."
@@ -431,6 +440,14 @@ class _Reader:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
                 raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")
         return divided(budget, [float(share) for share in shares])
+
+
+def _check_integers(value: Any) -> None:
+    """Refuse integers that are too long to be shown, and so to be refused in words."""
+    if isinstance(value, int) and abs(value) >= 10**1000:
+        raise ValueError("too long")
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_integers(one)
 
 
 def _not_a_plan(file: Path) -> str:

@@ -13,7 +13,7 @@ from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.approval import digest_of
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Dates, Schema, Unlisted
-from discreet.display import Facts, number
+from discreet.display import Facts, number, printable
 from discreet.ledgers import Ledger
 from discreet.plans.job import Job
 from discreet.plans.job_results import JobPlan
@@ -101,7 +101,8 @@ class Review(Result):
         return [("plan", self.digest[:16]), ("cost", self.cost), ("left", self.left), ("approvals", self.approvals)]
 
     def __str__(self) -> str:
-        return "\n".join(line for text in self.to_markdown().splitlines() for line in (wrap(text, 80) or [""]))
+        shown = review_markdown(self.to_dict(), printable)
+        return "\n".join(line for text in shown.splitlines() for line in (wrap(text, 80) or [""]))
 
 
 def review(plan: PlanFile | str | Path, *, period: str | None = None) -> Review:

@@ -1,4 +1,4 @@
-"""Source state: whether a file changed since a release was made of it, so that a stale source is noticed.
+"""Source state: whether a file changed since a release was made of it. A run does not say it: it is a fact about rows.
 
 The record lies beside the ledger, on the machine that has the data anyway, and is in no report and no bundle. It holds
 a keyed hash of the file's size, time and ends; never a value.
@@ -19,7 +19,6 @@ from discreet.publish.whole_file import write_whole
 __all__ = ["SourceState"]
 
 _END = 1_000_000
-_CHANGED = "The source changed after these answers were released; they describe it as it was."
 
 
 class SourceState:
@@ -41,17 +40,18 @@ class SourceState:
         self._seen = self._plans.get(self._plan, {})
         self._now = _keyed(file.open_options()["source"], ledger.salt)
 
-    def warnings(self, drawn: int) -> list[str]:
-        """What somebody who reads the results must know about the source."""
-        before = self._seen.get(self._period)
+    def words(self) -> list[str]:
+        """Whether the source is the one of earlier releases: a fact about its rows, for its owner alone."""
         if self._now is None or not self._seen:
             return []
-        if not drawn:
-            stale = before is not None and before != self._now
-            return (
-                ["The source changed after these answers were released; they describe it as it was."] if stale else []
-            )
-        same = [period for period, state in self._seen.items() if state == self._now and period != self._period]
+        before = self._seen.get(self._period)
+        if before is not None:
+            return [
+                "The source is the one that the releases were made of."
+                if before == self._now
+                else "The source changed after these answers were released; they describe it as it was."
+            ]
+        same = [period for period, state in self._seen.items() if state == self._now]
         return [f"The source is the one of {max(same)}: nothing in it changed since then."] if same else []
 
     def remember(self, drawn: int) -> None:

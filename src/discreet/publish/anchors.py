@@ -10,15 +10,19 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from discreet.core.errors import InvalidParameter, LedgerUnavailable
+from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerUnavailable
+from discreet.core.regular_file import open_regular, read_regular, reason
 from discreet.ledgers import Ledger
 
-__all__ = ["anchored_heads", "write_anchor"]
+__all__ = ["anchored_heads", "check_not_rolled_back", "write_anchor"]
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 64_000_000
 
 
 def write_anchor(ledger: Ledger, place: str | os.PathLike[str]) -> str:
@@ -38,12 +42,12 @@ def write_anchor(ledger: Ledger, place: str | os.PathLike[str]) -> str:
     head = ledger.head
     line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {_identity(ledger)} {head}\n"
     try:
-        with open(target, "a", encoding="utf-8") as file:
+        with open(open_regular(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
     except OSError as failure:
-        raise LedgerUnavailable(f"anchor = {target!r}: cannot be written ({type(failure).__name__}).") from None
+        raise LedgerUnavailable(f"anchor = {target!r}: cannot be written: {reason(failure)}") from None
     return head
 
 
@@ -63,15 +67,50 @@ def anchored_heads(ledger: Ledger, given: str | None = None) -> list[str]:
     return [head for place in ledger.anchors if os.path.exists(place) for head in _heads_of(ledger, Path(place))]
 
 
+def check_not_rolled_back(ledger: Ledger, anchor: Path | None, published: Iterable[Path]) -> None:
+    """Refuse a ledger without a head that its anchors, or results and bundles that were published, hold.
+
+    Parameters
+    ----------
+    ledger
+        The ledger that the next releases would be paid from.
+    anchor
+        The file to which a plan copies heads; those that the ledger remembers are read, too.
+    published
+        Results and bundles. One that does not exist, or holds something else, says nothing.
+    """
+    places = [Path(place) for place in ledger.anchors] + ([] if anchor is None else [anchor])
+    found = {place: _heads_of(ledger, place) for place in places if place.exists()}
+    for place in published:
+        with suppress(InvalidParameter):
+            found[place] = _heads_of(ledger, place)
+    missing = ledger.missing(head for heads in found.values() for head in heads)
+    for place, heads in found.items():
+        for head in (one for one in heads if one in missing):
+            which = "the new ledger" if ledger.path == ":memory:" else ledger.path
+            raise LedgerCorrupted(
+                f"{which}: no entry has the head {head[:16]}…, which {place} holds. The ledger is older than what was "
+                "published, or another one: a run would publish other values for releases that are out, and not count "
+                "the first ones. Put the newest ledger back. If it is lost, and the owner of the data decides to go on "
+                f"with this one, prove that: take the head out of {place} (move results and bundles away), and plan "
+                "with a budget that leaves out what was spent since. Nothing was drawn."
+            )
+
+
 def _heads_of(ledger: Ledger, place: Path) -> list[str]:
     try:
-        text = place.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
+        text = read_regular(place, _LARGEST).decode()
+        if text.startswith("{"):
+            content = json.loads(text)
+            return [content.get("results", content)["facts"]["privacy"]["head"]]
+    except OSError as failure:
         raise InvalidParameter(
-            "anchor", str(place), f"cannot be read ({type(failure).__name__})", "Pass a head, or a file with heads."
+            "anchor", str(place), f"cannot be read: {reason(failure)}", "Pass a head, or a file with heads."
         ) from None
-    if text.startswith("{"):
-        return [json.loads(text)["facts"]["privacy"]["head"]]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise InvalidParameter(
+            "anchor", str(place), "holds no head of a ledger", "Pass a head, a file with heads, or results of a run."
+        ) from None
     lines = [line.split() for line in text.splitlines()]
     return [line[2] for line in lines if len(line) == 3 and line[1] == _identity(ledger)]
 

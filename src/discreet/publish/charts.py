@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import InvalidParameter, MissingExtra
+from discreet.display import held, printable
+from discreet.publish.page_style import rendered
 from discreet.publish.readings import by_measure
 from discreet.publish.wording import SHARES, measure_words
 
-__all__ = ["chart", "drawing_library", "interval_chart", "plot_readings", "svg"]
+__all__ = ["chart", "drawing", "drawing_library", "interval_chart", "offline", "plot_readings", "svg"]
 
 _NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
 _MOST_LABELS = 40
@@ -36,7 +39,8 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     drawn = [interval_chart(title, _drawn(of_one_kind)) for of_one_kind in by_measure(numbers).values()]
     if len(drawn) == 1:
         return drawn[0].properties(title=title)
-    return drawing_library().vconcat(*drawn).resolve_scale(x="independent").properties(title=title, description=title)
+    together = drawing_library().vconcat(*drawn).resolve_scale(x="independent")
+    return offline(together.properties(title=title, description=title))
 
 
 def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: Any) -> Any:
@@ -69,7 +73,58 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: An
     dot = alt.Chart(data).mark_point(color=_DOT, filled=True, size=60, opacity=1)
     x = alt.X(field="estimate", type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
     layers.append(dot.encode(y=y, x=x))
-    return alt.layer(*layers).properties(width=_WIDTH, height=max(24 * len(rows), 40), description=f"{title}: {words}")
+    drawn = alt.layer(*layers).properties(width=_WIDTH, height=max(24 * len(rows), 40))
+    return offline(drawn.properties(description=f"{title}: {words}"))
+
+
+def offline(drawn: Any) -> Any:
+    """A chart that is shown and saved without scripts and without a network, whatever its labels hold.
+
+    The library aborts the whole process over some characters, and its pages take a label that looks like a script for
+    one, and load theirs from a server. So pages and notebooks get the drawing itself.
+    """
+    kind = type(drawn)
+
+    class Offline(kind):  # type: ignore[misc, valid-type]
+        def to_dict(self, *given: Any, **settings: Any) -> Any:
+            return held(super().to_dict(*given, **settings))
+
+        def save(self, fp: Any, format: str | None = None, **settings: Any) -> None:
+            if format != "html" and (format is not None or not str(fp).endswith(".html")):
+                super().save(fp, format, **settings)
+                return
+            page = _page(self)
+            if hasattr(fp, "write"):
+                fp.write(page)
+            else:
+                Path(fp).write_text(page, encoding="utf-8")
+
+        def _repr_mimebundle_(self, *given: Any, **settings: Any) -> Any:
+            if drawing_library().renderers.active != "default":  # somebody chose how charts are shown
+                return super()._repr_mimebundle_(*given, **settings)
+            return {"image/svg+xml": drawing(self), "text/plain": repr(self)}
+
+    Offline.__name__ = Offline.__qualname__ = kind.__name__
+    object.__setattr__(drawn, "__class__", Offline)  # the library takes a plain assignment for a setting of the chart
+    return drawn
+
+
+def _page(drawn: Any) -> str:
+    from markupsafe import Markup
+
+    title = drawn.to_dict().get("title") or "Chart"
+    # The library writes escaped SVG without scripts.
+    figure = Markup(drawing(drawn.properties(background="transparent")))
+    return rendered("<figure>{{ figure }}</figure>", title=title, figure=figure)
+
+
+def drawing(drawn: Any) -> str:
+    """A chart as SVG text."""
+    try:
+        import vl_convert
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "vl_convert", "report") from None
+    return str(vl_convert.vegalite_to_svg(drawn.to_dict()))
 
 
 def drawing_library() -> Any:
@@ -90,7 +145,7 @@ def _drawn(readings: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]
 def _row(reading: Mapping[str, Any]) -> dict[str, Any]:
     noise, wide = reading["noise"] or {}, reading["population"] or {}
     return {
-        "label": reading["label"] or "value",
+        "label": printable(reading["label"] or "value"),  # also where somebody makes another chart of this one
         "estimate": reading["estimate"],
         "low": noise.get("low"),
         "high": noise.get("high"),
@@ -100,10 +155,6 @@ def _row(reading: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def svg(release: Mapping[str, Any]) -> str | None:
-    """The chart as SVG text for a page, or None."""
-    try:
-        import vl_convert
-    except ImportError as missing:
-        raise MissingExtra(missing.name or "vl_convert", "report") from None
+    """The chart of a release as SVG text for a page, or None."""
     drawn = chart(release)
-    return None if drawn is None else str(vl_convert.vegalite_to_svg(drawn.to_dict()))
+    return None if drawn is None else drawing(drawn)

@@ -17,7 +17,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import float_truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts, number
-from discreet.publish.charts import drawing_library
+from discreet.publish.charts import drawing_library, offline
 from discreet.publish.tidy import Row, Tidy
 
 __all__ = ["LawComparison", "compare_laws"]
@@ -109,7 +109,7 @@ class LawComparison(Tidy):
                     width=260, height=180
                 )
             )
-        return alt.concat(*panels, columns=2).properties(title=self.heading())
+        return offline(alt.concat(*panels, columns=2).properties(title=self.heading()))
 
 
 def _axis(measure: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
+from discreet.display import printable
+
 __all__ = ["ddi_codebook"]
 
 _NAMESPACE = "ddi:codebook:2_5"
@@ -30,6 +32,9 @@ def ddi_codebook(codebook: Mapping[str, Any]) -> str:
     data = ElementTree.SubElement(root, "dataDscr")
     for place, one in enumerate(codebook["columns"], 1):
         _variable(data, place, one)
+    for one in root.iter():
+        one.attrib = {name: printable(value) for name, value in one.attrib.items()}
+        one.text = None if one.text is None else printable(one.text)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -37,7 +42,7 @@ def ddi_codebook(codebook: Mapping[str, Any]) -> str:
 def _variable(data: ElementTree.Element, place: int, one: Mapping[str, Any]) -> None:
     """One variable: range, proportions and quartiles, labels, and where the facts come from."""
     kind = _NUMBERS.get(one["kind"])
-    found = ElementTree.SubElement(data, "var", {"ID": f"V{place}", "name": _plain(one["name"])})
+    found = ElementTree.SubElement(data, "var", {"ID": f"V{place}", "name": one["name"]})
     if kind is not None:
         found.set("intrvl", kind)
     if one["low"] is not None:
@@ -50,12 +55,7 @@ def _variable(data: ElementTree.Element, place: int, one: Mapping[str, Any]) -> 
     missing = {"type": "other", "otherType": "proportion missing"}
     ElementTree.SubElement(found, "sumStat", missing).text = f"{one['missing']['value']:.4f}"
     for label in one.get("label_list") or ():
-        ElementTree.SubElement(ElementTree.SubElement(found, "catgry"), "catValu").text = _plain(str(label))
+        ElementTree.SubElement(ElementTree.SubElement(found, "catgry"), "catValu").text = str(label)
     date = {"category": "date"} if one["kind"] == "date" else {}
     ElementTree.SubElement(found, "varFormat", {"type": "character" if date or kind is None else "numeric", **date})
     ElementTree.SubElement(found, "notes").text = f"{one['words']}. {one['origin']}."
-
-
-def _plain(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
-    return "".join(mark for mark in text if mark >= " " or mark in "\t\n")

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.regular_file import reason
+from discreet.display import held
 from discreet.publish.tidy import COLUMNS, Row, aligned, as_arrow, column_kinds, release_rows
-from discreet.publish.whole_file import write_whole
+from discreet.publish.whole_file import why, write_whole
 from discreet.publish.workbook import as_workbook
 
 __all__ = ["FORMATS", "RESULTS_FORMAT", "all_rows", "export", "read_facts"]
@@ -50,9 +52,7 @@ def export(results: str | os.PathLike[str], kind: str, out: str | os.PathLike[st
         files = FORMATS[kind](facts, source.stem)
         return tuple(write_whole(directory / name, content) for name, content in files.items())
     except OSError as failure:
-        raise DiscreetError(
-            f"out = {str(directory)!r}: cannot be written ({type(failure).__name__}). Choose another directory."
-        ) from None
+        raise DiscreetError(f"out = {str(directory)!r}: cannot be written: {reason(failure)}") from None
 
 
 def read_facts(results: str | os.PathLike[str]) -> Facts:
@@ -62,7 +62,7 @@ def read_facts(results: str | os.PathLike[str]) -> Facts:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as failure:
         raise InvalidParameter(
-            "results", str(path), f"cannot be read ({type(failure).__name__})", "Pass results.json of a run."
+            "results", str(path), f"cannot be read ({why(failure)})", "Pass results.json of a run."
         ) from None
     if not isinstance(stored, dict) or (stored.get("discreet"), stored.get("format")) != ("results", RESULTS_FORMAT):
         raise InvalidParameter(
@@ -77,7 +77,8 @@ def read_facts(results: str | os.PathLike[str]) -> Facts:
 
 def all_rows(facts: Facts) -> list[Row]:
     """One row per number over all releases: the release, every label that any of them has, and the common columns."""
-    return aligned([row for release in facts["releases"] for row in release_rows(release)])
+    rows = [row for release in facts["releases"] for row in release_rows(release)]
+    return aligned(held(rows))
 
 
 def _results_file(results: str | os.PathLike[str]) -> Path:
@@ -93,7 +94,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0] if rows else ("release", *COLUMNS))
+    writer.writerow([_harmless(name) for name in (rows[0] if rows else ("release", *COLUMNS))])
     writer.writerows([_harmless(value) for value in row.values()] for row in rows)
     return text.getvalue()
 
@@ -197,7 +198,7 @@ def _r(facts: Facts, stem: str) -> dict[str, str | bytes]:
     kinds = column_kinds(all_rows(facts))
     # R reads True and False as logical only in upper case or as text; text keeps them as they are.
     classes = ", ".join(
-        f'{json.dumps(name, ensure_ascii=False)} = "{"character" if kind is bool else words[kind]}"'
+        f'{json.dumps(_harmless(name), ensure_ascii=False)} = "{"character" if kind is bool else words[kind]}"'
         for name, kind in kinds.items()
     )
     return {**_csv(facts, stem), "read.R": _R.format(file=f"{stem}.csv", classes=classes)}

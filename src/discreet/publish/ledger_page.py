@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet.core.guarantee import Guarantee
 from discreet.ledgers import Statement
-from discreet.publish.charts import drawing_library
+from discreet.publish.charts import drawing, drawing_library, offline
 from discreet.publish.ledger_statement import told_of
 from discreet.publish.page_style import rendered
 from discreet.publish.spending_by import Key, spending_by
@@ -71,7 +71,7 @@ def ledger_page(statement: Statement) -> str:
         title=statement.heading() if "://" in statement.path else f"Ledger {Path(statement.path).name}",
         share=round(_percent(statement.spent, statement.budget), 1),
         facts=statement.facts(),
-        chart=_drawn(spending_chart(statement)) if statement.spends else "",
+        chart=drawing(spending_chart(statement)) if statement.spends else "",
         groups=shown,
         spends=[told_of(one, statement) for one in statement.spends],
     )
@@ -94,8 +94,10 @@ def spending_chart(statement: Statement) -> Any:
     x = alt.X(field="time", type="temporal", title="time (UTC)", axis=within_a_day)
     y = alt.Y(field="spent", type="quantitative", title="% of the budget", scale=alt.Scale(domain=[0, 100]))
     drawn = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after", point=True)
-    return drawn.encode(x=x, y=y).properties(
-        width=_WIDTH, height=160, description="Spending over time", background="transparent"
+    return offline(
+        drawn.encode(x=x, y=y).properties(
+            width=_WIDTH, height=160, description="Spending over time", background="transparent"
+        )
     )
 
 
@@ -108,13 +110,8 @@ def _bars(statement: Statement, rows: list[Any]) -> str:
     x = alt.X(field="share", type="quantitative", title="% of the budget")
     y = alt.Y(field="name", type="nominal", title=None, sort=None, axis=alt.Axis(labelLimit=120))
     drawn = alt.Chart(alt.InlineData(values=told)).mark_bar(color="#0b5cad").encode(x=x, y=y)
-    return _drawn(drawn.properties(width=_WIDTH - 110, description="Spending by name", background="transparent"))
-
-
-def _drawn(chart: Any) -> str:
-    import vl_convert  # heavy, and needed for pages alone
-
-    return str(vl_convert.vegalite_to_svg(chart.to_json()))
+    shape = {"width": _WIDTH - 110, "description": "Spending by name", "background": "transparent"}
+    return drawing(offline(drawn.properties(**shape)))
 
 
 def _percent(part: Guarantee, whole: Guarantee) -> float:

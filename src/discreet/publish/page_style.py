@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import MissingExtra
+from discreet.display import held
 
-__all__ = ["PALETTE", "rendered"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["PALETTE", "environment", "rendered"]
 
 PALETTE = """
 :root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --faint: #f3f4f6; --page: #fff;
@@ -85,11 +89,16 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
 
 def rendered(template: str, **told: Any) -> str:
     """A page from the template of its main part; everything that came from outside is escaped."""
+    page = '{% extends "frame" %}{% block main %}' + template + "{% endblock %}"
+    return environment(frame=_FRAME, palette=PALETTE, page=page).get_template("page").render(**told)
+
+
+def environment(**templates: str) -> Environment:
+    """Where templates are rendered: everything that came from outside is escaped, and holds nothing a page cannot."""
     try:
         from jinja2 import DictLoader, Environment, StrictUndefined
     except ImportError as missing:
         raise MissingExtra(missing.name or "jinja2", "report") from None
-    page = '{% extends "frame" %}{% block main %}' + template + "{% endblock %}"
-    loader = DictLoader({"frame": _FRAME, "palette": PALETTE, "page": page})
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader)
-    return environment.get_template("page").render(**told)
+    return Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=DictLoader(templates), finalize=held
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from discreet.display import printable
 from discreet.publish.findings import findings
 from discreet.publish.grids import Grid, grids, label_columns, label_words, place_of
 from discreet.publish.readings import by_measure, reliability
@@ -23,23 +24,23 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         "",
         "## Privacy",
         "",
-        f"{privacy['protects']}",
+        plain(privacy["protects"]),
         "",
-        f"- Budget: {privacy['budget']['symbols']}: {privacy['budget']['words']}",
+        f"- Budget: {privacy['budget']['symbols']}: {plain(privacy['budget']['words'])}",
         f"- Spent: {privacy['spent']['symbols']}; left: {privacy['remaining']['symbols']}",
         f"- Ledger head: `{privacy['head']}`",
         "",
-        *([] if facts["kept"] is None else [facts["kept"], ""]),
+        *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
     ]
     for release in facts["releases"]:
         lines += _release_lines(release, facts["variables"])
     lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
-    lines += ["## The plan", "", "```toml", facts["plan"].rstrip().replace("```", "'''"), "```", ""]
+    lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)
 
 
 def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    lines = [f"## {plain(release['title'])}", "", release["meaning"], ""]
+    lines = [f"## {plain(release['title'])}", "", plain(release["meaning"]), ""]
     lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
         words = measure_words(release, measure)
@@ -49,7 +50,7 @@ def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> 
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += [f"Counted: {plain(release['counted'])}.", ""]
-    return [*lines, f"{guarantee}; {mechanism_words(release)}.", ""]
+    return [*lines, f"{guarantee}; {plain(mechanism_words(release))}.", ""]
 
 
 def _crossed(grid: Grid, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
@@ -79,10 +80,12 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     return [lines[0], f"{'|---' * len(header)}|", *lines[1:]]
 
 
-_MARKS = str.maketrans({**{mark: f"\\{mark}" for mark in "|[]`*_!"}, "\n": " ", "\r": " ", "<": "&lt;"})
-"""What would begin a link, an image, a tag or a table's cell in a name that came from outside."""
+_MARKS = str.maketrans(
+    {**{mark: f"\\{mark}" for mark in "\\|[]`*_!#~"}, "\n": " ", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+)
+"""What would begin a heading, a link, an image, a tag or a table's cell in a name that came from outside."""
 
 
 def plain(text: str) -> str:
     """Text without marks of its own: names that came from outside are words, not markdown."""
-    return text.translate(_MARKS)
+    return printable(text.replace("\r", "\n")).translate(_MARKS)

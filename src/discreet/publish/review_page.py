@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.errors import MissingExtra
+from discreet.publish.page_style import environment
+from discreet.publish.prose import plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -79,11 +80,7 @@ th { color: var(--soft); font-weight: 600; }
 
 def review_page(facts: Mapping[str, Any]) -> str:
     """The review as one self-contained HTML file, everything escaped."""
-    try:
-        from jinja2 import Environment
-    except ImportError as missing:
-        raise MissingExtra(missing.name or "jinja2", "report") from None
-    pages = Environment(autoescape=True, trim_blocks=True)
+    pages = environment()
     pages.filters["coded"] = coded
     return pages.from_string(_TEMPLATE).render(**facts)
 
@@ -95,41 +92,48 @@ def coded(text: str) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def review_markdown(facts: Mapping[str, Any]) -> str:
-    """The review as markdown."""
+def review_markdown(facts: Mapping[str, Any], escape: Callable[[str], str] = plain) -> str:
+    """The review as markdown, with names escaped; a terminal shows marks as they are, so `printable` will do there."""
     changes = facts["changes"]
     changed = (
         ["No earlier version was approved."]
         if changes is None
-        else [f"- {line}" for line in changes] or ["Nothing, since the version that was approved last."]
+        else [f"- {escape(line)}" for line in changes] or ["Nothing, since the version that was approved last."]
     )
+    public = [
+        f"{escape(one['name'])}: {escape(one['fact'])}. Source: {escape(one['source'] or 'NONE GIVEN')}"
+        for one in facts["public"]
+    ]
+    releases = [
+        f"{escape(one['title'])}: {escape(one['tells'])} Exactness: {escape(one['exact'])}. Cost: {one['cost']}."
+        for one in facts["releases"]
+    ]
+    # Answers hold code between backticks, which stay.
+    answers = [(question, escape(answer or "").replace("\\`", "`")) for question, answer in facts["checklist"]]
     return "\n".join(
         [
-            f"# Review of {facts['title']}",
+            f"# Review of {escape(facts['title'])}",
             "",
             f"Plan {facts['digest']}",
-            f"Approvals: {facts['approvals']}.",
+            f"Approvals: {escape(facts['approvals'])}.",
             "",
             "## Who is protected",
             "",
-            *(f"- {line}" for line in facts["protected"]),
+            *(f"- {escape(line)}" for line in facts["protected"]),
             "",
             "## What is taken as public",
             "",
-            *(f"- {one['name']}: {one['fact']}. Source: {one['source'] or 'NONE GIVEN'}" for one in facts["public"]),
+            *(f"- {line}" for line in public),
             "",
             "## What will be released",
             "",
-            *(
-                f"- {one['title']}: {one['tells']} Exactness: {one['exact']}. Cost: {one['cost']}."
-                for one in facts["releases"]
-            ),
+            *(f"- {line}" for line in releases),
             "",
             f"Together: {facts['cost']}. The ledger has {facts['left']} left.",
             "",
             "## What an attacker could still learn",
             "",
-            *(f"- {line}" for line in facts["attacker"]),
+            *(f"- {escape(line)}" for line in facts["attacker"]),
             "",
             "## What changed",
             "",
@@ -137,6 +141,6 @@ def review_markdown(facts: Mapping[str, Any]) -> str:
             "",
             "## Checklist (after NIST SP 800-226)",
             "",
-            *(f"- {question} {answer or '[ ]'}" for question, answer in facts["checklist"]),
+            *(f"- {question} {answer or '[ ]'}" for question, answer in answers),
         ]
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError
+from discreet.core.regular_file import reason
 
 __all__ = ["RunLog", "logged"]
 
@@ -38,9 +39,7 @@ class RunLog:
             finally:
                 os.close(handle)
         except OSError as failure:
-            raise DiscreetError(
-                f"log = {str(self._path)!r}: cannot be written ({type(failure).__name__}). Choose another file."
-            ) from None
+            raise DiscreetError(f"log = {str(self._path)!r}: cannot be written: {reason(failure)}") from None
 
     def following(self, shown: Callable[[Any], None] | None) -> Callable[[Any], None]:
         """What notes each release of a run, and then shows it."""

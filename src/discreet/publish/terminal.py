@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from json import dumps
 from typing import Any, TextIO
 
-__all__ = ["printable", "progress_line", "say", "tell"]
+from discreet.display import printable
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def printable(text: str) -> str:
-    """Text without escape sequences, which names of columns and files may hold."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+__all__ = ["progress_line", "say", "tell"]
 
 
 def say(text: object, file: TextIO | None = None) -> None:

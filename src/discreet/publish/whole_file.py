@@ -6,8 +6,10 @@ that file behind; whoever writes the same file next removes it. One that is bein
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import stat
 import sys
 import tempfile
 from contextlib import suppress
@@ -15,15 +17,38 @@ from pathlib import Path
 from typing import IO
 
 from discreet.core.errors import DiscreetError
+from discreet.core.regular_file import reason
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["write_new", "write_whole"]
+__all__ = ["why", "write_new", "write_whole"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def why(failure: Exception) -> str:
+    """What the system had against reading or writing a file, in words that quote nothing of it.
+
+    Examples
+    --------
+    >>> why(OSError(errno.ENOSPC, "No space left on device")), why(OSError(errno.ENAMETOOLONG, "File name too long"))
+    ('the disk is full', 'file name too long')
+    """
+    if not isinstance(failure, OSError) or failure.errno is None:
+        return type(failure).__name__
+    return "the disk is full" if failure.errno in _FULL else os.strerror(failure.errno).lower()
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
     """Write a file, flushed, in one step: a reader sees the old content or the new one."""
+    try:
+        return _written_whole(path, content)
+    except OSError as failure:
+        raise DiscreetError(f"{path}: cannot be written: {reason(failure)}") from failure
+
+
+def _written_whole(path: Path, content: str | bytes) -> Path:
     _remove_abandoned(path)
     file, name = _unfinished(path)
     try:
@@ -31,7 +56,7 @@ def write_whole(path: Path, content: str | bytes) -> Path:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+            os.chmod(name, _permissions(path))
             if sys.platform != "win32":
                 os.replace(name, path)  # with the lock held
         if sys.platform == "win32":
@@ -40,6 +65,12 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return path
+
+
+def _permissions(path: Path) -> int:
+    with suppress(OSError):
+        return stat.S_IMODE(path.stat().st_mode)
+    return 0o644
 
 
 def _unfinished(path: Path) -> tuple[IO[bytes], str]:
@@ -55,6 +86,8 @@ def _remove_abandoned(path: Path) -> None:
     """Remove what killed writers of a file left: what nobody holds a lock on."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-*.part"):
         with suppress(OSError):
+            if not stat.S_ISREG(left.lstat().st_mode):
+                continue  # no file of ours: to open a pipe or a device may wait, or do something
             handle = os.open(left, os.O_RDWR)
             try:
                 if _locked(handle, wait=False):
@@ -82,6 +115,4 @@ def write_new(path: Path, text: str) -> None:
     except FileExistsError:
         raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
     except OSError as failure:
-        raise DiscreetError(
-            f"out = {str(path)!r}: cannot be written ({type(failure).__name__}). Choose another name."
-        ) from None
+        raise DiscreetError(f"out = {str(path)!r}: cannot be written: {reason(failure)}") from None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from discreet.core.errors import MissingExtra
+from discreet.display import printable
 from discreet.publish.methods_note import methods_parts
 from discreet.publish.table_sheet import TableSheet, table_sheets
 from discreet.publish.tidy import NUMBERS, release_rows
@@ -18,7 +19,7 @@ __all__ = ["as_workbook"]
 _MOST_ROWS = 1_048_576 - 1  # of a sheet, below its header
 _NAME_LENGTH = 31
 _WIDEST = 60
-_FORBIDDEN = re.compile(r"[\[\]:*?/\\\x00-\x1f']")
+_FORBIDDEN = re.compile(r"[\[\]:*?/\\\t\n']")
 _COLUMNS = (
     ("measure", "what the number is"),
     ("estimate", "the number, with noise that protects people"),
@@ -106,7 +107,7 @@ def _sheet_names(names: list[str]) -> list[str]:
     """Names that a spreadsheet allows: short, without special characters, different from each other."""
     found = ["Notes"]
     for name in names:
-        plain = _FORBIDDEN.sub(" ", name).strip()[:_NAME_LENGTH] or "release"
+        plain = _FORBIDDEN.sub(" ", printable(name)).strip()[:_NAME_LENGTH] or "release"
         number, one = 1, plain
         while one.lower() in (taken.lower() for taken in found):
             number += 1
@@ -120,9 +121,8 @@ def _safe(sheet: Any, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     from openpyxl.cell import WriteOnlyCell
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
-    cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", value))
+    cell = WriteOnlyCell(sheet, printable(value))
     cell.data_type = "s"
     return cell
 

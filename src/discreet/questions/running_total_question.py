@@ -98,6 +98,15 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 "neighbours", "replace_one", "a replaced row may move to another period, which is not covered",
                 "Declare add_remove, which protects the number of rows too.",
             )  # fmt: skip
+        related = {name for one in self.schema.related.values() for name in one.given()}
+        read = self.schema.columns_behind(self.columns_read())  # with what ``where`` and formulas name
+        if moving := [name for name in read if name in related]:
+            raise InvalidParameter(
+                "over" if self.over in moving else "columns", moving[0],
+                "comes from a related table, where the rows that a unit keeps change as rows are added: its first "
+                "period could become later, which is not covered",
+                "Use columns of the first table, also in where.",
+            )  # fmt: skip
         if self.period is None:
             raise InvalidParameter(
                 "period", None, "is needed: the one to release", 'Pass period="2026-11", or write it in the plan.'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from discreet.studio.folder import Folder
 from discreet.studio.guard import Guard
 from discreet.studio.turns import Turns
 
-__all__ = ["MOST_UPLOAD", "studio_app"]
+__all__ = ["FAILED", "MOST_UPLOAD", "studio_app"]
 
 MOST_UPLOAD = 500_000_000
+FAILED = "The studio could not answer this"
 Handler = Callable[[Desk, Request], Any]
 _SEEN: dict[str, Handler] = {
     "/": start_pages.start_page,
@@ -41,6 +43,7 @@ _SEEN: dict[str, Handler] = {
 }
 _DONE: dict[str, Handler] = {
     "/new": start_pages.make_plan,
+    "/connect": start_pages.new_page,
     "/upload": start_pages.upload,
     "/change": plan_pages.change,
     "/declare": plan_pages.declare,
@@ -84,14 +87,27 @@ def _answering(desk: Desk, handler: Handler) -> Callable[[Request], Any]:
     if inspect.iscoroutinefunction(handler):
 
         async def awaited(request: Request) -> Response:
-            return await handler(desk, request)  # type: ignore[no-any-return]
+            with _told():
+                return await handler(desk, request)  # type: ignore[no-any-return]
 
         return awaited
 
     def answered(request: Request) -> Response:
-        return handler(desk, request)  # type: ignore[no-any-return]
+        with _told():
+            return handler(desk, request)  # type: ignore[no-any-return]
 
     return answered
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn a failure that nobody foresaw into a refusal: a traceback in the terminal may quote a row."""
+    try:
+        yield
+    except DiscreetError:
+        raise
+    except Exception as failure:
+        raise DiscreetError(f"{FAILED} ({type(failure).__name__}). What was spent is in the ledger.") from None
 
 
 def _refused(desk: Desk, request: Request, refusal: Exception) -> Response:

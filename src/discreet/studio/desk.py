@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from discreet.display import held
 from discreet.publish.review_page import coded
 from discreet.studio.draft import Draft, drafted
 from discreet.studio.folder import Folder
@@ -54,7 +55,7 @@ class Desk:
     def __post_init__(self) -> None:
         self._pages = Environment(
             loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True,
+            lstrip_blocks=True, finalize=held,
         )  # fmt: skip
         self._pages.filters["coded"] = coded
 

@@ -1,21 +1,30 @@
-"""Folder: the plans and the data that the studio may open. Nothing outside of it is listed, read or written."""
+"""Folder: the plans and the data that the studio may open. Nothing outside of it is listed, read or written.
+
+Two files that a plan or a person names are elsewhere: the ledger, which teams keep together, and the keys of approvals.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from discreet.core.errors import DiscreetError
+from discreet.publish.whole_file import why
 
 __all__ = ["DATABASES", "DATA", "Folder"]
 
 DATA = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
 DATABASES = (".duckdb", ".ddb", ".db")
 _DEEP, _MOST = 3, 300
+_LONGEST = 120  # bytes of a new file's name, which leaves room for numbers and endings
 _PLAIN = re.compile(r"[^\w. -]+")
+_FILES = ("duckdb", "sqlite", "file", "csv", "parquet", "polars", "datafusion", "deltalake", "delta", "json")
+"""Kinds of addresses that lead to files; others lead to servers."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +41,43 @@ class Folder:
 
     def inside(self, name: str) -> Path:
         """A path in the folder, from its name as seen from there."""
-        if not name or "\0" in name or Path(name).is_absolute():
+        if not name or Path(name).is_absolute() or not self._holds(self.root / name):
             raise _outside(name)
-        place = (self.root / name).resolve()
-        if not place.is_relative_to(self.root.resolve()):
-            raise _outside(name)
-        return place
+        return (self.root / name).resolve()
+
+    def _holds(self, place: Path) -> bool:
+        """Whether a path, links followed, is in the folder; one that the system cannot look up is not."""
+        try:
+            found = place.resolve()
+            found.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError):  # too long, or with a character that no path holds
+            return False
+        return found.is_relative_to(self.root.resolve())
+
+    def refuse_outside(self, options: Mapping[str, Any]) -> None:
+        """Refuse the source of a plan, as a session opens it, where any of its files is not in the folder."""
+        source, engine = str(options["source"]), str(options.get("engine") or "")
+        for place in (source, *([engine] if "://" in engine else [])):
+            kind, address, path = place.partition("://")
+            if address and kind not in _FILES:
+                continue  # a server
+            if not all(map(self._holds, _meant(path if address else place))):
+                raise DiscreetError(
+                    f"source = {Path(place).name!r}: is outside of the folder that was opened. Open one that holds "
+                    "both plan and data, or use the command line. Nothing was read."
+                )
+        for related in options.get("related", {}).values():
+            self.refuse_outside(related)
+
+    def refuse_output(self, directory: Path) -> None:
+        """Refuse a plan whose results are not in the folder."""
+        if not self._holds(directory):
+            raise DiscreetError(
+                f"output = {directory.name!r}: is outside of the folder that was opened. Open one that holds both plan "
+                "and results, or use the command line."
+            )
 
     def plan(self, name: str) -> Path:
         """A plan file in the folder."""
@@ -77,6 +117,10 @@ class Folder:
         """A path for a new file: plain letters, and a number where the name is taken."""
         plain = _PLAIN.sub("-", Path(name.replace("\\", "/")).name).strip(" .-") or "file"
         stem, dot, ending = plain.partition(".")
+        if len(plain.encode()) > _LONGEST:
+            kept = next((one for one in DATA + DATABASES if plain.lower().endswith(one)), f"{dot}{ending}"[:8])
+            stem, dot, ending = stem.encode()[: _LONGEST - len(kept)].decode(errors="ignore"), "", kept
+            plain = f"{stem}{ending}"
         number, place = 1, self.root / plain
         while place.exists():
             number += 1
@@ -90,16 +134,29 @@ class Folder:
         place, size = self.new(name), 0
         part = place.with_name(f".{place.name}.part")
         try:
-            with part.open("xb") as file:
+            # People are in it, so nobody else reads it, whatever is usual here.
+            with open(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 async for piece in content:
                     size += len(piece)
                     if size > most:
                         raise DiscreetError(f"file = {name!r}: is larger than {most:,} bytes. Copy it into the folder.")
                     file.write(piece)
             part.rename(place)
-        finally:
+        except FileExistsError:
+            raise DiscreetError(f"file = {name!r}: is being copied already. Wait, or give it another name.") from None
+        except OSError as failure:
             part.unlink(missing_ok=True)
+            raise DiscreetError(f"file = {name!r}: cannot be written ({why(failure)}). Copy it here.") from None
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
         return place
+
+
+def _meant(path: str) -> list[Path]:
+    """The files that a path stands for: itself and what is in it, or what a pattern matches."""
+    found = [Path(path), *map(Path, glob.glob(path) if glob.has_magic(path) else ())]
+    return [*found, *(one for folder in found if folder.is_dir() for one in folder.iterdir())]
 
 
 def _outside(name: str) -> DiscreetError:

@@ -1,20 +1,24 @@
-"""Guard: who may speak to the studio. One browser of this machine that was given the link, from the studio's pages.
+"""Guard: who may speak to the studio. One browser of this user that brings the token, from the studio's pages.
 
-Any page of the web can make a browser send requests to 127.0.0.1, and any program of this machine can send them itself.
-So every request needs a cookie that only the printed link sets, a Host and an Origin that are the studio's own, and,
-where it changes anything, a token that only the studio's pages hold.
+Any page of the web can make a browser send requests to 127.0.0.1, and any user of this machine can send them, too. So
+every request needs a cookie that only the token buys, a Host and an Origin that are the studio's own, and, where it
+changes anything, a token that only the studio's pages hold. The first token comes in the body of a form, from a file
+that only this user can read: an address would be in the browser's command line, which all users of a machine can read,
+in its history, and in logs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from hmac import compare_digest
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl
+from urllib.parse import parse_qsl
 
-__all__ = ["HEADERS", "PAGE_POLICY", "PUBLISHED_POLICY", "Guard", "Message", "Receive", "Send"]
+__all__ = ["ENTER", "HEADERS", "PAGE_POLICY", "PUBLISHED_POLICY", "Guard", "Message", "Receive", "Send"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -34,7 +38,13 @@ HEADERS = {
     "cache-control": "no-store",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+ENTER = "/enter"
+"""Where the token is handed over."""
 _MOST_FORM = 2_000_000
+_MOST_TOKEN = 1000
+_MOST_FIELDS = 20_000
+_PATIENCE = 30.0
+"""Seconds for the body of a form; it comes from this machine."""
 _UPLOAD = "/upload"
 _SAFE = ("GET", "HEAD")
 
@@ -47,7 +57,7 @@ class Guard:
     app
         The application behind it.
     token
-        What the printed link carries; it works once.
+        What lets a browser in; it works once.
     most_upload
         Most bytes of an uploaded file.
 
@@ -56,7 +66,9 @@ class Guard:
     csrf
         What forms and scripts of the studio's own pages send along with each change.
     first
-        The page that the link leads to.
+        The page to begin with.
+    entered
+        Is called once a browser was let in.
     """
 
     def __init__(self, app: Any, *, token: str, most_upload: int) -> None:
@@ -64,8 +76,9 @@ class Guard:
         self.csrf = secrets.token_urlsafe(32)
         self.hosts: tuple[str, ...] = ()
         self.first = "/"
+        self.entered: Callable[[], None] = lambda: None
         self._token: str | None = token
-        self._cookie = secrets.token_urlsafe(32)
+        self._cookie: str | None = None  # there is no session before the token was used
 
     def serve_on(self, port: int) -> None:
         """Name the addresses under which the studio is reached; other Host headers are refused."""
@@ -85,23 +98,21 @@ class Guard:
             await send({"type": "websocket.close"})
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refused = self._refused_address(headers)
+        refused = self._refused_address(scope, headers)
         if refused is not None:
             await _say(send, *refused)
-        elif self._brings_token(scope):
-            await self._let_in(send)
+        elif scope["path"] == ENTER and scope["method"] == "POST":
+            await self._let_in(headers, receive, send)
         elif not self._knows(headers):
-            await _say(
-                send,
-                403,
-                "This studio was opened by another browser. Use the link that `discreet open` printed; it works once.",
-            )
+            await _say(send, 403, _STRANGER)
         else:
             await self._checked(scope, headers, receive, _with_headers(send))
 
-    def _refused_address(self, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _refused_address(self, scope: Message, headers: dict[str, str]) -> tuple[int, str] | None:
         if headers.get("host") not in self.hosts:
             return 421, "Unknown host. Use the address that `discreet open` printed."
+        if scope["path"] == ENTER:  # the form comes from a file, which has no origin; what counts is its token
+            return None
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         if origin is not None and origin != f"http://{headers['host']}":
             return 403, "Requests from other pages are refused."
@@ -109,19 +120,29 @@ class Guard:
             return 403, "Requests from other pages are refused."
         return None
 
-    def _brings_token(self, scope: Message) -> bool:
-        if scope["path"] != "/" or scope["method"] != "GET" or self._token is None:
-            return False
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        return compare_digest(given.encode(), self._token.encode())
-
-    async def _let_in(self, send: Send) -> None:
-        self._token = None  # it may be in a history or a log by now
+    async def _let_in(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+        """Exchange the token for a session. It works once, so whoever comes second is told so and gets nothing."""
+        form = await _form(headers, receive, send, _MOST_TOKEN)
+        if form is None:
+            return
+        given = dict(form).get("token", "")
+        if self._token is None or not compare_digest(given.encode(), self._token.encode()):
+            await _say(send, 403, _STRANGER)
+            return
+        self._token, self._cookie = None, secrets.token_urlsafe(32)
+        self.entered()
         cookie = f"{self.cookie_name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
-        headers = [(b"location", self.first.encode()), (b"set-cookie", cookie.encode())]
-        await _say(_with_headers(send), 303, "", headers)
+        # A page and no redirect: that would count as sent by the file, and browsers would keep the new cookie from it.
+        page = (
+            '<!doctype html><title>discreet</title><link rel="icon" href="data:,">'
+            f'<meta http-equiv="refresh" content="0;url={escape(self.first)}">'
+        )
+        kind = [(b"content-type", b"text/html; charset=utf-8"), (b"set-cookie", cookie.encode())]
+        await _say(send, 200, page, kind)
 
     def _knows(self, headers: dict[str, str]) -> bool:
+        if self._cookie is None:
+            return False
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
         except CookieError:
@@ -132,19 +153,15 @@ class Guard:
         if scope["method"] in _SAFE:
             await self.app(scope, receive, send)
             return
-        most = self.most_upload if scope["path"] == _UPLOAD else _MOST_FORM
-        length = headers.get("content-length", "")
-        if not length.isdigit() or int(length) > most:
-            await _say(send, 413, f"The request is larger than {most:,} bytes, or does not say how large it is.")
-            return
         if scope["path"] == _UPLOAD:  # a stream: its token is in a header, which other pages cannot set
             if not self._is_ours(headers.get("x-csrf", "")):
                 await _say(send, 403, "The page is out of date. Load it again.")
-                return
-            await self.app(scope, receive, send)
+            elif await _sized(headers, send, self.most_upload):
+                await self.app(scope, _patient(receive), send)
             return
-        body = await _body(receive)
-        form = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+        form = await _form(headers, receive, send, _MOST_FORM)
+        if form is None:
+            return
         if not self._is_ours(dict(form).get("csrf", "")):
             await _say(send, 403, "The page is out of date. Load it again.")
             return
@@ -153,6 +170,47 @@ class Guard:
 
     def _is_ours(self, given: str) -> bool:
         return compare_digest(given.encode(), self.csrf.encode())
+
+
+_STRANGER = (
+    "This studio is open in one browser. `discreet open` names a file that only you can read; it lets one browser in. "
+    "If that was another browser, stop the studio and open it again."
+)
+
+
+async def _sized(headers: dict[str, str], send: Send, most: int) -> bool:
+    """Whether a request says how large it is, and is not too large; refused otherwise."""
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and len(length) < 16 and int(length) <= most:
+        return True
+    await _say(send, 413, f"The request is larger than {most:,} bytes, or does not say how large it is.")
+    return False
+
+
+async def _form(headers: dict[str, str], receive: Receive, send: Send, most: int) -> list[tuple[str, str]] | None:
+    """The fields of a posted form, in their order; None where it is too large or did not come whole, which is told."""
+    if not await _sized(headers, send, most):
+        return None
+    try:
+        body = await asyncio.wait_for(_body(receive), _PATIENCE)
+        return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except TimeoutError:
+        await _say(send, 408, "The request did not come whole. Send it again.")
+    except ValueError:
+        await _say(send, 413, f"The form has more than {_MOST_FIELDS:,} fields.")
+    return None
+
+
+def _patient(receive: Receive) -> Receive:
+    """Take a sender that sends nothing more for one that has gone."""
+
+    async def received() -> Message:
+        try:
+            return await asyncio.wait_for(receive(), _PATIENCE)
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+
+    return received
 
 
 async def _body(receive: Receive) -> bytes:
@@ -182,7 +240,7 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _say(send: Send, status: int, text: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    told = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    told = headers or [(b"content-type", b"text/plain; charset=utf-8")]
     secured = _with_headers(send)
-    await secured({"type": "http.response.start", "status": status, "headers": [*told, *(headers or [])]})
+    await secured({"type": "http.response.start", "status": status, "headers": [*told, (b"connection", b"close")]})
     await secured({"type": "http.response.body", "body": text.encode()})

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from discreet.core.errors import DiscreetError
+from discreet.display import printable
 from discreet.plans.question_gallery import gallery, suggested
 from discreet.plans.source_options import open_options
 from discreet.studio.desk import Desk, FormData, form_of, from_script
@@ -68,7 +69,7 @@ def _shown(desk: Desk, document: TomlDocument, *, at: str | None = None, **heade
 
 def _told(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict[str, Any]:
     """Everything that the plan page shows."""
-    columns, refusal = _columns(draft, document)
+    columns, refusal = _columns(desk, draft, document)
     declared = value_at(draft.data, ("schema", "columns"))
     names = [*declared] if isinstance(declared, Mapping) else []
     unit, total = (value_at(draft.data, ("schema", "unit", key)) for key in ("column", "total"))
@@ -93,9 +94,12 @@ def _told(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict
     }
 
 
-def undeclared_columns(draft: Draft, document: TomlDocument) -> list[str]:
+def undeclared_columns(desk: Desk, draft: Draft, document: TomlDocument) -> list[str]:
     """The columns of the source of which the plan says nothing."""
-    return _undeclared(draft, _columns(draft, document)[0])
+    columns, refusal = _columns(desk, draft, document)
+    if refusal is not None:
+        raise DiscreetError(refusal)
+    return _undeclared(draft, columns)
 
 
 def _undeclared(draft: Draft, columns: Mapping[str, str]) -> list[str]:
@@ -104,15 +108,14 @@ def _undeclared(draft: Draft, columns: Mapping[str, str]) -> list[str]:
     return [name for name in columns if name not in known]
 
 
-def _columns(draft: Draft, document: TomlDocument) -> tuple[dict[str, str], str | None]:
+def _columns(desk: Desk, draft: Draft, document: TomlDocument) -> tuple[dict[str, str], str | None]:
     """The columns of the source, from its header alone."""
     source = draft.data.get("source")
     if not isinstance(source, Mapping) or not ("path" in source or "address" in source):
         return {}, "The plan names no source."
     period = None if draft.file is None else draft.file.period
-    return columns_of(
-        open_options({key: one for key, one in source.items() if key != "related"}, document.path.parent, period)
-    )
+    options = {key: one for key, one in source.items() if key != "related"}
+    return columns_of(open_options(options, document.path.parent, period), desk.folder)
 
 
 def _questions(draft: Draft) -> list[dict[str, Any]]:
@@ -148,7 +151,9 @@ def change(desk: Desk, request: Request) -> Response:
     problem = None
     if edits:
         try:
-            document.change(edits, was=lambda place, now: shown_text(kind_at(place, data), now) == was[place])
+            document.change(
+                edits, was=lambda place, now: printable(shown_text(kind_at(place, data), now)) == was[place]
+            )
         except Conflict as conflict:
             problem = str(conflict)
     if not from_script(request):

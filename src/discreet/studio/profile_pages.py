@@ -56,7 +56,8 @@ def _asked(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile, list[s
     _, draft = desk.draft(document)
     if draft.file is None:
         raise DiscreetError(draft.problems.get((), "The plan has mistakes. Mend them first."))
-    names = undeclared_columns(draft, document)
+    desk.folder.refuse_outside(draft.file.open_options())
+    names = undeclared_columns(desk, draft, document)
     if not names:
         raise DiscreetError("Every column is declared already. There is nothing to profile.")
     return document, draft.file, names

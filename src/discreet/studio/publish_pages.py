@@ -50,6 +50,14 @@ def _read(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile]:
     return document, PlanFile.parse(document.text(), document.path)
 
 
+def _runnable(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile]:
+    """The plan of a request, refused where it reads or writes outside of the folder, too."""
+    document, file = _read(desk, request)
+    desk.folder.refuse_outside(file.open_options())
+    desk.folder.refuse_output(file.output)
+    return document, file
+
+
 def _shared(desk: Desk, document: TomlDocument, file: PlanFile, step: str) -> dict[str, Any]:
     return {"plan": desk.name_of(document), "step": step, "title": file.title, "seen": digest_of(file.text)}
 
@@ -92,7 +100,7 @@ def _refuse_other(file: PlanFile, seen: str) -> None:
 
 def run_page(desk: Desk, request: Request, notice: str | None = None) -> Response:
     """The price, then the progress, then the report."""
-    document, file = _read(desk, request)
+    document, file = _runnable(desk, request)
     run, job = desk.runs.of(file.path), Job(file)
     if run is not None and not run.ended:
         return desk.page("run.html", **_shared(desk, document, file, "run"), run=run, state="running")
@@ -120,7 +128,7 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
 
 def start_run(desk: Desk, request: Request) -> Response:
     """Run the plan whose price was shown; what is in the ledger already is repeated for free."""
-    document, file = _read(desk, request)
+    document, file = _runnable(desk, request)
     _refuse_other(file, form_of(request).get("seen"))
     desk.runs.forget(file.path)
     run = desk.runs.start(file)
@@ -140,7 +148,7 @@ def progress(desk: Desk, request: Request) -> Response:
 
 def download(desk: Desk, request: Request) -> Response:
     """A file of the results, or the plan as Python."""
-    _, file = _read(desk, request)
+    _, file = _runnable(desk, request)
     which = request.query_params.get("what", "")
     made: dict[str, tuple[str, Callable[[PlanFile], str]]] = {
         "script.py": ("text/x-python", python_script),
@@ -167,7 +175,7 @@ def _as_file(name: str) -> dict[str, str]:
 
 def bundle(desk: Desk, request: Request) -> Response:
     """Everything that was published, and what is needed to check it, in one signed file."""
-    _, file = _read(desk, request)
+    _, file = _runnable(desk, request)
     by, key, password = _typed_key(form_of(request))
     place = file.path.with_suffix(".bundle")
     public, sign = public_key(key, password), signer(key, password)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from discreet.core.errors import DiscreetError
@@ -42,8 +42,11 @@ def _place(desk: Desk, given: Mapping[str, str]) -> Path | None:
 
 
 def new_page(desk: Desk, request: Request, problem: str | None = None) -> Response:
-    """What the header of a source says, how it is written, and who is protected."""
-    typed = form_of(request).given() if request.method == "POST" else dict(request.query_params)
+    """What the header of a source says, how it is written, and who is protected.
+
+    The address of a database may hold a password, so it is posted: what a page is asked for by is in the history.
+    """
+    typed = form_of(request).given() if request.method == "POST" else {**request.query_params, "address": ""}
     given = {**dict.fromkeys(_FIELDS, ""), **typed}
     place = _place(desk, given)
     told = new_source(place, given)
@@ -98,4 +101,7 @@ async def upload(desk: Desk, request: Request) -> Response:
         place = await desk.folder.keep(name, request.stream(), desk.most_upload)
     except DiscreetError as refusal:
         return PlainTextResponse(str(refusal), status_code=400)
+    except ClientDisconnect:
+        headers = {"connection": "close"}
+        return PlainTextResponse("The file did not come whole. Drop it again.", status_code=408, headers=headers)
     return PlainTextResponse(f"/new?file={quote(place.name, safe='')}")

@@ -65,9 +65,10 @@ def new_source(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
     return told
 
 
-def columns_of(options: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+def columns_of(options: Mapping[str, Any], folder: Folder) -> tuple[dict[str, str], str | None]:
     """Names and types of the columns of a plan's source, and why they cannot be told where they cannot."""
     try:
+        folder.refuse_outside(options)
         return dict(source_columns(options)), None
     except DiscreetError as refusal:
         return {}, str(refusal)

@@ -18,7 +18,7 @@ from tomlkit.container import Container, OutOfOrderTableProxy
 from tomlkit.items import Item
 
 from discreet.core.errors import DiscreetError
-from discreet.publish.whole_file import write_whole
+from discreet.publish.whole_file import why, write_whole
 
 __all__ = ["GONE", "Conflict", "Place", "TomlDocument", "digest_of", "value_at"]
 
@@ -75,9 +75,7 @@ class TomlDocument:
         try:
             return self.path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as failure:
-            raise DiscreetError(
-                f"{self.path.name}: cannot be read ({type(failure).__name__}). Check the file."
-            ) from None
+            raise DiscreetError(f"{self.path.name}: cannot be read ({why(failure)}). Check the file.") from None
 
     def data(self) -> dict[str, Any]:
         """The file as plain data, or an error that says where it is no TOML."""
@@ -160,7 +158,7 @@ class TomlDocument:
             write_whole(self.path, text)
         except OSError as failure:
             raise DiscreetError(
-                f"{self.path.name}: cannot be written ({type(failure).__name__}). The file is as it was."
+                f"{self.path.name}: cannot be written ({why(failure)}). The file is as it was."
             ) from None
 
 

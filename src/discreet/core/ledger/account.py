@@ -8,10 +8,12 @@ over-count and never under-count. Why the sums are valid for releases chosen one
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Collection, Mapping
+import secrets
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerMismatch, LedgerMissing, LedgerUnavailable
@@ -19,13 +21,41 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import claim
 from discreet.core.ledger.accounting import added
 from discreet.core.ledger.balance import Balance, texts
-from discreet.core.ledger.journal import Entry, canonical
-from discreet.core.ledger.store import address_of, journal_at, survive_forks
+from discreet.core.ledger.journal import Entry, canonical, forked
+from discreet.core.ledger.store import address_of, journal_at, second
 
-__all__ = ["Account", "Decision", "Reservation"]
+__all__ = ["Account", "Decision", "Reservation", "alone"]
 
 Decision = tuple[str, str] | None
 """Kind and body of the entry to append, or None for nothing."""
+A = TypeVar("A", bound="Account")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def alone(look: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T]:
+    """Let one thread at a time look, and what it looks at stay the same meanwhile.
+
+    A signal handler that interrupts a use by its own thread looks through a second reader of the same entries: it must
+    touch neither the state nor the lock of what it interrupted.
+    """
+
+    @wraps(look)
+    def looking(account: A, /, *arguments: P.args, **options: P.kwargs) -> T:
+        journal = account._journal
+        if not journal.interrupted():
+            with journal.lock:
+                journal.user = sys._getframe()
+                try:
+                    journal.recover()
+                    return look(account, *arguments, **options)
+                finally:
+                    journal.user = None
+        other: A = object.__new__(type(account))
+        vars(other).update(vars(account), _journal=second(journal, account._address), _balance=None)
+        return looking(other, *arguments, **options)
+
+    return looking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +97,6 @@ class Account:
     ) -> None:
         """Open the ledger at a path; where there is none, begin with the entry whose body ``first`` gives."""
         self._address = address_of(path)
-        self._lock = threading.RLock()
         self._balance: Balance | None = None
         self._journal = journal_at(self._address, requirements.positive("timeout", timeout), bool(read_only))
         try:
@@ -76,7 +105,6 @@ class Account:
             self._journal.close()
             raise
         self._opening, self._accounting = balance.opening, balance.accounting
-        survive_forks(self)
 
     @property
     def path(self) -> str:
@@ -124,35 +152,56 @@ class Account:
         self._balance = balance
         return balance
 
+    @alone
     def _look(self) -> Balance:
-        """The newest state, to read; inside the lock where more than one of its fields is."""
-        with self._lock:
-            self._journal.recover()
-            return self._follow()
+        """The newest state, to read one of its fields; `alone` where it is more than one."""
+        return self._follow()
 
     def _now(self) -> Balance:
         """The newest state, at this moment: a window may have ended since the last spend."""
         return self._look().at(claim.now())
 
     def _step(self, decide: Callable[[Balance], Decision]) -> Entry | None:
-        """One atomic step on the newest state; what it appends is durable when this returns."""
+        """One atomic step on the newest state; what it appends is durable, and was read back, when this returns."""
 
         def entry() -> Entry | None:
             balance = self._follow()
             decided = decide(balance)
             return None if decided is None else balance.following(*decided)
 
-        with self._lock:
-            self._journal.recover()
-            if self._journal.read_only:
-                raise LedgerUnavailable(
-                    f"the ledger {self.path} was opened with read_only=True. Open it for writing to spend from it."
-                )
-            appended = self._journal.write(entry)
-            if appended is not None:
-                self._journal.attest(appended)
-                self._follow()  # so that this process notices if its own entry should vanish
-            return appended
+        journal, process = self._journal, os.getpid()
+        if journal.interrupted():
+            raise LedgerUnavailable(
+                "a signal handler cannot spend in the middle of another use of the ledger by its own thread. Spend "
+                "when the handler has returned. Nothing was spent."
+            )
+        with journal.lock:
+            journal.user = sys._getframe()
+            try:
+                journal.recover()
+                if journal.read_only:
+                    raise LedgerUnavailable(
+                        f"the ledger {self.path} was opened with read_only=True. Open it for writing to spend from it."
+                    )
+                appended = journal.write(entry)
+                if appended is not None:
+                    self._read_back(appended)
+                if process != os.getpid():
+                    raise forked()
+                return appended
+            finally:
+                journal.user = None
+
+    def _read_back(self, appended: Entry) -> None:
+        """Refuse to go on where an entry is not where it was written."""
+        self._follow()  # so that this process notices if its own entry should vanish later
+        found = self._journal.entry(appended.seq)
+        if found is None or found.hash != appended.hash:
+            raise LedgerCorrupted(
+                f"{self.path}, entry {appended.seq}: it was written and is not there. Another program changes the "
+                "ledger. Nothing was drawn."
+            )
+        self._journal.attest(appended)
 
     def _check_witness(self, witness: Mapping[int, str]) -> None:
         for seq, digest in witness.items():
@@ -174,28 +223,32 @@ class Account:
             raise LedgerCorrupted(f"{self.path}, entry {seq}: it is missing. Restore the ledger from a copy.")
         return entry
 
+    @alone
     def entries(self) -> tuple[Entry, ...]:
         """Everything that was written, in order."""
-        with self._lock:
-            self._journal.recover()
-            return tuple(self._journal.entries())
+        return tuple(self._journal.entries())
+
+    @alone
+    def missing(self, heads: Iterable[str]) -> set[str]:
+        """Those of some heads that no entry has: this ledger is older than they are, or another one."""
+        wanted = set(heads)
+        return wanted.difference(entry.hash for entry in self._journal.entries()) if wanted else wanted
 
     # -- checking ------------------------------------------------------------------------------------------
 
+    @alone
     def recomputed(self, heads: Collection[str] = ()) -> Balance:
         """Check every page, hash, kind, sum and trigger again, from the store alone, and that it has these heads."""
-        with self._lock:
-            self._journal.recover()
-            witness = self._journal.witness()
-            if self._journal.is_empty():
-                raise LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
-            self._journal.check_structure()
-            fresh, missing = Balance(self.path), set(heads)
-            for entry in self._journal.entries():
-                fresh.apply(entry)
-                missing.discard(entry.hash)
-            self._check_witness(witness)
-            self._follow()  # what this process counted must be part of it
+        witness = self._journal.witness()
+        if self._journal.is_empty():
+            raise LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
+        self._journal.check_structure()
+        fresh, missing = Balance(self.path), set(heads)
+        for entry in self._journal.entries():
+            fresh.apply(entry)
+            missing.discard(entry.hash)
+        self._check_witness(witness)
+        self._follow()  # what this process counted must be part of it
         if missing:
             raise LedgerCorrupted(
                 f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
@@ -235,7 +288,7 @@ class Account:
 
         entry = self._step(decide)
         if entry is None:
-            return earlier[0]
+            return earlier[-1]
         return Reservation(seq=entry.seq, hash=entry.hash, release_id=content["release_id"], request=request)
 
     def _repeated(self, balance: Balance, content: Mapping[str, Any]) -> Reservation:
@@ -256,12 +309,11 @@ class Account:
             answered=place is not None, answer=None if place is None else self._entry(place).content["answer"],
         )  # fmt: skip
 
+    @alone
     def requested(self, request: str) -> Reservation | None:
         """The reservation made for a request, with its answer where one is stored; None where it is new."""
-        claim.text("request", request)
-        with self._lock:
-            balance = self._look()
-            return self._reserved(balance, request) if request in balance.requests else None
+        balance = self._follow()
+        return self._reserved(balance, request) if claim.text("request", request) in balance.requests else None
 
     def record_answer(self, reservation: Reservation, answer: Any) -> Any:
         """Store the public answer and return the one that is stored.
@@ -270,7 +322,8 @@ class Account:
         ``answer`` is made of JSON values.
         """
         requirements.instance("reservation", reservation, Reservation, "what reserve() returned")
-        body = canonical("answer", {"spend": reservation.seq, "answer": answer, "created": claim.now()})
+        # A bundle may show the digest of an answer it keeps back; few answers are likely, so the digest alone tells it.
+        body = canonical("answer", {"spend": reservation.seq, "answer": answer, "nonce": secrets.token_hex(16)})
         stored: list[Entry] = []
 
         def decide(balance: Balance) -> Decision:
@@ -283,14 +336,13 @@ class Account:
                 return None
             return "answer", body
 
-        return (self._step(decide) or stored[0]).content["answer"]
+        return (self._step(decide) or stored[-1]).content["answer"]
 
     # -- life ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Let go of the file or the server; the ledger cannot be used afterwards."""
-        with self._lock:
-            self._journal.close()
+        self._journal.close()
 
     def __enter__(self) -> Self:
         return self

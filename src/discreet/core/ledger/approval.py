@@ -18,7 +18,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.ledger.journal import canonical
 
-__all__ = ["Approvals", "digest_of", "signed_text"]
+__all__ = ["Approvals", "digest_of", "key_of", "signed_text"]
 
 _KEY_BYTES = 32
 
@@ -44,15 +44,18 @@ class Approvals:
     keys: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not all(map(_is_key, requirements.instance("keys", self.keys, Mapping, "names and keys").values())):
+        given = requirements.instance("keys", self.keys, Mapping, "names and keys")
+        keys = {name: found for name, text in given.items() if (found := key_of(text)) is not None}
+        if len(keys) < len(given):
             raise WrongType(
                 "keys", self.keys, "must give a public key of 64 hexadecimal digits for each name",
                 "Copy the keys that `discreet keys new` printed.",
             )  # fmt: skip
         if requirements.positive_integer("need", self.need) > len(self.keys):
             raise InvalidParameter("need", self.need, f"is more than {len(self.keys)} people", "Name enough people.")
-        if len(set(self.keys.values())) < len(self.keys):
+        if len(set(keys.values())) < len(keys):
             raise InvalidParameter("keys", self.keys, "give one key to two names", "Everyone needs a key of their own.")
+        object.__setattr__(self, "keys", keys)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -78,11 +81,19 @@ class Approvals:
             ) from None  # fmt: skip
 
 
-def _is_key(text: Any) -> bool:
+def key_of(text: Any) -> str | None:
+    """A public key in its one spelling: case and blanks do not make another key. None where it is no key.
+
+    Examples
+    --------
+    >>> key_of("AB " * 32) == key_of("ab" * 32), key_of("ab")
+    (True, None)
+    """
     try:
-        return isinstance(text, str) and len(bytes.fromhex(text)) == _KEY_BYTES
+        key = bytes.fromhex(text) if isinstance(text, str) else b""
     except ValueError:
-        return False
+        return None
+    return key.hex() if len(key) == _KEY_BYTES else None
 
 
 Sign = Callable[[bytes], bytes]

@@ -6,6 +6,7 @@ it, so a total that was written can never differ unnoticed from a total that was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import copy
 from fractions import Fraction
@@ -29,6 +30,11 @@ FORMAT = 3
 
 WINDOWS = {"year": 4, "quarter": 7, "month": 7}
 """Calendar windows (UTC) in which a budget is spent anew, and how much of a time stamp tells them."""
+
+
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_NUMBER = re.compile(r"\d{1,4000}(/\d{1,4000})?", re.ASCII)
+"""A fraction that can be computed with: not one that is written short and fills the memory."""
 
 
 def window_of(length: str | None, created: str) -> str:
@@ -113,6 +119,17 @@ class Balance:
         later.partitions = {name: ParallelSpending(one.partition, nothing) for name, one in self.partitions.items()}
         return later
 
+    def ahead_of(self, created: str) -> str:
+        """Words for spends that are dated in a later window than a time; empty where none is."""
+        window = window_of(self.opening["window"], created)
+        if window >= self.window:
+            return ""
+        return (
+            f"The last spend is dated {self.window}, and the clock of this computer says {window}: one of the clocks "
+            f"was wrong. All spends count in {self.window} until it has ended. Set the clock; the owner of the data "
+            "may renew the budget."
+        )
+
     def costs(self, content: Mapping[str, Any]) -> Costs:
         """What a spend's guarantees cost."""
         if content["guarantee"] is None:
@@ -165,7 +182,8 @@ class Balance:
             raise InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
         charge, left = now.charge(content, neighbours), now.left_to(content["team"])
         if not covers(left, charge):
-            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left))
+            fix = now.ahead_of(content["created"])
+            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
         return now, charge
 
     # -- the fold ------------------------------------------------------------------------------------------
@@ -190,7 +208,7 @@ class Balance:
             raise
         except InsufficientBudget as error:
             raise self._broken(entry, "it overspends the budget") from error
-        except (ArithmeticError, AttributeError, DiscreetError, KeyError, TypeError, ValueError) as error:
+        except (DiscreetError, *_UNREADABLE) as error:
             raise self._broken(entry, f"its content cannot be read ({type(error).__name__}: {error})") from error
         self.seq, self.head = entry.seq, entry.hash
 
@@ -200,12 +218,21 @@ class Balance:
         )
 
     def _open(self, entry: Entry, content: dict[str, Any]) -> None:
+        if not all(map(_NUMBER.fullmatch, content["allowance"])):
+            raise self._broken(entry, "its allowance is not made of fractions")
         allowance = tuple(Fraction(text) for text in content["allowance"])
         self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
         if not self.accounting.kept():
             raise self._broken(entry, "its allowance is more than its budget implies")
         self.spent = self.ever = self.renewed = self.accounting.nothing
         self.opening = content
+        # What is used later is read now. Ledgers begun before secrets had hashes of their own call theirs a salt.
+        window_of(content["window"], content["created"])
+        if not {"salt", "secret", "secret_hash"} & content.keys():
+            raise self._broken(entry, "it has no secret")
+        bytes.fromhex(content.get("salt", content.get("secret", "")))
+        for part in (content["teams"] or {}).values():
+            self._price(part)
         self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))
         self._pin(content)
 

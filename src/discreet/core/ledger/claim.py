@@ -20,8 +20,8 @@ _CONTENT = ("question", "mechanism", "sensitivity", "protection", "guarantee", "
 
 
 def now() -> str:
-    """The time, as entries record it."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    """The time, as entries and releases record it: to the minute, so that no bundle tells how long a release took."""
+    return datetime.now(UTC).replace(second=0, microsecond=0).isoformat(timespec="seconds")
 
 
 def text(name: str, value: Any) -> str:

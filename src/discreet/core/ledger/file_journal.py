@@ -8,16 +8,17 @@ hash of the last entries, which tells when the end of the file was lost or an ol
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from discreet.core.errors import LedgerCorrupted, LedgerMismatch, LedgerUnavailable
-from discreet.core.ledger.journal import Entry, Journal
+from discreet.core.ledger.journal import Entry, Journal, forked
+from discreet.core.regular_file import open_regular, read_regular, reason
 
 if sys.platform == "win32":
     import msvcrt
@@ -26,54 +27,68 @@ else:
 
 __all__ = ["FileJournal"]
 
+T = TypeVar("T")
 _HEADER = b"discreet ledger 2\n"
 _BLOCK = 1000
-_REASONS = {
-    errno.ENOSPC: "the disk is full. Free some space and try again.",
-    errno.EDQUOT: "the disk quota is used up. Free some space and try again.",
-    errno.EFBIG: "the file may not grow any more. Raise the limit on file sizes.",
-    errno.EACCES: "permission denied: the file or its directory is read-only. Check the permissions.",
-    errno.EROFS: "the file system is read-only. Use another place.",
-}
+_LONGEST = 1 << 27
+"""Bytes of an entry. More in one line is no entry: nobody has to read it to its end."""
+
+
+class _Step(NamedTuple):
+    """The file of a step: open, locked, and of one process."""
+
+    handle: int
+    process: int
 
 
 class FileJournal(Journal):
     """Entries in a file of one host."""
 
     def __init__(self, path: str, *, timeout: float, read_only: bool) -> None:
-        super().__init__(os.path.realpath(path), read_only=read_only)
-        self.timeout = timeout
-        self._handle: int | None = None
+        self._step: _Step | None = None
+        """What can be written to; there is none but in a step."""
+        super().__init__(os.path.realpath(path), timeout=timeout, read_only=read_only)
         self._file: tuple[int, int] | None = None
         self._ends = [len(_HEADER)]
         """Where each entry ends that was found so far; the header first."""
         self._flushed = 0
         if not os.path.isdir(os.path.dirname(self.where)):
             raise LedgerUnavailable(f"the directory of {self.where} does not exist. Create it first.")
-        if os.path.isdir(self.where):
-            raise LedgerUnavailable(f"{self.where} is a directory. Pass the path of a file.")
 
     # -- the file ------------------------------------------------------------------------------------------
 
-    def handle(self) -> int:
-        """The open file of this process."""
-        if self._handle is None:
-            self._owner = os.getpid()
-            self._handle = self._open()
-        elif self._owner != os.getpid():  # parent and child would share one lock
-            raise LedgerUnavailable(
-                "the process was forked in the middle of a ledger's step. Open the ledger again in the child."
-            )
-        return self._handle
-
-    def _open(self) -> int:
-        flags = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_CREAT
+    def _opened(self, flags: int = 0) -> int:
+        """The file, opened once more; refuses another one than before."""
         try:
-            handle = os.open(self.where, flags | getattr(os, "O_BINARY", 0), 0o666)
+            handle = open_regular(self.where, flags | (os.O_RDONLY if self.read_only else os.O_RDWR))
+        except OSError as error:
+            gone = self._file is not None and isinstance(error, FileNotFoundError)
+            raise self._moved() if gone else self._explained(error) from error
+        found = _identity(handle)
+        self._file = self._file or found
+        if found != self._file:
+            os.close(handle)
+            raise self._moved()
+        return handle
+
+    def _with_file(self, work: Callable[[int], T]) -> T:
+        """Do something with the file that the step has locked; outside of steps with one opened for this alone."""
+        if self._step is not None:
+            return work(self._step.handle)
+        handle = self._opened()
+        try:
+            return work(handle)
         except OSError as error:
             raise self._explained(error) from error
-        self._share(handle)
-        return handle
+        finally:
+            os.close(handle)
+
+    def forget(self) -> None:
+        if self._step is not None:
+            # The number stays taken and leads nowhere, whatever instruction the fork has hit.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, self._step.handle, inheritable=False)
+            os.close(nothing)
 
     def _share(self, handle: int) -> None:
         """Let the group write where the directory gives its group to all that is in it, whatever the umask says."""
@@ -81,24 +96,21 @@ class FileJournal(Journal):
             if os.stat(os.path.dirname(self.where)).st_mode & 0o2020 == 0o2020:
                 os.fchmod(handle, 0o664)
 
-    def suspend(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
-
     def _explained(self, error: OSError) -> LedgerUnavailable:
-        reason = _REASONS.get(error.errno or 0, f"{error.strerror}. Check the path, the disk and its permissions.")
-        return LedgerUnavailable(f"the ledger {self.where} cannot be used: {reason} Nothing was drawn.")
+        return LedgerUnavailable(f"the ledger {self.where} cannot be used: {reason(error)} Nothing was drawn.")
+
+    def _moved(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"the ledger {self.where} was moved, deleted or replaced while it was open. Put it back and open it "
+            "again; nothing was drawn."
+        )
 
     def _check_name(self) -> None:
-        """Refuse where the name no longer leads to the file that was opened: entries would go nowhere."""
-        opened, named = _identity(self.handle()), _identity(self.where)
-        self._file = self._file or opened
-        if not opened == named == self._file:
-            raise LedgerUnavailable(
-                f"the ledger {self.where} was moved, deleted or replaced while it was open. Put it back and open it "
-                "again; nothing was drawn."
-            )
+        """Refuse where the name no longer leads to the file of the step: entries would go nowhere."""
+        if self._step is None or self._step.process != os.getpid():
+            raise forked()
+        if not _identity(self._step.handle) == _identity(self.where) == self._file:
+            raise self._moved()
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -106,10 +118,18 @@ class FileJournal(Journal):
         if not os.path.exists(self.where):  # looking creates no file
             return True
         begin = self._bytes(0, len(_HEADER))
-        if _HEADER.startswith(begin):  # a header that is cut short is a creation that was
-            return b"\n" not in self._bytes(len(_HEADER), 1 << 20)
-        found = "a ledger of another version" if begin.startswith((b"discreet", b"SQLite")) else "another kind of file"
-        raise LedgerMismatch(f"{self.where} is {found}. Choose another path; the file was not changed.")
+        if not _HEADER.startswith(begin):  # a header that is cut short is a creation that was
+            other = (
+                "a ledger of another version" if begin.startswith((b"discreet", b"SQLite")) else "another kind of file"
+            )
+            raise LedgerMismatch(f"{self.where} is {other}. Choose another path; the file was not changed.")
+        place = len(_HEADER)
+        while block := self._bytes(place, place + (1 << 20)):
+            if b"\n" in block:
+                return False
+            place += len(block)
+            self._check_length(place)
+        return True
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         if after == 0:  # from scratch: nothing that was seen before is taken for granted
@@ -133,13 +153,7 @@ class FileJournal(Journal):
 
     def _bytes(self, start: int, end: int) -> bytes:
         """The bytes from one place to another, or to the end of the file."""
-        handle = self.handle()
-        parts, missing = [], end - start
-        os.lseek(handle, start, os.SEEK_SET)
-        while missing > 0 and (part := os.read(handle, missing)):
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
+        return self._with_file(lambda handle: _read(handle, start, end))
 
     def _scan(self) -> bytes:
         """Find the entries that were appended; return what lies behind the last one.
@@ -148,18 +162,26 @@ class FileJournal(Journal):
         was drawn for it: part of a line, or, where blocks of it did not reach the disk, one with zeros in it.
         """
         rest = b""
-        while block := self._bytes(start := self._ends[-1] + len(rest), start + (1 << 20)):
+        while block := self._bytes(start := self._ends[-1] + len(rest), start + max(len(rest), 1 << 20)):
             *lines, rest = (rest + block).split(b"\n")
             for place, line in enumerate(lines):
                 if b"\0" in line:
                     return self._torn(lines[place:], rest)
                 self._ends.append(self._ends[-1] + len(line) + 1)
+            self._check_length(len(rest))
         if self._ends[-1] > self._flushed and not self.read_only:
             self._flush()  # its writer may have died before: nobody may act on an entry that is not on the disk
         return rest
 
+    def _check_length(self, length: int) -> None:
+        if length > _LONGEST:
+            raise LedgerCorrupted(
+                f"{self.where}, entry {len(self._ends)}: it has more than {_LONGEST >> 20} MiB, which no entry has. "
+                "Restore the ledger from a copy."
+            )
+
     def _flush(self) -> None:
-        os.fsync(self.handle())
+        self._with_file(os.fsync)
         self._flushed = self._ends[-1]
 
     def _torn(self, lines: list[bytes], rest: bytes) -> bytes:
@@ -173,7 +195,7 @@ class FileJournal(Journal):
     # -- writing -------------------------------------------------------------------------------------------
 
     def create(self, first: Entry) -> None:
-        self.write(lambda: first if self.is_empty() else None)  # unless another process was faster
+        self._write(lambda: first if self.is_empty() else None, os.O_CREAT)  # unless another process was faster
         with suppress(OSError):  # the new name is durable, too, where a directory can be flushed
             directory = os.open(os.path.dirname(self.where), os.O_RDONLY)
             try:
@@ -182,45 +204,57 @@ class FileJournal(Journal):
                 os.close(directory)
 
     def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
+        return self._write(decide)
+
+    def _write(self, decide: Callable[[], Entry | None], flags: int = 0) -> Entry | None:
         try:
             try:
-                return self._written(decide)
+                return self._written(decide, flags)
             finally:
-                self.recover()
+                self.release()
         except LedgerUnavailable:  # it is an OSError, too
             raise
         except OSError as error:
             raise self._explained(error) from error
         finally:
-            self.recover()  # again, for an interrupt between two lines above: others must not wait for our lock
+            self.release()  # again, for an interrupt between two lines above: others must not wait for our lock
 
-    def _written(self, decide: Callable[[], Entry | None]) -> Entry | None:
-        self._lock()
+    def _written(self, decide: Callable[[], Entry | None], flags: int) -> Entry | None:
+        process = os.getpid()  # before the file is opened: a fork from here on leaves the child a step of its parent
+        self._step = _Step(self._opened(flags), process)
+        self._lock(self._step)
         self._check_name()
+        if flags:
+            self._share(self._step.handle)
         entry = decide()
         if entry is not None:
-            self._append(entry)
+            self._append(self._step.handle, entry)
             self._check_name()
         return entry
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, handle: int, entry: Entry) -> None:
         """Write one line and flush it, over what a crash may have left behind the last one."""
         torn = self._scan()
         if torn and max(self.witness(), default=0) >= entry.seq:
             raise LedgerCorrupted(f"{self.where}, entry {entry.seq}: it is damaged. Restore the ledger from a copy.")
         place, header = (0, _HEADER) if entry.seq == 1 else (self._ends[-1], b"")
         text = header + f"{entry.hash} {entry.kind} {entry.body}\n".encode("ascii")
+        if len(text) > _LONGEST:
+            raise LedgerUnavailable(
+                f"the ledger {self.where} holds at most {_LONGEST >> 20} MiB in one entry, and this one has more. Ask "
+                "for less at once. Nothing was drawn."
+            )
         if torn:
-            os.truncate(self.handle(), place)
-        os.lseek(self.handle(), place, os.SEEK_SET)
+            os.truncate(handle, place)
+        os.lseek(handle, place, os.SEEK_SET)
         while text:
-            text = text[os.write(self.handle(), text) :]
+            text = text[os.write(handle, text) :]
         self._scan()
 
-    def _lock(self) -> None:
+    def _lock(self, step: _Step) -> None:
         """Keep everybody else out: other processes, other hosts of a cluster file system, other ledger objects."""
         deadline = time.monotonic() + self.timeout
-        while not _locked(self.handle()):
+        while step.process == os.getpid() and not _locked(step.handle):
             if time.monotonic() > deadline:
                 raise LedgerUnavailable(
                     f"the ledger {self.where} cannot be used: another process held its lock for more than "
@@ -228,10 +262,13 @@ class FileJournal(Journal):
                 )
             time.sleep(0.0005)
 
-    def recover(self) -> None:
-        super().recover()
-        if self._handle is not None and not self.read_only:
-            _unlock(self.handle())  # as often as one likes, so an interrupt around here does no harm
+    def release(self) -> None:
+        step = self._step
+        if step is not None:
+            if step.process == os.getpid():  # a child would give up the lock of its parent
+                _unlock(step.handle)  # as often as one likes, so an interrupt around here does no harm
+            self._step = None
+            os.close(step.handle)
 
     # -- the witness ---------------------------------------------------------------------------------------
 
@@ -243,7 +280,7 @@ class FileJournal(Journal):
         two processes need no order among them.
         """
         with suppress(OSError):
-            handle = os.open(f"{self.where}-head", _WRITE, 0o666)
+            handle = open_regular(f"{self.where}-head", os.O_WRONLY | os.O_CREAT)
             try:
                 self._share(handle)
                 size = os.fstat(handle).st_size
@@ -256,12 +293,14 @@ class FileJournal(Journal):
     def witness(self) -> dict[int, str]:
         for attempt in range(4):
             try:
-                with open(f"{self.where}-head", "rb") as file:
-                    return _witnessed(file.read())
+                return _witnessed(read_regular(f"{self.where}-head", _SLOTS * _SLOT, follow=False))
             except FileNotFoundError:
                 return {}
             except OSError as error:
-                raise self._explained(error) from error
+                raise LedgerUnavailable(
+                    f"{self.where}-head, a second record of the last entries, cannot be used: {reason(error)} "
+                    "Nothing was drawn."
+                ) from error
             except ValueError:
                 time.sleep(0.002 * attempt)  # it may be half written
         raise LedgerCorrupted(
@@ -271,7 +310,6 @@ class FileJournal(Journal):
 
 
 _SLOTS, _SLOT = 32, 128
-_WRITE = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 def _slot(seq: int, digest: str) -> bytes:
@@ -298,6 +336,22 @@ def _identity(file: int | str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _read(handle: int, start: int, end: int) -> bytes:
+    """The bytes of a file from one place to another, or to its end."""
+    parts = []
+    while start < end and (part := _part(handle, min(end - start, 1 << 30), start)):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def _part(handle: int, length: int, place: int) -> bytes:
+    if sys.platform == "win32":
+        os.lseek(handle, place, os.SEEK_SET)
+        return os.read(handle, length)
+    return os.pread(handle, length, place)  # a child of a fork shares where a file is read
 
 
 def _locked(handle: int) -> bool:

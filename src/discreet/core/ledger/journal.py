@@ -9,15 +9,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
+from weakref import WeakSet
 
 from discreet.core.errors import InvalidParameter, LedgerUnavailable, WrongType
 
-__all__ = ["ROOT", "Entry", "Journal", "MemoryJournal", "canonical", "chained", "digest_of_body", "sealed"]
+__all__ = [
+    "ROOT",
+    "Entry",
+    "Journal",
+    "MemoryJournal",
+    "canonical",
+    "chained",
+    "digest_of_body",
+    "forked",
+    "sealed",
+    "without_secret",
+]
 
 ROOT = "0" * 64
 """The hash before the first entry."""
@@ -38,6 +54,9 @@ class Entry:
         return json.loads(self.body)
 
 
+_SECRET = re.compile('"secret":"([0-9a-f]{64})"')
+
+
 def canonical(name: str, content: Any) -> str:
     """One text for one content: sorted keys, no spaces, ASCII, no NaN; refuses what is not JSON."""
     try:
@@ -54,7 +73,14 @@ def canonical(name: str, content: Any) -> str:
 
 def chained(previous: str, seq: int, kind: str, body: str) -> str:
     """The hash of an entry. Position and kind hold no line break, so the text is unambiguous."""
-    return sealed(previous, seq, kind, digest_of_body(body))
+    return sealed(previous, seq, kind, digest_of_body(without_secret(body) if kind == "open" else body))
+
+
+def without_secret(body: str) -> str:
+    """The body of a first entry with the hash of its secret in the secret's place: what an excerpt may show."""
+    return _SECRET.sub(
+        lambda found: f'"secret_hash":"{hashlib.sha256(bytes.fromhex(found[1])).hexdigest()}"', body, count=1
+    )
 
 
 def digest_of_body(body: str) -> str:
@@ -68,11 +94,15 @@ def sealed(previous: str, seq: int, kind: str, digest: str) -> str:
 
 
 class Journal(ABC):
-    """Where entries are kept. One thread at a time uses it; the ledger sees to that."""
+    """Where entries are kept. One thread at a time uses it; the ledger sees to that, with ``lock``."""
 
-    def __init__(self, where: str, *, read_only: bool = False) -> None:
-        self.where, self.read_only = where, read_only
+    def __init__(self, where: str, *, timeout: float = 0.0, read_only: bool = False) -> None:
+        self.where, self.timeout, self.read_only = where, timeout, read_only
+        self.lock = threading.RLock()
+        self.user: FrameType | None = None
+        """The call that uses the journal now; one that an interrupt ended may still be named."""
         self._owner, self._closed = os.getpid(), False
+        _JOURNALS.add(self)
 
     @abstractmethod
     def is_empty(self) -> bool:
@@ -98,10 +128,21 @@ class Journal(ABC):
     def entry(self, seq: int) -> Entry | None:
         """The entry at a position."""
 
+    def interrupted(self) -> bool:
+        """Whether this call is made by a signal handler in the middle of a use by its own thread."""
+        here = None if self.user is None else sys._getframe()
+        while here is not None and here is not self.user:
+            here = here.f_back
+        return here is not None
+
     def recover(self) -> None:
         """End what an interrupt left open; called before each use."""
+        self.release()
         if self._closed:
             raise LedgerUnavailable("the ledger is closed. Open it again; nothing was spent.")
+
+    def release(self) -> None:  # noqa: B027  (most stores have nothing to do)
+        """Give up the lock of a step and what the step has opened; as often as one likes."""
 
     def witness(self) -> Mapping[int, str]:
         """Positions and hashes of recent entries that are noted a second time, elsewhere."""
@@ -113,32 +154,58 @@ class Journal(ABC):
     def check_structure(self) -> None:  # noqa: B027  (most stores have nothing to do)
         """Let the store check itself."""
 
-    def suspend(self) -> None:  # noqa: B027  (most stores have nothing to do)
-        """Let go of the store before a fork; the next use takes it up again."""
+    def forget(self) -> None:  # noqa: B027  (most stores have nothing to do)
+        """Lead nowhere what the parent has opened; called in the child of a fork before anything else."""
 
     def close(self) -> None:
-        """Close for good."""
+        """Close for good; a step that a signal handler interrupts ends first."""
         self._closed = True
-        if self._owner == os.getpid():  # what the parent opened is not a child's to close
-            self.suspend()
+        if not self.interrupted():
+            with self.lock:
+                self.release()
 
     def __del__(self) -> None:
         with suppress(Exception):  # the interpreter may be half gone
             self.close()
 
 
+_JOURNALS: WeakSet[Journal] = WeakSet()
+
+
+def forked() -> LedgerUnavailable:
+    """The refusal of a step that goes on in the child of a fork."""
+    return LedgerUnavailable(
+        "the process was forked in the middle of a ledger's step, which goes on in the parent alone. Spend after the "
+        "fork in the child. Nothing was drawn here."
+    )
+
+
+def _after_fork() -> None:
+    """In the child: let go of what the parent has open, and of locks whose threads are no more."""
+    for journal in list(_JOURNALS):
+        journal.forget()
+        if journal.lock.acquire(blocking=False):
+            journal.lock.release()
+        else:
+            journal.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class MemoryJournal(Journal):
     """Entries of one process, for studies."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: list[Entry] | None = None) -> None:
         super().__init__(":memory:")
-        self._entries: list[Entry] = []
+        self.kept: list[Entry] = [] if entries is None else entries
 
     def is_empty(self) -> bool:
-        return not self._entries
+        return not self.kept
 
     def create(self, first: Entry) -> None:
-        self._entries.append(first)
+        self.kept.append(first)
 
     def recover(self) -> None:
         super().recover()
@@ -151,11 +218,11 @@ class MemoryJournal(Journal):
     def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
         entry = decide()
         if entry is not None:
-            self._entries.append(entry)
+            self.kept.append(entry)
         return entry
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        return iter(self._entries[after:])
+        return iter(self.kept[after:])
 
     def entry(self, seq: int) -> Entry | None:
-        return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
+        return self.kept[seq - 1] if 0 < seq <= len(self.kept) else None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import os
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from discreet.core.errors import InvalidParameter, LedgerCorrupted, LedgerUnavailable, MissingExtra
-from discreet.core.ledger.journal import Entry, Journal
+from discreet.core.ledger.journal import Entry, Journal, forked
 
 if TYPE_CHECKING:
     import psycopg
@@ -33,6 +35,8 @@ _TRIGGERS = (
     "SELECT tgname, tgenabled::text, prosrc FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid"
     " WHERE tgrelid = %s::regclass AND NOT tgisinternal"
 )
+_ATTEMPTS = 20
+"""How often a step is tried that the server could not serialise: nothing of it was written."""
 _CREATION = 0x64736372  # "dscr": two processes that create a ledger wait for each other by this number
 
 
@@ -40,26 +44,31 @@ class PostgresJournal(Journal):
     """Entries in a table of a server; a fragment of the address names its schema."""
 
     def __init__(self, address: str, *, timeout: float, read_only: bool) -> None:
-        parts = urlsplit(address)
-        name = unquote(parts.fragment) or "discreet"
+        self._connection: psycopg.Connection[Any] | None = None
+        self._step: psycopg.Connection[Any] | None = None
+        """The connection on which the transaction of a step began; the step uses no other."""
+        self._inherited: list[psycopg.Connection[Any]] = []
+        self._address, _, fragment = address.partition("#")
+        parts, name = urlsplit(self._address), unquote(fragment) or "discreet"
         if len(name.encode()) > 63:
             raise InvalidParameter("path", f"#{name}", "must be a name of at most 63 bytes", "Choose a shorter one.")
         # Nobody must read a password in a message: what stands before the host and behind the path is left out.
         shown = f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}#{name}"
-        super().__init__(shown, read_only=read_only)
-        self.timeout = timeout
-        self._address = parts._replace(fragment="").geturl()
+        super().__init__(shown, timeout=timeout, read_only=read_only)
         self._schema = '"' + name.replace('"', '""') + '"'
         self._table = f"{self._schema}.entries"
-        self._connection: psycopg.Connection[Any] | None = None
 
     # -- the connection ------------------------------------------------------------------------------------
 
     def connection(self) -> psycopg.Connection[Any]:
-        """The open connection of this process; a new one where the last one broke."""
+        """The open connection of this process; a new one where the last one broke, but not within a step."""
+        if self._step is not None:
+            return self._step
         if self._connection is None or self._connection.closed:
-            self._connection, self._owner = None, os.getpid()
-            self._connection = self._connect()
+            process, connection = os.getpid(), self._connect()
+            if process != os.getpid():
+                raise forked()
+            self._connection = connection
         return self._connection
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -92,10 +101,20 @@ class PostgresJournal(Journal):
                 "lost. Use the primary server with fsync = on; nothing was spent."
             )
 
-    def suspend(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+    def forget(self) -> None:
+        if self._connection is not None and not self._connection.closed:
+            # The number stays taken and leads nowhere; to close the connection would end the parent's.
+            nothing, other = socket.socketpair()
+            os.dup2(nothing.fileno(), self._connection.fileno(), inheritable=False)
+            nothing.close()
+            other.close()
+            self._inherited.append(self._connection)
         self._connection = None
+
+    def close(self) -> None:
+        super().close()
+        if self._connection is not None and not self.interrupted():
+            self._connection.close()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
@@ -107,6 +126,8 @@ class PostgresJournal(Journal):
             return done.fetchall() if done.description else [done.statusmessage]
         except (psycopg.errors.DataCorrupted, psycopg.errors.IntegrityError) as error:
             raise LedgerCorrupted(f"{self.where} is not an intact ledger ({_line(error)}). Restore it.") from error
+        except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected):
+            raise
         except psycopg.Error as error:
             raise LedgerUnavailable(
                 f"the ledger {self.where} cannot be used: the server reports: {_line(error)}. Check the address, the "
@@ -115,9 +136,9 @@ class PostgresJournal(Journal):
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def recover(self) -> None:
+    def release(self) -> None:
         """Roll back what an interrupt left open; a connection that cannot is dropped, and the server rolls back."""
-        super().recover()
+        self._step = None
         connection = self._connection
         if connection is None or connection.closed:
             return
@@ -128,23 +149,40 @@ class PostgresJournal(Journal):
             connection.close()
 
     def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
-        return self._step(f"LOCK TABLE {self._table} IN EXCLUSIVE MODE", decide)
+        return self._write(f"LOCK TABLE {self._table} IN EXCLUSIVE MODE", decide)
 
-    def _step(self, lock: str, decide: Callable[[], Entry | None]) -> Entry | None:
+    def _write(self, lock: str, decide: Callable[[], Entry | None]) -> Entry | None:
+        self.execute("SELECT")  # connects, and tells of a missing driver, outside of the step
+        import psycopg
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._written(lock, decide)
+            except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
+                time.sleep(0.001 * attempt)
+                failure = error
+            finally:
+                self.release()
+        raise LedgerUnavailable(
+            f"the ledger {self.where} cannot be used: {_ATTEMPTS} times the server could not serialise a step "
+            f"({_line(failure)}). Try again. Nothing was drawn."
+        )
+
+    def _written(self, lock: str, decide: Callable[[], Entry | None]) -> Entry | None:
         """Lock before the first read: the transaction then sees everything that was committed before the lock."""
-        try:
-            self.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
-            self.execute(lock)
-            entry = decide()
-            if entry is not None:
-                row = (entry.seq, entry.kind, entry.body, entry.hash)
-                self.execute(f"INSERT INTO {self._table} VALUES (%s, %s, %s, %s)", row)
-            # PostgreSQL answers ROLLBACK, without an error, where the transaction had failed.
-            if self.execute("COMMIT") != ["COMMIT"]:
-                raise LedgerUnavailable(f"the ledger {self.where} did not commit. Try again; nothing was drawn.")
-            return entry
-        finally:
-            self.recover()
+        process, self._step = os.getpid(), self.connection()
+        self.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        self.execute(lock)
+        entry = decide()
+        if entry is not None:
+            row = (entry.seq, entry.kind, entry.body, entry.hash)
+            self.execute(f"INSERT INTO {self._table} VALUES (%s, %s, %s, %s)", row)
+        if process != os.getpid():
+            raise forked()
+        # PostgreSQL answers ROLLBACK, without an error, where the transaction had failed.
+        if self.execute("COMMIT") != ["COMMIT"]:
+            raise LedgerUnavailable(f"the ledger {self.where} did not commit. Try again; nothing was drawn.")
+        return entry
 
     def create(self, first: Entry) -> None:
         def make() -> Entry | None:
@@ -154,7 +192,7 @@ class PostgresJournal(Journal):
                 self.execute(statement.format(schema=self._schema))
             return first
 
-        self._step(f"SELECT pg_advisory_xact_lock({_CREATION})", make)
+        self._write(f"SELECT pg_advisory_xact_lock({_CREATION})", make)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         while block := self._read("seq > %s ORDER BY seq LIMIT 1000", after):

@@ -1,17 +1,16 @@
-"""Store: where a ledger's entries are kept, and what happens to open ones in a fork."""
+"""Store: where a ledger's entries are kept."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
-from weakref import WeakSet
+from typing import Any
 
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.ledger.file_journal import FileJournal
 from discreet.core.ledger.journal import Journal, MemoryJournal
 from discreet.core.ledger.postgres_journal import PostgresJournal
 
-__all__ = ["address_of", "journal_at", "survive_forks"]
+__all__ = ["address_of", "journal_at", "second"]
 
 
 def address_of(path: Any) -> str:
@@ -32,38 +31,12 @@ def journal_at(address: str, timeout: float, read_only: bool) -> Journal:
     return kind(address, timeout=timeout, read_only=read_only)
 
 
+def second(journal: Journal, address: str) -> Journal:
+    """Another reader of the same entries, which shares nothing that changes with the first."""
+    if isinstance(journal, MemoryJournal):
+        return MemoryJournal(journal.kept)
+    return journal_at(address, journal.timeout, True)
+
+
 def _on_a_server(address: str) -> bool:
     return address.startswith(("postgresql://", "postgres://"))
-
-
-class _Forkable(Protocol):
-    """A ledger, as a fork sees it."""
-
-    _lock: Any
-    _journal: Journal
-
-
-_OPEN: WeakSet[Any] = WeakSet()
-_HELD: list[_Forkable] = []
-
-
-def survive_forks(ledger: _Forkable) -> None:
-    """Let go of the ledger's store before each fork, as long as the ledger is in use."""
-    _OPEN.add(ledger)
-
-
-def _before_fork() -> None:
-    """Let go of every store: a child inherits locks and connections that it would share with its parent."""
-    for ledger in list(_OPEN):
-        ledger._lock.acquire()
-        ledger._journal.suspend()
-        _HELD.append(ledger)
-
-
-def _after_fork() -> None:
-    while _HELD:
-        _HELD.pop()._lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

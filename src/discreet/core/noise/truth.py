@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["Floats", "Truth", "float_truth", "generator", "plain"]
+__all__ = ["Floats", "Truth", "float_truth", "generator", "plain", "saturated"]
 
 Floats = float | NDArray[np.float64]
 Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
@@ -29,6 +30,29 @@ def float_truth(truth: Truth) -> NDArray[np.float64]:
     if not np.all(np.isfinite(array)):
         raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")
     return array
+
+
+def saturated(truth: Truth) -> Truth:
+    """The truth, with whole numbers and fractions beyond the largest float moved to it.
+
+    Whether a sum is that large may depend on one row, so it must not decide between an answer and an error. Two truths
+    are never further apart afterwards: a sensitivity still holds.
+
+    Examples
+    --------
+    >>> saturated(10**400) == sys.float_info.max
+    True
+    """
+    try:
+        np.asarray(truth, dtype=float)
+    except OverflowError:
+        largest = int(sys.float_info.max)
+        given = np.asarray(truth, dtype=object)
+        moved = [min(max(one, -largest), largest) if isinstance(one, int | Fraction) else one for one in given.ravel()]
+        return cast(Truth, moved[0] if given.ndim == 0 else np.array(moved, dtype=object).reshape(given.shape))
+    except (TypeError, ValueError):  # `float_truth` says what is wrong with it
+        pass
+    return truth
 
 
 def plain(values: Any) -> Floats:

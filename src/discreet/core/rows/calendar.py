@@ -14,6 +14,7 @@ from discreet.core.errors import WrongType
 __all__ = ["civil", "date_count", "days_of"]
 
 _BLANK = r"[ \t]*"
+_DAY = 86_400_000
 _REST = r"(?:[T ][0-9:.,+Z -]*)?(?:\t[ \t]*)?"  # a time, then blanks: each character has one reading, which is fast
 _MARK = r"[-./]"
 _YEAR = "([0-9]{4})"
@@ -33,6 +34,8 @@ def date_count(column: Any, dates: Dates, name: str) -> Any:
         return _counted(_date(column), dates)
     if not (kind.is_date() or kind.is_timestamp() or kind.is_string()):
         raise WrongType("column", name, f"is of type {kind}, not a date", "Convert it to dates, or to text.")
+    if kind.is_timestamp() and kind.timezone is not None and column.get_backend().name == "duckdb":
+        return _counted(_utc_date(column), dates)
     parts, order = _GROUPS[dates.order if kind.is_string() else "ymd"]
     pattern = rf"^{_BLANK}{_MARK.join(parts)}{_REST}\z"
     text = column.cast("string")
@@ -42,6 +45,20 @@ def date_count(column: Any, dates: Dates, name: str) -> Any:
     if order == (1, 2, 3):  # most dates are written as engines read them, which is four times as fast
         written = text.re_search(_ISO).ifelse(text, written)
     return _counted(written.try_cast("date"), dates)
+
+
+def _utc_date(column: Any) -> Any:
+    """The day of a timestamp on DuckDB at UTC, whatever the connection's time zone is; null beyond four-digit years.
+
+    A cast, and the seconds that ibis asks for, would be those of the connection's time zone.
+    """
+    import ibis
+    from ibis.expr import datatypes
+
+    instant = ibis.udf.scalar.builtin(name="epoch_ms", signature=((column.type(),), datatypes.int64))
+    known = column.cast("string").re_search(r"^[1-9][0-9]{3}-")  # infinite ones have no milliseconds
+    milliseconds = instant(lambda moment: moment)(known.ifelse(column, None))
+    return _date(((milliseconds - (milliseconds % _DAY + _DAY) % _DAY) / _DAY).cast("int64")).cast("date")
 
 
 def _counted(day: Any, dates: Dates) -> Any:

@@ -15,6 +15,7 @@ from discreet.core.columns import Bounds, Categories, Column
 from discreet.core.dates import EPOCH, Dates
 from discreet.core.row_expression import Term, label_of
 from discreet.core.rows.calendar import civil, days_of
+from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
 
 __all__ = ["as_number", "computed"]
 
@@ -74,10 +75,18 @@ def _decoded(step: Any, declared: Column) -> Any:
     if isinstance(declared, Dates):
         return days_of(step.cast("int64"), declared)
     if isinstance(declared, Bounds):
-        return (step.cast("int64") * declared.step.numerator).cast("float64") / declared.step.denominator
+        return _number(step.cast("int64"), declared)
     if isinstance(declared, Categories):
         return step == declared.labels.index(True) if isinstance(declared.labels[0], bool) else _spelled(step, declared)
     return step.cast("string")
+
+
+def _number(step: Any, declared: Bounds) -> Any:
+    """The number of a grid step. Products stay in 64 bits, or in floats, which have no largest whole number."""
+    numerator, denominator = declared.step.numerator, declared.step.denominator
+    if declared.reach * numerator <= LARGEST_WHOLE_FLOAT and denominator <= LARGEST_WHOLE_FLOAT:
+        return (step * numerator).cast("float64") / denominator
+    return step.cast("float64") * declared.grid
 
 
 def _spelled(code: Any, labels: Categories) -> Any:

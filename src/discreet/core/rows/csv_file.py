@@ -24,7 +24,7 @@ from discreet.core.errors import SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["copy_csv", "read_names"]
+__all__ = ["check_csv", "copy_csv", "read_names"]
 
 _PIECE, _GLIMPSE = 1 << 24, 1 << 16
 _LABELS, _LARGE = 1 << 16, 1 << 30
@@ -35,12 +35,15 @@ _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 class _CsvFile:
     path: str
     dialect: Dialect
+    strict: bool = False
+    """Whether bytes that are no text are refused. Otherwise they are spelled out: they spoil their own field alone."""
 
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Whole records as UTF-8 that ends with a line feed, with the number of the line that each piece begins on."""
         import pyarrow as pa
 
-        decoder, rest, line = codecs.getincrementaldecoder(self.dialect.codec)(), b"", 1
+        errors = "strict" if self.strict else "backslashreplace"
+        decoder, rest, line = codecs.getincrementaldecoder(self.dialect.codec)(errors), b"", 1
         with pa.input_stream(self.path, compression="detect") as file:
             while raw := file.read(size):
                 piece = rest + self._decoded(decoder, raw, line + rest.count(b"\n"))
@@ -150,15 +153,19 @@ class _CsvFile:
 
 
 def read_names(path: str, dialect: Dialect) -> list[str]:
-    """The names of the columns; of the first row, only how many fields it has is looked at."""
+    """The names of the columns, from the first line alone."""
     file = _CsvFile(path, dialect)
-    for line, piece in file.pieces(_GLIMPSE):
-        names, start = file.header(piece)
-        ends = _ends(piece[start:])
-        if ends.size:
-            file.parsed(line + piece.count(b"\n", 0, start), piece[start : start + int(ends[0]) + 1], names)
-        return names
+    for _, piece in file.pieces(_GLIMPSE):
+        return file.header(piece)[0]
     raise SourceError(f"source = {path!r}: is empty. Check the path. Nothing was spent.")
+
+
+def check_csv(paths: Sequence[str], dialect: Dialect) -> None:
+    """Refuse, with its line, what is malformed or not in the declared encoding; for the owner of the rows alone."""
+    columns = read_names(paths[0], dialect)
+    for path in paths:
+        for _ in _CsvFile(path, dialect, strict=True).parts(columns):
+            pass
 
 
 def copy_csv(paths: Sequence[str], dialect: Dialect, copy: Path) -> None:

@@ -1,11 +1,12 @@
-"""Engines: connections that ibis speaks to. The embedded DuckDB is the default; Spark and others go by name."""
+"""Engines: DuckDB, embedded or the caller's own, and Spark, each through ibis."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from logging import getLogger
 from typing import Any
 
@@ -14,7 +15,7 @@ from discreet.core.rows.spilling import remove_directory, spill_directory
 
 __all__ = [
     "SEALED", "batches", "connection_of", "drop", "embedded", "fetched", "guarded", "kind_of", "load_ibis",
-    "materialised", "require_operations", "spark",
+    "materialised", "require_able", "spark",
 ]  # fmt: skip
 
 _MEMORY = "3GB"
@@ -53,7 +54,9 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
-    sealed = ("enable_progress_bar = false", "enable_external_access = false", "lock_configuration = true")
+    # A notebook without ipywidgets draws no progress bar, and refuses to be told so.
+    drawn = connection.con.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]
+    sealed = (*("enable_progress_bar = false",) * drawn, "enable_external_access = false", "lock_configuration = true")
     connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
     return connection
 
@@ -85,21 +88,82 @@ def connection_of(source: Any) -> Any:
     if isinstance(source, ibis.backends.BaseBackend):
         return source
     if kind == "duckdb.DuckDBPyConnection":
-        return ibis.duckdb.from_connection(source)
+        (own,) = source.execute("SELECT current_setting('TimeZone')").fetchall()[0]
+        connection = ibis.duckdb.from_connection(source)
+        source.execute(f"SET TimeZone = '{own}'")  # which ibis sets to UTC for good
+        return connection
     if kind == "pyspark.SparkSession":
-        return ibis.pyspark.connect(source)
+        with _in_utc(source):  # which ibis sets for good
+            return ibis.pyspark.connect(source)
     return None
+
+
+def require_able(connection: Any) -> None:
+    """Refuse an engine, or a setting of it, that would read rows in another way; no row is looked at."""
+    if connection.name not in ("duckdb", "pyspark"):
+        raise InvalidParameter(
+            "engine", connection.name, "is not one that discreet reads rows on",
+            "Use DuckDB or Spark, or export the table to Parquet files. Nothing was spent.",
+        )  # fmt: skip
+    for setting, meant in _NEEDED[connection.name].items():
+        found = _setting(connection, setting)
+        if found is not None and found.lower() not in meant:
+            raise InvalidParameter(
+                "engine", f"{setting} = {found}", "makes the engine take texts for one another or for patterns",
+                f"Set it to {meant[0] or 'nothing'!r} for this connection. Nothing was spent.",
+            )  # fmt: skip
+
+
+_NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
+    # Ids that differ in case or accents belong to different people.
+    "duckdb": {"default_collation": ("", "binary", "c", "posix")},
+    # A backslash in a pattern must stay one.
+    "pyspark": {
+        "spark.sql.parser.escapedStringLiterals": ("false",),
+        "spark.sql.session.collation.default": ("utf8_binary",),
+    },
+}
+
+
+def _setting(connection: Any, name: str) -> str | None:
+    if connection.name == "pyspark":
+        found = connection._session.conf.get(name, None)
+        return None if found is None else str(found)
+    return str(connection.con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0])
+
+
+@contextmanager
+def _in_utc(session: Any) -> Iterator[None]:
+    """Run Spark at UTC, and leave the caller's time zone as it was."""
+    own = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.session.timeZone", own)
+
+
+@contextmanager
+def _at_work(session: Any) -> Iterator[None]:
+    """Run Spark at UTC and without a word: what it logs of a failed task may quote a row."""
+    root = session.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger()
+    own = root.getLevel().toString()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        with _in_utc(session):
+            yield
+    finally:
+        session.sparkContext.setLogLevel(own)
 
 
 def fetched(connection: Any, expression: Any) -> Any:
     """The result of a query as a pyarrow table."""
     if connection.name == "pyspark":  # ibis goes by way of pandas, where whole numbers with gaps become floats
-        return _spark_frame(connection, expression).toArrow()
-    if connection.name == "duckdb":  # ibis would import pandas, which takes longer than a small query
-        connection._run_pre_execute_hooks(expression)
-        found = connection.con.execute(connection.compile(expression)).to_arrow_table()
-        return found.cast(expression.schema().to_pyarrow())
-    return connection.to_pyarrow(expression)
+        with _at_work(connection._session):
+            return _spark_frame(connection, expression).toArrow()
+    connection._run_pre_execute_hooks(expression)  # ibis would import pandas, which takes longer than a small query
+    found = connection.con.execute(connection.compile(expression)).to_arrow_table()
+    return found.cast(expression.schema().to_pyarrow())
 
 
 def batches(connection: Any, expression: Any, rows: int) -> Any:
@@ -116,10 +180,9 @@ def materialised(connection: Any, name: str, expression: Any) -> Any:
         connection.con.execute(f'CREATE TEMPORARY TABLE "{name}" ({columns})')
         connection.con.execute(f'INSERT INTO temp.main."{name}" {connection.compile(expression)}')
         return connection.table(name, database=("temp", "main"))
-    if connection.name != "pyspark":
-        return connection.create_table(name, expression, temp=True)
     # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
-    _spark_frame(connection, expression).localCheckpoint().createOrReplaceTempView(name)
+    with _at_work(connection._session):
+        _spark_frame(connection, expression).localCheckpoint().createOrReplaceTempView(name)
     return connection.table(name)
 
 
@@ -134,19 +197,6 @@ def drop(connection: Any, name: str) -> None:
         connection._session.catalog.dropTempView(name)
     else:
         connection.drop_table(name, force=True)
-
-
-def require_operations(connection: Any) -> None:
-    """Refuse an engine that lacks something every session needs, before anything is asked of it."""
-    from ibis.expr import operations
-
-    for operation, lacks in (
-        (operations.HexDigest, "SHA-256, which limits per unit need"),
-        (operations.RegexExtract, "regular expressions, which reading text needs"),
-        (operations.TryCast, "casts that cannot fail, which reading text needs"),
-    ):
-        if not connection.has_operation(operation):
-            raise InvalidParameter("engine", connection.name, f"has no {lacks}", "Use DuckDB or Spark.")
 
 
 def guarded(name: str, action: Callable[[], Any]) -> Any:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FRAMES", "LARGEST_WHOLE_FLOAT", "canonical_text", "converted", "distinct_names", "frame_names", "held"]
 
-LARGEST_WHOLE_FLOAT = 2**53
+LARGEST_WHOLE_FLOAT = 2**53 - 1
+"""Larger floats may stand for several whole numbers."""
 _MANY_DIGITS = 10**400
 _MISSING = ("NAType", "NaTType")
 _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)

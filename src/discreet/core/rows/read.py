@@ -62,7 +62,7 @@ class Dataset:
     discarded: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        engines.require_operations(self.connection)
+        engines.require_able(self.connection)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.types().items())
@@ -133,18 +133,23 @@ def _uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
         return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
-    if connection.name == "duckdb":
-        label = _label()
-        connection.con.register(label, arrow)
-        return connection.table(label)
-    return engines.guarded(name, lambda: connection.create_table(_label(), arrow, temp=True))
+    label = _label()
+    connection.con.register(label, arrow)
+    return connection.table(label)
 
 
 def viewed(connection: Any, frame: Any) -> Any:
-    """A frame of Spark as a table."""
+    """A frame of Spark as a table, whose view goes with the last expression over it."""
     label = _label()
     frame.createOrReplaceTempView(label)
-    return connection.table(label)
+    table = connection.table(label)
+    weakref.finalize(table.op(), _forget, connection, label).atexit = False
+    return table
+
+
+def _forget(connection: Any, label: str) -> None:
+    with suppress(Exception):  # the connection may be closed, and the view gone with it
+        engines.drop(connection, label)
 
 
 def _label() -> str:
@@ -190,6 +195,11 @@ def _read_copy(connection: Any, copy: Path) -> Any:
 def _read_parquet(connection: Any, files: Sequence[str]) -> Any:
     """Read exactly these files: engines expand patterns and take columns from folder names unless told otherwise."""
     if connection.name == "pyspark":
+        if hidden := [file for file in files if os.path.basename(file).startswith(("_", "."))]:
+            raise SourceError(
+                f"source = {hidden[0]!r}: Spark does not read files whose names begin with _ or a dot. Rename it, or "
+                "read the files on DuckDB. Nothing was spent."
+            )
         escaped = [re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(file)) for file in files]
         return viewed(connection, connection._session.read.parquet(*escaped))
     return connection.read_parquet([_literal(file) for file in files], hive_partitioning=False)

@@ -206,7 +206,7 @@ def _value(column: Any, declared: Any, name: str, dataset: Dataset) -> Any:
     if isinstance(declared, Bounds):
         return grid_step(column, declared, name, dataset.written).cast(_narrowest(declared.reach))
     if not isinstance(declared, Categories):
-        return identifier(column, name)
+        return identifier(column, name).cast("string")  # whatever the column's type is, which others decide in a frame
     code = label_code(column, declared, name)
     if "refuse" in (declared.nulls, declared.unknown):
         code = forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)

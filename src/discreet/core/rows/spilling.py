@@ -1,7 +1,8 @@
 """Spilling: a private directory for what the embedded engine cannot hold in memory.
 
 A process that is killed cannot clean up, so each one removes what dead ones left behind. A directory is alive while
-its process holds a lock on it; the system releases that lock however the process ends.
+its process holds a lock on it; the system releases that lock however the process ends. Other users of the machine can
+put anything beside it under such a name, so only directories of this user are opened.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 __all__ = ["remove_directory", "spill_directory"]
 
@@ -35,10 +33,14 @@ def spill_directory() -> tuple[Path, int | None]:
 
 
 def _locked(directory: Path, *, wait: bool) -> int | None:
-    """A handle that holds the lock on a directory; None where another process holds it, or no lock can be had."""
+    """A handle that holds the lock on a directory of this user; None where others hold it, or no lock can be had."""
     with suppress(OSError):
-        if sys.platform != "win32":  # Windows opens no directory, and refuses to remove files in use
-            handle = os.open(directory, os.O_RDONLY)
+        # Windows opens no directory, and refuses to remove files in use. What is no directory is not even opened:
+        # a pipe would wait for its other end.
+        if sys.platform != "win32" and os.lstat(directory).st_uid == os.getuid():
+            import fcntl
+
+            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -1,0 +1,416 @@
+"""What one person's value decides costs nothing to nobody: errors, types and words depend on declarations alone."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gc
+import shutil
+from contextlib import suppress
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Contribution,
+    Dates,
+    Formula,
+    GaussianDP,
+    Ledger,
+    PoissonSample,
+    PrivacyUnit,
+    PureDP,
+    Related,
+    Schema,
+    Session,
+    Unlisted,
+)
+from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError
+from discreet.questions import CountQuestion, ProportionQuestion, SumQuestion
+from discreet.questions.running_total_question import RunningTotalQuestion
+
+SHARP = PureDP(50.0)
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java")
+
+
+def session(rows, schema, budget=None, **options):
+    return Session(rows, schema, ledger=":memory:", budget=budget or PureDP(1000.0), **options)
+
+
+# ---- one outcome -----------------------------------------------------------------------------------------------------
+
+
+class Hostile:
+    """A value that fails in any way it can."""
+
+    def __str__(self):
+        raise RuntimeError("47 years old")
+
+    __repr__ = __str__
+
+
+def test_rows_that_cannot_be_read_are_paid_for_and_say_the_same_words(tmp_path):
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("x\n1\n")
+    bad.write_text('x\n1\n"never closed\n')
+    words = set()
+    for path in (bad, tmp_path / "bad2.csv"):
+        (tmp_path / "bad2.csv").write_text("x\n1\n2,3\n")
+        asked = session(str(path), Schema(columns={"x": Bounds(0, 10, grid=1)}))
+        with pytest.raises(ReleaseFailed) as failure:
+            asked.mean("x", PureDP(1.0), request="m")
+        words.add(str(failure.value))
+        assert asked.ledger.spent() == PureDP(1.0)
+        with pytest.raises(ReleaseFailed):
+            asked.mean("x", PureDP(1.0), request="m")
+        assert asked.ledger.spent() == PureDP(1.0)  # an outage is paid for once
+        with pytest.raises(SourceError, match=r"line [23] "):
+            asked.check_source()
+    assert len(words) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ("missing.csv", {}, "no such file"),
+        (pa.table({"y": [1]}), {}, "has no column 'x'"),
+        (pa.table({"x": [1]}), {"engine": 7}, "is not an engine"),
+        (pl.DataFrame({"y": [1]}).lazy(), {}, "has no column 'x'"),
+    ],
+)
+def test_what_headers_and_settings_tell_is_refused_for_nothing(source, options, words):
+    asked = session(source, Schema(columns={"x": Bounds(0, 10, grid=1)}), **options)
+    with pytest.raises((SourceError, InvalidParameter), match=words):
+        asked.mean("x", PureDP(1.0))
+    assert asked.ledger.spent() == PureDP(0.0)
+
+
+def test_types_that_a_catalogue_declares_are_refused_for_nothing(tmp_path):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"x": [datetime.date(2020, 1, 1)]}), path)
+    asked = session(str(path), Schema(columns={"x": Bounds(0, 10, grid=1)}))
+    with pytest.raises(InvalidParameter, match="is of type date"):
+        asked.mean("x", PureDP(1.0))
+    assert asked.ledger.spent() == PureDP(0.0)
+
+
+# ---- running totals --------------------------------------------------------------------------------------------------
+
+
+def test_running_totals_refuse_what_a_related_table_can_move():
+    months = Categories(["a", "b"])
+    visits = Related(id="p", rows=1, columns={"month": months, "cost": Bounds(0, 9, grid=1)})
+    unit = PrivacyUnit("p", contribution=Contribution(rows=1))
+    schema = Schema(columns={"own": months}, unit=unit, related={"visits": visits})
+    filtered = Schema(columns={"own": months}, unit=unit, related={"visits": visits}, where=Formula("cost > 1"))
+    mu = GaussianDP(1.0)
+    for facts, over, column in ((schema, "month", None), (schema, "own", "cost"), (filtered, "own", None)):
+        with pytest.raises(InvalidParameter, match="comes from a related table"):
+            RunningTotalQuestion(facts, over, mu, column=column, period="a")
+    RunningTotalQuestion(schema, "own", mu, period="a")
+
+
+# ---- formulas and sums -----------------------------------------------------------------------------------------------
+
+
+WIDE = {"wei": Bounds(0, 1e24, grid=1e15), "age": Bounds(0, 120, grid=1)}
+
+
+@pytest.mark.parametrize("more", [0.0, 1e23, 1e24, 1e30, float("inf")])
+def test_filters_and_formulas_over_wide_columns_answer_for_every_row(more):
+    rows = pa.table({"wei": [1e3] * 89 + [more], "age": [30.0] * 89 + [47.0]})
+    spike = Formula("1e20 / (1 + 1e6 * abs(age - 47))")
+    schema = Schema(columns={**WIDE, "spike": Bounds(0, 1e24, grid=1e15, value=spike)}, where=Formula("wei >= 0"))
+    asked = session(rows, schema)
+    assert asked.count(SHARP).value == 90
+    assert np.isfinite(asked.sum("spike", SHARP).value)
+
+
+def test_wide_columns_are_compared_by_their_numbers():
+    rows = pa.table({"wei": [0.0, 1e15, 5e23, 1e24]})
+    for text, count in (("wei > 0", 3), ("wei >= 5e23", 2), ("wei == 1e24", 1)):
+        schema = Schema(columns={"wei": WIDE["wei"]}, where=Formula(text))
+        assert session(rows, schema).count(SHARP).value == count
+
+
+def test_bounds_whose_powers_are_no_floats_are_refused_where_they_are_declared():
+    for low, high, grid in ((0, 1e61, 1e50), (-1e300, 0, 1e290), (0, 1e-61, 1e-62)):
+        with pytest.raises(InvalidParameter, match="must lie within"):
+            Bounds(low, high, grid=grid)
+
+
+def test_a_sum_beyond_the_largest_float_is_saturated():
+    from discreet import Exact, Laplace, Sensitivity, release
+
+    ledger = Ledger(":memory:", budget=PureDP(10.0))
+    for value in (10**308 * 17, 10**308 * 18, -(10**400)):
+        found = release(Exact(value, Sensitivity(l1=1e300)), Laplace(1e300), ledger=ledger)
+        assert np.isfinite(found.value)
+    both = Exact(np.array([10**400, 3], dtype=object), Sensitivity(l1=1.0))
+    assert float(both.value[0]) == np.finfo(float).max
+    assert both.value[1] == 3
+
+
+# ---- types -----------------------------------------------------------------------------------------------------------
+
+
+CITIES = [1] * 500 + [2] * 400
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, lambda rows: pl.DataFrame(rows, strict=False), pa.table])
+def test_released_labels_are_text_whatever_others_hold(make):
+    found = []
+    for more in ([], ["n/a"]):
+        values = [*CITIES, *more] if make is pd.DataFrame or not more else [*map(str, CITIES), *more]
+        asked = session(make({"city": values}), Schema(columns={"city": Unlisted()}), ApproxDP(10.0, 1e-3))
+        found.append(asked.groups("city", ApproxDP(5.0, 1e-4)).labels)
+    assert found == [("1", "2"), ("1", "2")]
+
+
+def test_released_labels_declare_a_column_of_numbers():
+    asked = session(pd.DataFrame({"city": CITIES}), Schema(columns={"city": Unlisted()}), ApproxDP(100.0, 1e-3))
+    found = asked.groups("city", ApproxDP(5.0, 1e-4))
+    counts = asked.declaring(city=found.categories()).count(ApproxDP(50.0, 1e-4), by="city")
+    assert counts.value.tolist() == [500, 400]
+
+
+DAYS = {"day": Dates("2020-01-01", "2020-12-31")}
+STAMPS = [np.datetime64("2020-03-01T10:00:00", "ns"), np.datetime64("2020-05-02T23:30:00", "ns")]
+
+
+@pytest.mark.parametrize("stranger", [None, "n/a", "2020-07-01", datetime.date(2020, 7, 1), [1, 2], Hostile(), 7])
+def test_dates_mean_the_same_beside_any_other_value(stranger):
+    schema = Schema(columns=DAYS)
+
+    def usable(values):
+        return round(session(pd.DataFrame({"day": pd.Series(values, dtype=object)}), schema).count(SHARP, by=()).value)
+
+    def days(values):
+        frame = pd.DataFrame({"day": pd.Series(values, dtype=object)})
+        bins = Schema(columns={**DAYS, "m": Categories(list(range(1, 13)), value=Formula("month(day)"))})
+        return session(frame, bins).count(SHARP, by="m").value
+
+    together, own = days([*STAMPS, stranger]), days([stranger])
+    assert together.tolist() == (days(STAMPS) + own).tolist()
+    typed = session(
+        pd.DataFrame({"day": pd.Series(STAMPS)}),
+        Schema(columns={**DAYS, "m": Categories(list(range(1, 13)), value=Formula("month(day)"))}),
+    )
+    assert typed.count(SHARP, by="m").value.tolist() == days(STAMPS).tolist()
+    assert usable([*STAMPS, stranger]) == 3
+
+
+def test_an_empty_column_of_dates_is_answered_as_one_with_dates_is():
+    schema = Schema(columns=DAYS)
+    for values in ([np.nan, np.nan], [np.nan, "2020-05-01"], [1.0, 2.0]):
+        asked = session(pd.DataFrame({"day": values}), schema)
+        assert np.isfinite(asked.quantile("day", 0.5, PureDP(1.0)).value).all()
+
+
+NESTED = [[1, 2], np.array([1, 2]), {"a": 1}, (1,), Hostile(), 2**2000, decimal.Decimal("1E+5000"), pd.Timestamp.max]
+
+
+@pytest.mark.parametrize("place", range(len(NESTED)))
+def test_cells_that_are_no_single_value_cost_nobody_else(place):
+    one = NESTED[place]
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "odd": pd.Series([1, 1, one], dtype=object)})
+    undeclared = session(frame, Schema(columns={"x": Bounds(0, 10, grid=1)}))
+    assert undeclared.sum("x", SHARP).value == pytest.approx(6)
+    declared = session(frame, Schema(columns={"odd": Categories([1, 2])}))
+    assert declared.count(SHARP, by="odd").value.tolist() == [2, 0]
+
+
+def test_undeclared_columns_are_not_converted(monkeypatch):
+    frame = pd.DataFrame({"x": [1.0], "odd": [Hostile()]})
+    seen = []
+    monkeypatch.setattr(Hostile, "__str__", lambda self: seen.append(1) or "s")
+    session(frame, Schema(columns={"x": Bounds(0, 10, grid=1)})).sum("x", SHARP)
+    assert seen == []
+
+
+def test_far_and_nested_timestamps_are_missing():
+    far = pa.array([[2**62], [0]], pa.list_(pa.timestamp("us")))
+    table = pa.table({"t": far, "u": pa.array([2**62, 0], pa.timestamp("us")), "x": [1.0, 2.0]})
+    columns = {"x": Bounds(0, 10, grid=1), "u": Dates("1970-01-01", "1970-12-31")}
+    for schema in (Schema(columns=columns), Schema(columns={**columns, "t": Categories(["a"])})):
+        assert session(table, schema).sum("x", SHARP).value == pytest.approx(3)
+
+
+IDS = [2**53 + 1 + 2 * place for place in range(999)]
+
+
+def test_ids_count_alike_whether_somebody_has_none():
+    unit = PrivacyUnit("id", contribution=Contribution(total=1))
+    schema = Schema(columns={}, unit=unit)
+    for ids, counts in ((IDS, [0, 0]), (list(range(999)), [999, 999]), ([str(one) for one in IDS], [999, 999])):
+        found = [session(pd.DataFrame({"id": values}), schema).count(SHARP).value for values in (ids, [*ids, None])]
+        assert found == counts
+    for frame in (pd.DataFrame({"id": pd.array(IDS, dtype="Int64")}), pa.table({"id": IDS}), pl.DataFrame({"id": IDS})):
+        assert session(frame, schema).count(SHARP).value == 999  # these hold gaps by themselves
+
+
+def test_a_reader_that_can_be_read_once_is_read_once():
+    rows = pa.table({"x": [40.0] * 2000, "p": list(range(2000))})
+    unit = PrivacyUnit("p", contribution=Contribution(rows=1))
+    schema = Schema(columns={"x": Bounds(0, 100, grid=1)}, unit=unit)
+    asked = session(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()), schema)
+    asked.profile(PureDP(6.0), columns=["x"])
+    assert asked.sum("x", SHARP).value == pytest.approx(80_000, abs=50)
+    assert asked.declaring(x=Bounds(0, 50, grid=1)).sum("x", SHARP).value == pytest.approx(80_000, abs=50)
+
+
+def test_zoned_timestamps_have_the_day_of_utc_in_frames_and_files(tmp_path, monkeypatch):
+    times = pd.date_range("2020-03-01 00:30", periods=3, freq="D", tz="Europe/Oslo")  # the evening before, at UTC
+    frame = pd.DataFrame({"day": times})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    values = [pd.DataFrame({"day": pd.Series(list(times), dtype=object)}), pl.from_pandas(frame), frame]
+    months = Schema(columns={**DAYS, "m": Categories([2, 3], value=Formula("month(day)"))})
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'Asia/Tokyo'")
+    connection.execute(f"CREATE TABLE t AS FROM '{tmp_path}/rows.parquet'")
+    sources = [*((one, {}) for one in [*values, str(tmp_path / "rows.parquet")]), (connection, {"table": "t"})]
+    for source, options in sources:
+        assert session(source, months, **options).count(SHARP, by="m").value.tolist() == [1, 2]
+    assert connection.execute("SELECT current_setting('TimeZone')").fetchall() == [("Asia/Tokyo",)]
+
+
+# ---- questions of other schemas --------------------------------------------------------------------------------------
+
+
+def test_a_question_belongs_to_the_declarations_of_its_session():
+    rows = pa.table({"x": [1000.0] * 5, "p": [1] * 5})
+    asked = session(rows, Schema(columns={"x": Bounds(0, 1000, grid=1)}))
+    narrow = SumQuestion(Schema(columns={"x": Bounds(0, 1, grid=1)}), "x", PureDP(10.0))
+    unit = PrivacyUnit("p", contribution=Contribution(total=1))
+    by_person = CountQuestion(Schema(columns={"x": Bounds(0, 1000, grid=1)}, unit=unit), PureDP(10.0))
+    for question in (narrow, by_person):
+        for way in (asked.ask, asked.exact):
+            with pytest.raises(InvalidParameter, match="was made for other declarations"):
+                way(question)
+    same = SumQuestion(Schema(columns={"x": Bounds(0, 1000, grid=1)}), "x", SHARP)  # another object, the same facts
+    assert asked.ask(same).value == pytest.approx(5000, abs=200)
+    assert asked.ledger.spent() == SHARP
+
+
+def test_a_schema_cannot_be_changed_after_a_question_was_made():
+    schema = Schema(columns={"x": Bounds(0, 1, grid=1), "g": Categories(["a"], aliases={"b": "a"})})
+    with pytest.raises(TypeError):
+        schema.columns["x"] = Bounds(0, 1000, grid=1)
+    with pytest.raises(TypeError):
+        schema.columns["g"].aliases["c"] = "a"
+    with pytest.raises(TypeError):
+        schema.related["visits"] = None
+
+
+# ---- engines ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_takes_ids_for_one_another_is_refused():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT unnest(['A', 'a']) AS p, 10.0 AS x")
+    unit = PrivacyUnit("p", contribution=Contribution(rows=1))
+    schema = Schema(columns={"x": Bounds(0, 10, grid=1)}, unit=unit)
+    assert session(connection, schema, table="t").sum("x", SHARP).value == pytest.approx(20)
+    connection.execute("SET default_collation = 'nocase'")
+    asked = session(connection, schema, table="t")
+    with pytest.raises(InvalidParameter, match="default_collation"):
+        asked.sum("x", SHARP)
+    assert asked.ledger.spent() == PureDP(0.0)
+
+
+def test_engines_that_were_never_checked_are_refused_before_a_row_reaches_them(monkeypatch):
+    import ibis
+
+    engine = ibis.sqlite.connect()
+    monkeypatch.setattr(type(engine), "create_table", lambda *_, **__: pytest.fail("the rows were uploaded"))
+    asked = session(pa.table({"x": [1.0]}), Schema(columns={"x": Bounds(0, 1, grid=1)}), engine=engine)
+    with pytest.raises(InvalidParameter, match="Use DuckDB or Spark"):
+        asked.sum("x", SHARP)
+
+
+@pytest.mark.parametrize("bad", [b"\xff\xfe", b"ok\xc3"])
+def test_bytes_that_are_not_text_are_a_label_like_others(bad):
+    texts = pa.array([b"a", b"a", bad]).view(pa.string())
+    table = pa.table({"g": texts, "x": [1.0, 1.0, 5.0]})
+    schema = Schema(columns={"g": Categories(["a", "b"]), "x": Bounds(0, 10, grid=1)})
+    assert session(table, schema).count(SHARP, by="g").value.tolist() == [2, 0]
+    kept = session(table, schema).omitting(PoissonSample(0.999999)).count(PureDP(50.0)).value
+    assert kept == pytest.approx(3, abs=2)
+
+
+def test_a_proportion_of_text_and_of_numbers_is_the_same():
+    for values in ([1, 1, 2], ["1", "1", "2"], [1.0, 1.0, 2.0]):
+        asked = session(pd.DataFrame({"g": values}), Schema(columns={"g": Categories([1, 2])}))
+        question = ProportionQuestion(asked.schema, "g", 1, SHARP)
+        assert asked.ask(question).estimate == pytest.approx(2 / 3, abs=0.1)
+
+
+# ---- Spark -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
+    return SparkSession.builder.master("local[2]").appName("discreet").config(map=settings).getOrCreate()
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_answers_for_texts_that_are_no_text_and_for_long_ones(spark, tmp_path):
+    texts = pa.array([b"a", b"a", b"\xff\xfe", b"0" * 200_000]).view(pa.string())
+    parquet.write_table(pa.table({"g": texts, "age": [48, 48, 47, 47]}), tmp_path / "rows.parquet")
+    for age in (47, 48):
+        schema = Schema(columns={"g": Categories([1, 2]), "age": Bounds(0, 99, grid=1)}, where=Formula(f"age == {age}"))
+        asked = session(str(tmp_path / "rows.parquet"), schema, engine=spark)
+        assert asked.count(SHARP).value == 2
+        assert asked.count(SHARP, by="g").value.tolist() == [0, 0]
+    unlisted = Schema(columns={"g": Unlisted()})
+    asked = session(str(tmp_path / "rows.parquet"), unlisted, ApproxDP(10.0, 1e-3), engine=spark)
+    with suppress(ReleaseFailed):  # paid for, and without a word of the text
+        asked.groups("g", ApproxDP(5.0, 1e-4))
+    assert asked.ledger.spent().epsilon == 5.0
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_keeps_the_callers_settings_and_forgets_its_views(spark):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        asked = session(spark.createDataFrame([(1.0,)], "x double"), Schema(columns={"x": Bounds(0, 9, grid=1)}))
+        assert asked.sum("x", SHARP).value == pytest.approx(1, abs=2)
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        del asked
+        gc.collect()
+        assert [one.name for one in spark.catalog.listTables() if one.name.startswith("discreet_source")] == []
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.spark
+@needs_java
+def test_spark_is_refused_where_it_would_read_otherwise(spark, tmp_path):
+    table = pa.table({"x": [1.0, 2.0]})
+    for name in ("a.parquet", "_b.parquet"):
+        parquet.write_table(table, tmp_path / name)
+    schema = Schema(columns={"x": Bounds(0, 9, grid=1)})
+    asked = session(f"{tmp_path}/*.parquet", schema, engine=spark)
+    with pytest.raises(SourceError, match="names begin with _ or a dot"):
+        asked.count(SHARP)
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        other = session(table, schema, engine=spark)
+        with pytest.raises(InvalidParameter, match="escapedStringLiterals"):
+            other.count(SHARP)
+    finally:
+        spark.conf.set("spark.sql.parser.escapedStringLiterals", "false")
+    assert asked.ledger.spent() == other.ledger.spent() == PureDP(0.0)
