@@ -39,16 +39,20 @@ from discreet.questions.profiles.private_bounds import PrivateBounds
 from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.session import Session
 
-__all__ = ["audit_identities"]
+__all__ = ["audit_identities", "audit_orders"]
 
 Laws = list[tuple[Any, ...]]
 
 
-def audit_identities(deep: bool = False) -> Recomputed:
-    """Ask pairs of questions in one session and in others, and walk over everything that makes a release."""
+def audit_orders(deep: bool = False) -> Recomputed:
+    """Ask pairs of questions in one session and in others."""
     people, rows = (partial(_orders, kind, deep) for kind in ("people", "rows"))
-    parts: list[Callable[[], Iterator[Compared]]] = [people, rows, _joined_orders, _facts, _settings]
-    return recomputed("keys and digests", parts)
+    return recomputed("questions, together and alone", [people, *([rows] if deep else [])])
+
+
+def audit_identities() -> Recomputed:
+    """Walk over everything that makes a release, in declarations, settings and related tables."""
+    return recomputed("what makes a release", [_joined_orders, _facts, _settings])
 
 
 # ---- one session, and one for each question --------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from discreet.audit.generated_worlds import generated_worlds
 from discreet.audit.hostile import HOSTILE, audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
-from discreet.audit.identities import audit_identities
+from discreet.audit.identities import audit_identities, audit_orders
 from discreet.audit.interrupts import audit_interrupts
 from discreet.audit.ledger_programs import audit_ledger_programs
 from discreet.audit.pipeline import Refusal, audit_pipeline
@@ -230,7 +230,11 @@ def _failing(deep: bool) -> Iterator[Line]:
 
 
 def _identified(deep: bool) -> Iterator[Line]:
-    yield from _compared("keys", audit_identities(deep))
+    yield from _compared("keys", audit_identities())
+
+
+def _ordered(deep: bool) -> Iterator[Line]:
+    yield from _compared("keys", audit_orders(deep))
 
 
 def _compared(section: str, found: Recomputed) -> Iterator[Line]:
@@ -347,7 +351,8 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     **{f"told by sessions of {kind}": partial(_told, kind=kind, runs=False) for kind in ("rows", "people")},
     **{f"told by plans of {kind}": partial(_told, kind=kind, runs=True) for kind in ("rows", "people")},
     "failures": _failing,
-    "keys": _identified,
+    "keys of sessions": _ordered,
+    "keys of ledgers": _identified,
     "ledger programs": _programmed,
     "omission": _deleted,
     "replay": _replayed,
@@ -358,7 +363,8 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
 }
 
 _LONG = {
-    "pipelines of sessions": 58, "pipelines of questions": 28, "told by sessions of people": 16, "keys": 45,
+    "pipelines of sessions": 58, "pipelines of questions": 28, "told by sessions of people": 16, "keys of sessions": 26,
+    "keys of ledgers": 14,
     "failures": 20, "pipelines of models": 16, "pipelines of growing data": 15, "pipelines of widest declarations": 14,
 }  # fmt: skip
 """Seconds of processor time of the parts that take long, about; those with a number take so long together."""

@@ -41,8 +41,8 @@ __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 
 Array = NDArray[np.float64]
 _LAWS = (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw, WholeShareLaw)
-_SALT_BYTES = 32
-"""The salt of a ledger must repeat; shorter tokens name stored tables, which must differ."""
+_NAME_BYTES = 8
+"""Names of stored tables, which must differ; longer tokens, such as the secret of a ledger, repeat."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def scripted(script: Script) -> Iterator[Script]:
             (groups, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
-            (secrets, "token_hex", lambda size=32: "5a" * size if size == _SALT_BYTES else token_hex(size)),
+            (secrets, "token_hex", lambda size=32: "5a" * size if size > _NAME_BYTES else token_hex(size)),
             (secrets, "randbits", lambda bits: int(stream.integers(0, 2 ** min(bits, 62)))),
             (secrets, "randbelow", lambda below: int(stream.integers(0, below))),
         ):
