@@ -34,7 +34,7 @@ from discreet.core.rows import keep
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, Dates, PrivacyUnit, Related, Schema, Unlisted
 from discreet.declarations.language import Formula
 from discreet.ledgers import Ledger
-from discreet.questions import Question
+from discreet.questions import Question, asked
 from discreet.questions.profiles.private_bounds import PrivateBounds
 from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.session import Session
@@ -312,8 +312,6 @@ def _asking(schema: Schema) -> dict[str, Callable[[Schema], str]]:
     one = PureDP(1.0)
 
     def identity(ask: str, **settings: Any) -> Callable[[Schema], str]:
-        from discreet.questions import asked
-
         guarantee = ApproxDP(1.0, 0.01) if ask == "groups" else one
         return lambda schema: (
             asked()[ask](schema=schema, guarantee=guarantee, **settings).claim(None).identity()  # type: ignore[call-arg]

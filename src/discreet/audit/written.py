@@ -27,6 +27,7 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path
 from pkgutil import walk_packages
+from runpy import run_module
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,6 +44,7 @@ from discreet.core.schema import Bounds, Categories, Contribution, Dates, Privac
 from discreet.ledgers import Ledger
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
 from discreet.mechanisms.choices.group_selection import OptimalSelection
+from discreet.plans.keys import new_key
 from discreet.session import Session
 
 __all__ = ["audit_written", "standing_clock"]
@@ -406,7 +408,7 @@ def _runs(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
     with TemporaryDirectory() as folder:
         place = Path(folder) / "study"
         keys = Path(folder) / "keys"
-        import_module("discreet.plans.keys").new_key("officer", "a password", keys)
+        new_key("officer", "a password", keys)
         told = []
         for size, grows in ((sizes[0], 0), (sizes[0], 1), *((size, 0) for size in sizes[1:])):
             rmtree(place, ignore_errors=True)
@@ -455,9 +457,9 @@ def _write(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _status(command: Sequence[str]) -> Any:
-    """How a command of the command line ends; the command line itself imports the audit, so it is looked up here."""
+    """How a command ends that is run as ``python -m discreet`` runs it."""
     try:
-        return import_module("discreet.cli").main([*command])
+        return run_module("discreet", run_name="audited")["main"]([*command])
     except SystemExit as end:
         return end.code
     except DiscreetError as error:
