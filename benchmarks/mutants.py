@@ -60,14 +60,12 @@ def loaded() -> None:
 def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
     """Parts of the default audit, as small as they can be run alone; each tells whether it passes."""
     from discreet.audit import run
+    from discreet.audit.audited_names import PIPELINES
     from discreet.audit.catalogue import cases
     from discreet.audit.generated_worlds import generated_worlds
-    from discreet.audit.model_pipelines import model_pipelines
     from discreet.audit.pipeline import audit_pipeline
-    from discreet.audit.release_pipelines import release_pipelines
     from discreet.audit.replay_cases import replay_cases
     from discreet.audit.session_attacks import attack_world
-    from discreet.audit.session_pipelines import session_pipelines
     from discreet.audit.statistical import audit_pair
 
     def piped(pipeline: Any) -> bool:
@@ -88,7 +86,7 @@ def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
         return all(line.passed for line in run._part(part, False)[1])
 
     tasks: dict[str, Callable[[], bool]] = {}
-    for source in (release_pipelines, session_pipelines, model_pipelines):
+    for source in PIPELINES.values():
         tasks |= {f"pipeline {one.name}": partial(piped, one) for one in source() if one.quick}
     tasks |= {f"exact {one.name}": partial(exact, one) for one in cases() if one.exact is not None}
     tasks |= {f"draws of {one.name}": partial(drawn, one) for one in cases() if not one.slow}

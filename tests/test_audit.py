@@ -10,6 +10,8 @@ import pytest
 from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
 from discreet import audit as public_audit
 from discreet.audit import run as audit_run
+from discreet.audit.audit_report import AuditReport, Line
+from discreet.audit.audited_names import PIPELINES
 from discreet.audit.bounds import certified_epsilon, certified_mu, clopper_pearson, smallest_excess
 from discreet.audit.catalogue import cases
 from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
@@ -20,7 +22,7 @@ from discreet.audit.recomputing import RECOMPUTING
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay, path_taken, same_randomness
 from discreet.audit.replay_cases import replay_cases
-from discreet.audit.run import AuditReport, Line, run_audit
+from discreet.audit.run import run_audit
 from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.core.errors import DiscreetError
@@ -35,7 +37,7 @@ def test_every_public_name_is_there():
 
 WORLDS = 4
 """An eighth of the worlds that `discreet audit` generates."""
-ELSEWHERE = {"replay", "pipelines of releases", "pipelines of sessions", "pipelines of models", *RECOMPUTING}
+ELSEWHERE = {"replay", *(f"pipelines of {about}" for about in PIPELINES), *RECOMPUTING}
 """Parts that have tests of their own: below, in test_audit_coverage and in test_recomputed_audits."""
 PARTS = {*audit_run._PARTS} - ELSEWHERE - {f"sessions {share}" for share in range(WORLDS + 1, 9)}
 
@@ -56,10 +58,12 @@ def test_a_run_reports_all_of_its_parts(monkeypatch):
     report = run_audit(workers=1, progress=told.append)
     print(report)
     assert report.passed, [line.to_dict() for line in report.lines if not line.passed]
-    assert told == list(few)
+    assert [(step.name, step.done, step.total) for step in told] == [(name, n + 1, 4) for n, name in enumerate(few)]
+    assert told[-1].left == 0
     assert len(report.lines) > 100
     assert all(len(line) <= 80 for line in str(report).splitlines())
-    assert "nothing exceeds its claim" in report.to_html()
+    assert "Nothing was found" in report.to_html()
+    assert "What this run could not have found" in report.to_html()
 
 
 @pytest.mark.deep

@@ -34,8 +34,8 @@ from discreet import (
     plan,
     release,
 )
+from discreet.audit.audit_report import AuditReport, Line
 from discreet.audit.exact_losses import audit_exactly
-from discreet.audit.run import AuditReport, Line
 from discreet.omission.advice import advise
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from json import dumps
 from pathlib import Path
 
 from discreet.core.errors import DiscreetError
@@ -78,26 +78,48 @@ def attack(file: Path, /, *, json: bool = False, out: Path | None = None) -> Non
         raise DiscreetError("a release loses more than it claims: see the lines marked with !.")
 
 
-def audit(*, deep: bool = False, workers: int = 2, json: bool = False, out: Path | None = None) -> None:
-    """Test every guarantee of this installation, analytically and by sampling. Reads no data.
+def audit(
+    *,
+    part: list[str] | None = None,
+    list: bool = False,
+    quick: bool = False,
+    deep: bool = False,
+    workers: int = 2,
+    details: bool = False,
+    json: bool = False,
+    out: Path | None = None,
+) -> None:
+    """Attack this installation, exactly and by sampling, and say what was tried and what could not be found.
+
+    Reads no data of yours and spends nothing. A part that needs a package that is not installed is skipped, by name.
 
     Parameters
     ----------
+    part
+        Run only the parts with this name or these first words; may be given again. See --list.
+    list
+        Print the names of the parts and run nothing.
+    quick
+        Run the parts that find most within a minute.
     deep
         Draw enough samples to detect small violations; takes many minutes.
     workers
         Number of processes.
+    details
+        Print a line for every check.
     json
         Print JSON.
     out
         Write the report as a page (.html), as JSON (.json) or as markdown (.md).
     """
-    from discreet.audit.run import run_audit
+    from discreet.audit.run import part_names, run_audit
 
-    done = lambda part: say(f"audited: {part}", sys.stderr)  # noqa: E731
-    report = run_audit(deep=deep, workers=workers, progress=done)
+    if list:
+        say(dumps(part_names(), indent=1, ensure_ascii=False) if json else "\n".join(part_names()))
+        return
+    report = run_audit(deep=deep, quick=quick, parts=part or (), workers=workers, progress=progress_line("audited"))
     if out is not None:
         write_new(out, report.written(out.suffix))
-    say(report.to_json() if json else report)
+    say(report.to_json() if json else report.in_full() if details else report)
     if not report.passed:
-        raise DiscreetError("something lost more than it claims: see the lines marked with !.")
+        raise DiscreetError("a guarantee was exceeded, or something failed: see Found.")

@@ -79,13 +79,15 @@ class PlanAttack(Result):
 
     def facts(self) -> Facts:
         """What to show."""
-        verdict = "no release exceeds its guarantee" if self.passed else "EXCEEDED: see the lines marked with !"
         told = [(f"{' ' if one.passed else '!'} {one.question}", _told(one)) for one in self.releases]
         return [
             *told,
             ("synthetic data", f"{self.tables} files, {self.pairs} pairs of neighbours; your data was not read"),
-            ("verdict", verdict),
+            ("verdict", self._verdict()),
         ]
+
+    def _verdict(self) -> str:
+        return "no release exceeds its guarantee" if self.passed else "EXCEEDED: see the lines marked with !"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
@@ -126,7 +128,8 @@ class PlanAttack(Result):
                 "created": self.created,
                 "deep": False,
                 "passed": self.passed,
-                "failed": [one.question for one in self.releases if not one.passed],
+                "verdict": self._verdict(),
+                "limits": [],
                 "sections": [{"key": "plan", "title": "Releases of the plan", "words": words, "lines": lines}],
             }
         )

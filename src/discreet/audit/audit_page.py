@@ -33,8 +33,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def audit_page(facts: Mapping[str, Any]) -> str:
     """HTML: no script, nothing fetched, everything escaped."""
-    total = sum(len(section["lines"]) for section in facts["sections"])
-    verdict = f"{total} audits: nothing exceeds its claim." if facts["passed"] else f"Exceeded: {facts['failed']}"
     sections = "".join(_section(section) for section in facts["sections"])
     title = html.escape(facts["title"])
     kind = "Deep run" if facts["deep"] else "Short run"
@@ -45,8 +43,15 @@ def audit_page(facts: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}{_STYLE}</style></head>'
         f'<body><main><h1>{title}</h1><p class="soft">{about}</p>'
-        f'<p class="verdict {mark}">{html.escape(verdict)}</p>{sections}</main></body></html>\n'
+        f'<p class="verdict {mark}">{html.escape(facts["verdict"])}</p>'
+        f"{_limits(facts)}{sections}</main></body></html>\n"
     )
+
+
+def _limits(facts: Mapping[str, Any]) -> str:
+    """What the run could not have found."""
+    items = "".join(f"<li>{html.escape(one)}</li>" for one in facts["limits"])
+    return f"<h2>What this run could not have found</h2><ul>{items}</ul>" if items else ""
 
 
 def _section(section: Mapping[str, Any]) -> str:
@@ -70,12 +75,15 @@ def _share(line: Mapping[str, Any]) -> str:
 
 
 def _verdict(line: Mapping[str, Any]) -> str:
+    if line.get("skipped"):
+        return '<td class="soft">skipped</td>'
     return '<td class="good">holds</td>' if line["passed"] else '<td class="bad">EXCEEDED</td>'
 
 
 def audit_markdown(facts: Mapping[str, Any]) -> str:
     """The same tables in markdown."""
-    parts = []
+    parts = [facts["verdict"], "", "What this run could not have found:", ""]
+    parts += [*(f"- {one}" for one in facts["limits"]), ""]
     for section in facts["sections"]:
         parts += [
             f"## {section['title']}",
@@ -87,7 +95,7 @@ def audit_markdown(facts: Mapping[str, Any]) -> str:
         ]
         parts += [
             f"| {line['name']} | {line['claimed']} | {line['found']} | {_share(line)} "
-            f"| {'holds' if line['passed'] else '**exceeded**'} |"
+            f"| {'skipped' if line.get('skipped') else 'holds' if line['passed'] else '**exceeded**'} |"
             for line in section["lines"]
         ]
         parts.append("")

@@ -5,17 +5,33 @@ Pipelines say which methods they stand for; which statistics and mechanisms they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from discreet.audit.growing_pipelines import growing_pipelines
 from discreet.audit.join_pipelines import join_pipelines
 from discreet.audit.model_pipelines import model_pipelines
 from discreet.audit.pipeline import Pipeline
 from discreet.audit.profile_pipelines import profile_pipelines
+from discreet.audit.question_pipelines import question_pipelines
 from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.session_pipelines import session_pipelines
 from discreet.audit.transform_pipelines import transform_pipelines
+from discreet.audit.wide_pipelines import wide_pipelines
 
-__all__ = ["RELEASES_NOTHING", "audited_names", "pipelines"]
+__all__ = ["PIPELINES", "RELEASES_NOTHING", "audited_names", "pipelines"]
+
+PIPELINES: dict[str, Callable[[], Iterator[Pipeline]]] = {
+    "releases": release_pipelines,
+    "sessions": session_pipelines,
+    "models": model_pipelines,
+    "questions": question_pipelines,
+    "formulas": transform_pipelines,
+    "joins": join_pipelines,
+    "profiles": profile_pipelines,
+    "growing data": growing_pipelines,
+    "widest declarations": wide_pipelines,
+}
+"""Every pipeline, by what it is about. The audit runs all of them, and has no other list."""
 
 _DECLARED = "declares public facts; reads no data"
 _READS_RELEASES = "reads releases, which are public; an import rule keeps it from data"
@@ -45,12 +61,8 @@ RELEASES_NOTHING: dict[str, str] = {
 
 def pipelines() -> Iterator[Pipeline]:
     """Every pipeline."""
-    yield from release_pipelines()
-    yield from session_pipelines()
-    yield from model_pipelines()
-    yield from transform_pipelines()
-    yield from join_pipelines()
-    yield from profile_pipelines()
+    for source in PIPELINES.values():
+        yield from source()
 
 
 def audited_names() -> dict[str, list[str]]:

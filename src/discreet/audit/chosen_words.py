@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
@@ -176,7 +177,11 @@ def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
         for kind, oracle, largest in kinds:
             scale = (1.7, 0.01, 12.0, largest, 0.5)[number % 5]
             yield f"{kind.__name__} around {truth}", partial(_law, kind, truth, scale), oracle
+    for kind, oracle, largest in kinds:  # and at parameters that nobody chose, with all of their 53 bits
+        for truth, scale in zip(_any_numbers(2, 1e6), _any_numbers(2, min(largest, 20.0)), strict=True):
+            yield f"{kind.__name__} around {truth}, scale {scale}", partial(_law, kind, truth, scale), oracle
     for truth, scale, lower, upper in (
+        *zip(_any_numbers(2, 1.0), _any_numbers(2, 3.0), (0.0, -1.0), (1.0, 1.5), strict=True),
         (0.3, 0.1, 0.0, 1.0), (0.01, 4000.0, 0.0, 1.0), (2.0, 0.7, 2.0, 5.0), (5.0, 0.02, 2.0, 5.0),
         (Fraction(1, 3), 0.5, 0.0, 0.7),
         (Fraction(2, 3), 90.0, -0.1, 1.0), (1.5, 0.25, -math.inf, 2.0), (1.5, 3.0, 1.0, math.inf),
@@ -186,8 +191,17 @@ def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
         law = partial(_law, TruncatedLaplaceLaw, truth, scale, lower=lower, upper=upper)
         yield f"TruncatedLaplaceLaw around {truth} in [{lower}, {upper}]", law, _truncated
     for family, oracle in ((ExponentialFamily, _exponential), (GumbelFamily, _gumbel)):
-        for truth, scale in ((-2.0, 3.3), (Fraction(1, 7), 0.5)):
+        for truth, scale in (
+            (-2.0, 3.3),
+            (Fraction(1, 7), 0.5),
+            *zip(_any_numbers(1, 9.0), _any_numbers(1, 9.0), strict=True),
+        ):
             yield f"{family.__name__} around {truth}", partial(_raced, family, truth, scale), oracle
+
+
+def _any_numbers(count: int, largest: float) -> list[float]:
+    """Positive numbers of 53 bits, other ones in every run: a parameter that is rounded anywhere changes a draw."""
+    return [largest * (1 + secrets.randbits(53)) * 2.0**-53 for _ in range(count)]
 
 
 def _law(kind: Any, truth: Any, scale: float, count: int, **bounds: float) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import discreet as d
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW
 from discreet.questions.clusters import DPLloyd, KMedian
@@ -22,6 +22,10 @@ Call = tuple[Callable[..., Any], Mapping[str, Any]]
 ONE = d.PureDP(1.0)
 BUDGET = d.PureDP(2.0)
 SOME = d.ApproxDP(1.0, 1e-6)
+
+
+_DATA = {"treatment", "control", "data", "X"}
+"""Arguments that are data themselves."""
 
 
 class SpentInVain(Exception):
@@ -42,7 +46,8 @@ def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[...,
         try:
             return call(ledger=ledger, **arguments)
         except DiscreetError as refusal:
-            if ledger.spent() != nothing:
+            values = isinstance(refusal, ReleaseFailed) and _DATA & {*arguments}  # which are read behind the payment
+            if ledger.spent() != nothing and not values:
                 raise SpentInVain(str(refusal)) from refusal
             raise
 

@@ -6,7 +6,8 @@ refuses, and never report less than the model's total, whatever came before, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -14,8 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from discreet.core.errors import InsufficientBudget, InvalidParameter
+from discreet.core.errors import InsufficientBudget, InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Protection
 from discreet.display import Facts
@@ -65,23 +67,61 @@ def _exact(*numbers: float) -> Amount:
     return tuple(Fraction(repr(number)) for number in numbers)
 
 
+def _about(number: float) -> Amount:
+    """A number that was computed: a hair less, so that nothing on record may be below it."""
+    return (Fraction(number * (1 - 1e-14)),)
+
+
+Amounts = Mapping[type[Guarantee], Callable[[Any], Amount]]
+
+
 @dataclass(frozen=True)
 class _Kind:
-    """A budget with guarantees of its kind, and what is added up."""
+    """A budget, and what each kind of guarantee costs in it; kinds that are not there cannot be charged."""
 
     budget: Guarantee
-    some: Callable[[float], Guarantee]
-    amount: Callable[[Any], Amount]
+    amounts: Amounts
+    others: Sequence[Guarantee]
+
+    def amount(self, guarantee: Guarantee) -> Amount:
+        return self.amounts[type(guarantee)](guarantee)
 
 
 _KINDS = {
-    "pure": _Kind(PureDP(2.0), PureDP, lambda one: _exact(one.epsilon)),
-    "approximate": _Kind(
-        ApproxDP(2.0, 0.01), lambda size: ApproxDP(size, size / 100), lambda one: _exact(one.epsilon, one.delta)
+    "pure": _Kind(
+        PureDP(2.0),
+        {PureDP: lambda one: _exact(one.epsilon)},
+        (ZeroConcentratedDP(0.3), GaussianDP(0.3), ApproxDP(0.3, 0.001)),
     ),
-    "concentrated": _Kind(ZeroConcentratedDP(2.0), ZeroConcentratedDP, lambda one: _exact(one.rho)),
-    "Gaussian": _Kind(GaussianDP(1.0), GaussianDP, lambda one: tuple(value**2 for value in _exact(one.mu))),
+    "approximate": _Kind(
+        ApproxDP(2.0, 0.01),
+        {
+            ApproxDP: lambda one: _exact(one.epsilon, one.delta),
+            PureDP: lambda one: _exact(one.epsilon, 0.0),
+        },
+        (ZeroConcentratedDP(0.3), GaussianDP(0.3)),
+    ),
+    "concentrated": _Kind(
+        ZeroConcentratedDP(2.0),
+        {
+            ZeroConcentratedDP: lambda one: _exact(one.rho),
+            PureDP: lambda one: _about(one.epsilon * math.tanh(one.epsilon / 2)),
+            GaussianDP: lambda one: tuple(value**2 / 2 for value in _exact(one.mu)),
+        },
+        (ApproxDP(0.3, 0.001),),
+    ),
+    "Gaussian": _Kind(
+        GaussianDP(1.0),
+        {
+            GaussianDP: lambda one: tuple(value**2 for value in _exact(one.mu)),
+            PureDP: lambda one: _about((2 * float(ndtri(1 / (1 + math.exp(-one.epsilon))))) ** 2),
+        },
+        (ApproxDP(0.3, 0.001), ZeroConcentratedDP(0.3)),
+    ),
 }
+"""By budget. Prices of other kinds are those of the literature: ε tanh(ε/2) and μ²/2 in ρ, 2Φ⁻¹(1/(1 + e⁻ᵋ)) in μ."""
+_DELTAS = (0.0, 0.0004, 0.003, 0.009)
+"""Not in proportion to ε, so that one cannot stand for the other."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +191,13 @@ class _Program:
 
     def step(self) -> bool:
         """One random step; True where both refuse it."""
-        kind = int(self.rng.integers(0, 8))
+        kind = int(self.rng.integers(0, 9))
         if kind == 0:
             self.ledger.close()
             self.ledger = Ledger(self.path)
+            refused = False
+        elif kind == 2:
+            self._foreign()
             refused = False
         elif kind == 1 and self.model.requests:
             self._repeat()
@@ -165,8 +208,7 @@ class _Program:
         return refused
 
     def _spend(self) -> bool:
-        size = float(self.rng.choice([0.05, 0.1, 0.3, 0.5, 0.7]))
-        guarantee = self.kind.some(size)
+        guarantee = self._some(float(self.rng.choice([0.05, 0.1, 0.3, 0.5, 0.7])))
         parts = [None, None, ["north"], ["south", "west"], list(PARTS)][int(self.rng.integers(0, 5))]
         request = f"r{len(self.model.requests)}" if self.rng.random() < 0.5 else None
         allowed = self.model.spend(self.kind.amount(guarantee), parts)
@@ -175,6 +217,25 @@ class _Program:
         elif allowed and request is not None:
             self.model.requests[request] = (guarantee, parts)
         return not allowed
+
+    def _some(self, size: float) -> Guarantee:
+        """A guarantee of one of the kinds that the ledger can charge, often with the numbers of another kind."""
+        kinds = list(self.kind.amounts)
+        kind: Any = kinds[int(self.rng.integers(0, len(kinds)))]
+        made: Guarantee = kind(size, float(self.rng.choice(_DELTAS))) if kind is ApproxDP else kind(size)
+        return made
+
+    def _foreign(self) -> None:
+        """A kind that has no price here is refused, whatever its numbers, and leaves no trace."""
+        before = self.ledger.head
+        for guarantee in self.kind.others:
+            try:
+                self._reservation(guarantee, None, None)
+                self._found(f"{guarantee} was charged, and has no price")
+            except NoConversion:
+                pass
+        if self.ledger.head != before:
+            self._found("a refused spend left a trace")
 
     def _repeat(self) -> None:
         """The same request again costs nothing; with another guarantee it is refused."""
@@ -186,11 +247,20 @@ class _Program:
         answer = self.ledger.record_answer(first, {"value": float(self.rng.random())})
         if self.ledger.record_answer(second, {"value": -1.0}) != answer:
             self._found("a second answer replaced the first")
-        try:
-            self._reservation(self.kind.some(0.01), parts, request)
-            self._found("another question took over a request")
-        except InvalidParameter:
-            pass
+        others = [self._some(0.01), *self._alike(guarantee)]
+        for other in others:
+            try:
+                self._reservation(other, parts, request)
+                self._found("another question took over a request")
+            except InvalidParameter:
+                pass
+
+    def _alike(self, guarantee: Guarantee) -> list[Guarantee]:
+        """Guarantees of other kinds, or with another δ, and the same first number."""
+        size = next(iter(guarantee.parameters().values()))
+        kinds: list[Any] = [kind for kind in self.kind.amounts if kind is not ApproxDP]
+        found = [kind(size) for kind in kinds] + [ApproxDP(size, delta) for delta in _DELTAS]
+        return [one for one in found if one != guarantee and type(one) in self.kind.amounts]
 
     def _reserved(self, guarantee: Guarantee, parts: list[str] | None, request: str | None) -> bool:
         try:

@@ -11,7 +11,7 @@ from discreet.core.errors import DiscreetError
 from discreet.display import Facts
 from discreet.result import Result
 
-__all__ = ["Compared", "Recomputed", "recomputed", "refused"]
+__all__ = ["Compared", "Recomputed", "missing_package", "recomputed", "refused"]
 
 Compared = tuple[str, bool]
 """What was compared, and whether both computations agree."""
@@ -19,11 +19,12 @@ Compared = tuple[str, bool]
 
 @dataclass(frozen=True)
 class Recomputed(Result):
-    """How many results were computed twice, and where the two differ."""
+    """How many results were computed twice, where the two differ, and what could not run without a package."""
 
     title: str
     checks: int
     findings: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
 
     def heading(self) -> str:
         return self.title
@@ -39,12 +40,13 @@ class Recomputed(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        return {"checks": self.checks, "findings": list(self.findings), "passed": self.passed}
+        told = {"checks": self.checks, "findings": list(self.findings), "passed": self.passed}
+        return told | ({"skipped": list(self.skipped)} if self.skipped else {})
 
 
 def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]]) -> Recomputed:
     """Run comparisons; one that refuses or fails is a finding by its name."""
-    checks, findings = 0, dict[str, None]()
+    checks, findings, skipped = 0, dict[str, None](), dict[str, None]()
     for part in parts:
         try:
             for name, same in part():
@@ -52,8 +54,19 @@ def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]]) ->
                 if not same:
                     findings[name] = None
         except Exception as error:
-            findings[f"{getattr(part, '__name__', title)}: {Refusal.of(error)}"] = None
-    return Recomputed(title, checks, tuple(findings))
+            package = missing_package(error)
+            if package is None:
+                findings[f"{getattr(part, '__name__', title)}: {Refusal.of(error)}"] = None
+            else:
+                skipped[package] = None
+    return Recomputed(title, checks, tuple(findings), tuple(skipped))
+
+
+def missing_package(error: Exception) -> str | None:
+    """The package without which something cannot run here; None for every other error."""
+    if not isinstance(error, ImportError) or (error.name or "").startswith("discreet"):
+        return None
+    return error.name or str(error)
 
 
 def refused(call: Callable[[], Any], kind: type[Exception] = DiscreetError) -> bool:

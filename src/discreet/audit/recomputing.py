@@ -15,6 +15,7 @@ from discreet.audit.formulas import audit_formulas
 from discreet.audit.governed_ledgers import audit_governed_ledgers
 from discreet.audit.guarantee_arithmetic import audit_guarantees
 from discreet.audit.measurements import audit_measurements
+from discreet.audit.near_ids import audit_near_ids
 from discreet.audit.reading import audit_engine, audit_reading
 from discreet.audit.recomputed import Recomputed
 from discreet.audit.statistic_values import audit_statistic_values
@@ -36,6 +37,7 @@ RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
     "engine": lambda _: audit_engine(),
     "adding up": lambda _: audit_adding_up(),
     "formulas": lambda _: audit_formulas(),
+    "nearly equal ids": lambda _: audit_near_ids(),
     "governed ledgers": lambda deep: audit_governed_ledgers(60 if deep else 8),
     "tampering": lambda deep: audit_tampering(4_000 if deep else 120),
 }

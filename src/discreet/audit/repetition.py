@@ -1,10 +1,11 @@
 """Repetition audit: noise that comes twice protects nobody.
 
-A release is made many times: one after another, after the global random generators were set to a fixed state, and in
-forked processes. Single values of a continuous mechanism on a fine grid do coincide now and then: among 456 draws on a
-grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three values in a row* are compared. With N values in all, of which
-any two are equal with probability c, sound noise is suspected with probability N²c³/2 at most: 2e-15 for N = 500 and
-c = 2.4e-7, the Laplace mechanism's, and below 1e-9 wherever c is below 1e-5.
+A release is made many times: one after another, after the global random generators were set to a fixed state, in two
+threads of which one runs at every line of the other, and in forked processes. Single values of a continuous mechanism
+on a fine grid do coincide now and then: among 456 draws on a grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three
+values in a row* are compared. With N values in all, of which any two are equal with probability c, sound noise is
+suspected with probability N²c³/2 at most: 2e-13 for N = 5,000 and c = 2.4e-7, the Laplace mechanism's, and below 1e-9
+wherever c is below 1e-5.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from discreet.core.noise import entropy
 from discreet.display import Facts
 from discreet.result import Result
 
@@ -25,6 +31,10 @@ __all__ = ["RepetitionAudit", "audit_repetition"]
 
 _BYTES = 1 << 20
 _ROW = 3
+_NOISE = str(Path(entropy.__file__).parent)
+_MOST_LINES = 400
+_PATIENCE = 0.1
+"""Seconds to wait for a thread that a lock may hold; a sound lock makes the audit slower, and no worse."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class RepetitionAudit(Result):
 
 
 def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> RepetitionAudit:
-    """Call ``draw`` in a row, with reset global generators and in forked processes; look for noise seen before.
+    """Call ``draw`` in a row, with reset global generators, in threads and in forks; look for noise seen before.
 
     Parameters
     ----------
@@ -96,9 +106,53 @@ def _sources(draw: Callable[[], Any], times: int, forks: int) -> Iterator[tuple[
     yield "between calls", [value for _ in range(times) for value in _values(draw())]
     for _ in range(min(times, 5)):
         yield "after the global generators were reset", _reset_values(draw)
+    for values in _interleaved_values(draw):
+        yield "between threads", values
     if hasattr(os, "fork"):
         for values in _forked_values(draw, forks):
             yield "between forked processes", values
+
+
+def _interleaved_values(draw: Callable[[], Any]) -> Iterator[Sequence[float]]:
+    """What two threads draw, where the second draws while the first stands at some line of the noise's own code.
+
+    Every line has its turn, so what a pool without a lock hands out twice is seen in every run and not by luck.
+    """
+    for stop in range(_MOST_LINES):
+        found: list[Sequence[float]] = []
+        second = Thread(target=lambda into=found: into.append(_row_of_values(draw)))
+        passed = _draw_with(second, stop, draw, found)
+        second.join()
+        yield from found
+        if not passed:  # there are no more lines
+            return
+
+
+def _draw_with(second: Thread, stop: int, draw: Callable[[], Any], found: list[Sequence[float]]) -> bool:
+    """Draw, and let the other thread run at line number ``stop``; whether there is such a line."""
+    lines = 0
+
+    def at_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if event == "line":
+            if lines == stop:
+                second.start()
+                second.join(_PATIENCE)  # it waits where a lock is held, as it should
+            lines += 1
+        return at_line
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return at_line if frame.f_code.co_filename.startswith(_NOISE) else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        found.append(_row_of_values(draw))
+    finally:
+        sys.settrace(before)
+    if lines <= stop:
+        second.start()
+    return lines > stop
 
 
 def _row_of_values(draw: Callable[[], Any]) -> list[float]:

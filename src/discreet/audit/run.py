@@ -2,257 +2,125 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
-from discreet import __version__
-from discreet.audit.audit_page import audit_markdown, audit_page
+from discreet.audit.audit_report import AuditReport, Line
+from discreet.audit.audited_names import PIPELINES
 from discreet.audit.catalogue import cases
 from discreet.audit.deletions import audit_deletions
 from discreet.audit.exhaustive import audit_exhaustively
+from discreet.audit.failures import audit_failures
 from discreet.audit.generated_worlds import generated_worlds
 from discreet.audit.hostile import HOSTILE, audit_hostile
 from discreet.audit.hostile_calls import hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
+from discreet.audit.identities import audit_identities, audit_orders
 from discreet.audit.interrupts import audit_interrupts
 from discreet.audit.ledger_programs import audit_ledger_programs
-from discreet.audit.model_pipelines import model_pipelines
-from discreet.audit.pipeline import Pipeline, Refusal, audit_pipeline
+from discreet.audit.pipeline import Refusal, audit_pipeline
+from discreet.audit.recomputed import Recomputed, missing_package
 from discreet.audit.recomputing import RECOMPUTING
-from discreet.audit.release_pipelines import release_pipelines
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay_cases import replay_cases
 from discreet.audit.session_attacks import attack_world
-from discreet.audit.session_pipelines import session_pipelines
 from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.timing import audit_timing
 from discreet.audit.timing_cases import timing_cases
+from discreet.audit.written import audit_written
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.display import Facts
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.result import Result
 
-__all__ = ["AuditReport", "Line", "run_audit"]
-
-Progress = Callable[[str], None]
-
-_SECTIONS = {
-    "exact": (
-        "Exact audit: the loss computed from the laws",
-        "The largest loss between worst-case neighbours, from distribution functions. 100 % reached means that no "
-        "noise is wasted; more would be a breach.",
-    ),
-    "pipeline": (
-        "Pipeline audit: from rows to what is published",
-        "Sessions, models, comparisons and releases as they run, on every table of a small world: what neighbours lose "
-        "through all draws together, beside what the ledger was charged. Nothing else that is published may differ.",
-    ),
-    "session": (
-        "Session audit: generated worlds and their worst neighbours",
-        "Every question on data with random public facts. Between worst neighbours the exact value moves by no more "
-        "than declared, the loss is within the charge, real draws certify no more, and nothing else differs.",
-    ),
-    "statistical": (
-        "Statistical audit: lower bounds from draws",
-        "What an attacker can prove from outputs alone, with 99.9 % confidence. It must stay below the claim.",
-    ),
-    "exhaustive": (
-        "Exhaustive audit: all pairs on finite grids",
-        "Every cell of outputs of every pair of neighbours, decided in interval arithmetic of 2048 bits.",
-    ),
-    "sweep": ("Random neighbours", "Draws on pairs of data sets that nobody chose."),
-    "calibration": (
-        "The auditor itself: power and false alarms",
-        "Whether a claim that is 5 % too small is found, and whether right claims are left alone.",
-    ),
-    "replay": (
-        "Replay audit: declared and measured change",
-        "How far a statistic really moves between neighbours, beside the sensitivity that it declares.",
-    ),
-    "timing": (
-        "Timing audit: AUC of running times",
-        "How well running times tell two values apart: 0.5 is a coin, 1 is certainty; the interval is in brackets.",
-    ),
-    "randomness": (
-        "Randomness and spending",
-        "No output repeats, not even after a fork, and nothing is drawn before it is paid for.",
-    ),
-    "ledger": (
-        "Ledger programs",
-        "Random spends, requests, partitions and restarts, beside a model of twenty lines in fractions.",
-    ),
-    "recomputed": (
-        "Computed twice: arithmetic, noise, reading, ledgers",
-        "Rounding, curves and grids beside fractions, draws from chosen words beside their laws in 400 bits, files "
-        "beside a slow reader, and ledgers that were changed on disk.",
-    ),
-    "hostile": (
-        "Hostile arguments",
-        "Calls that must be refused in words or answered in finite time.",
-    ),
-    "aborted": (
-        "Audits that could not run",
-        "Something that must work refused or failed, which is a finding by its name.",
-    ),
-}
-"""Key to heading and what the reader learns from it."""
+__all__ = ["AuditProgress", "part_names", "run_audit"]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One thing audited: what was claimed, what was found, and whether that is within the claim."""
+class AuditProgress:
+    """Progress of an audit: part ``done`` of ``total`` is ready, and about so many seconds are left."""
 
-    section: str
     name: str
-    claimed: str
-    found: str
-    reached: float | None
-    passed: bool
-    details: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "section": self.section,
-            "name": self.name,
-            "claimed": self.claimed,
-            "found": self.found,
-            "reached": self.reached,
-            "passed": self.passed,
-            "details": self.details,
-        }
+    done: int
+    total: int
+    left: float
 
 
-@dataclass(frozen=True)
-class AuditReport(Result):
-    """All lines of a run.
-
-    Attributes
-    ----------
-    lines
-        What was audited.
-    deep
-        Whether it was the deep run.
-    created, seconds, elapsed
-        When, how much processor time it took, and how long one had to wait for it, in seconds.
-    """
-
-    lines: tuple[Line, ...]
-    deep: bool
-    created: str
-    seconds: float
-    elapsed: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing exceeded its claim."""
-        return all(line.passed for line in self.lines)
-
-    def heading(self) -> str:
-        return "Audit of every guarantee"
-
-    def facts(self) -> Facts:
-        shown = [(section["title"], section["lines"]) for section in self.to_dict()["sections"]]
-        return [(title, f"{sum(line['passed'] for line in lines)} of {len(lines)} hold") for title, lines in shown]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        sections = []
-        for key, (title, words) in _SECTIONS.items():
-            lines = [line.to_dict() for line in self.lines if line.section == key]
-            if lines:
-                sections.append({"key": key, "title": title, "words": words, "lines": lines})
-        return {
-            "discreet": "audit",
-            "title": self.heading(),
-            "version": __version__,
-            "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-            "created": self.created,
-            "seconds": self.seconds,
-            "elapsed": self.elapsed,
-            "deep": self.deep,
-            "passed": self.passed,
-            "failed": [line.name for line in self.lines if not line.passed],
-            "sections": sections,
-        }
-
-    def to_html(self) -> str:
-        """One page that needs nothing else."""
-        return audit_page(self.to_dict())
-
-    def to_markdown(self) -> str:
-        """The tables in markdown."""
-        return audit_markdown(self.to_dict())
-
-    def written(self, suffix: str) -> str:
-        """The report as the kind of file that a suffix asks for."""
-        kinds = {".html": self.to_html, ".json": lambda: self.to_json(indent=1), ".md": self.to_markdown}
-        if suffix not in kinds:
-            raise InvalidParameter("out", suffix, f"must end in one of {sorted(kinds)}", "Pass audit.html.")
-        return kinds[suffix]()
-
-    def __str__(self) -> str:
-        parts = []
-        for section in self.to_dict()["sections"]:
-            parts.append(section["title"])
-            parts += [_row(line) for line in section["lines"]]
-            parts.append("")
-        failed = [line.name for line in self.lines if not line.passed]
-        verdict = f"{len(self.lines)} audits, nothing exceeds its claim" if not failed else f"EXCEEDED: {failed}"
-        return "\n".join([*parts, f"{verdict} ({self.elapsed:.0f} s, {self.seconds:.0f} s of processor time)"])
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
+Progress = Callable[[AuditProgress], None]
 
 
-def _row(line: dict[str, Any]) -> str:
-    """Eighty columns: mark, name, claim, what was found; a long name stands on a line of its own."""
-    mark, name = " " if line["passed"] else "!", line["name"]
-    name = f"{name:<37}" if len(name) <= 37 else f"{name}\n{'':<39}"
-    claimed = f"{line['claimed']:>17}"
-    return f"{mark} {name} {claimed} {line['found']:>{39 - len(claimed)}}"
-
-
-def run_audit(*, deep: bool = False, workers: int = 2, progress: Progress | None = None) -> AuditReport:
+def run_audit(
+    *,
+    deep: bool = False,
+    quick: bool = False,
+    parts: Sequence[str] = (),
+    workers: int = 2,
+    progress: Progress | None = None,
+) -> AuditReport:
     """Audit every shipped mechanism, statistic, session path and the auditor itself.
 
     Parameters
     ----------
     deep
         Draw, replay and time enough to detect small violations; takes many minutes, otherwise a few.
+    quick
+        Run the parts that find most in a minute.
+    parts
+        Run these alone: names of `part_names`, or their first words.
     workers
         Number of processes.
     progress
-        Called with the name of each part that is done.
+        Called after each part.
     """
     requirements.positive_integer("workers", workers)
+    chosen = _chosen(parts, quick)
     created, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     found: dict[str, tuple[list[Line], float]] = {}
-    for part, lines, seconds in _done(deep, workers):
+    for part, lines, seconds in _done(chosen, deep, workers):
         found[part] = lines, seconds
         if progress is not None:
-            progress(part)
-    lines = [line for part in _PARTS for line in found[part][0]]
+            waiting = sum(_weight(one) for one in chosen if one not in found)
+            left = (time.monotonic() - start) * waiting / sum(map(_weight, found))
+            progress(AuditProgress(part, len(found), len(chosen), left))
+    lines = [line for part in chosen for line in found[part][0]]
     seconds = sum(seconds for _, seconds in found.values())
-    return AuditReport(tuple(lines), deep, created, seconds, time.monotonic() - start)
+    left_out = tuple(part for part in _PARTS if part not in found)
+    return AuditReport(tuple(lines), deep, created, seconds, time.monotonic() - start, tuple(chosen), left_out)
 
 
-def _done(deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
+def part_names() -> tuple[str, ...]:
+    """Names of the parts, in the order of the report."""
+    return tuple(_PARTS)
+
+
+def _chosen(names: Sequence[str], quick: bool) -> list[str]:
+    """Parts by their names or first words; in a quick run those that find most in little time."""
+    chosen = [part for part in _PARTS if part in _QUICK_PARTS] if quick else [*_PARTS]
+    if not names:
+        return chosen
+    for name in names:
+        if not any(_called(part, name) for part in _PARTS):
+            raise InvalidParameter("part", name, "is not a part of the audit", "Run discreet audit --list.")
+    return [part for part in _PARTS if any(_called(part, name) for name in names)]
+
+
+def _called(part: str, name: str) -> bool:
+    """Whether a name is that of a part, or its first words."""
+    return part == name or part.startswith((f"{name} ", f"{name},"))
+
+
+def _done(chosen: Sequence[str], deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
     """Parts as they are done, with their lines and the processor time they took."""
     if workers == 1:
-        yield from (_part(part, deep) for part in _PARTS)
+        yield from (_part(part, deep) for part in chosen)
         return
-    longest_first = sorted(_PARTS, key=lambda part: not part.startswith(("sessions", "pipelines")))
+    longest_first = sorted(chosen, key=_weight, reverse=True)
     with ProcessPoolExecutor(workers) as pool:
         for future in as_completed([pool.submit(_part, part, deep) for part in longest_first]):
             yield future.result()
@@ -265,9 +133,17 @@ def _part(part: str, deep: bool) -> tuple[str, list[Line], float]:
         for line in _PARTS[part](deep):
             lines.append(line)
     except Exception as error:
-        refusal = Refusal.of(error)
-        lines.append(Line("aborted", part, "runs through", str(refusal), None, False, vars(refusal)))
+        lines.append(_unable(part, error))
     return part, lines, time.process_time() - start
+
+
+def _unable(name: str, error: Exception) -> Line:
+    """What could not run: skipped where a package is missing, and a finding in every other case."""
+    package = missing_package(error)
+    if package is not None:
+        return Line("skipped", name, "runs", f"needs {package}, which is not installed", None, False, {}, True)
+    refusal = Refusal.of(error)
+    return Line("aborted", name, "runs through", str(refusal), None, False, vars(refusal))
 
 
 _ALPHA = 1e-9
@@ -280,6 +156,8 @@ A short run makes fewer than 1,000 of them, so one is wrong in fewer than one ru
 
 WORLDS = {False: 32, True: 96}
 """How many worlds a short and a deep run generate."""
+_EVERY = {False: 4, True: 1}
+"""A short run draws real noise for every so many questions of a world; the exact audits are of all."""
 
 
 def _attacked(deep: bool, part: int) -> Iterator[Line]:
@@ -287,10 +165,15 @@ def _attacked(deep: bool, part: int) -> Iterator[Line]:
     for number, world in enumerate(generated_worlds(WORLDS[deep])):
         if number % _WORLD_SHARES != part - 1:
             continue
-        found = list(attack_world(world, draws=20_000 if deep else 2_000, confidence=1 - _ALPHA))
+        try:
+            draws = 20_000 if deep else 2_000
+            found = list(attack_world(world, draws=draws, confidence=1 - _ALPHA, every=_EVERY[deep]))
+        except ImportError as missing:
+            yield _unable(world.name, missing)
+            continue
         wrong = [f"{one.question}: {one.findings[0]}" for one in found if not one.passed]
         reached = max(one.reached for one in found)
-        told = wrong[0] if wrong else f"{100 * reached:.1f} % lost"
+        told = wrong[0] if wrong else _used(reached)
         details = {"questions": [one.to_dict() for one in found], "schema": world.schema.to_dict()}
         yield Line("session", world.name, f"{len(found)} questions", told, reached, not wrong, details)
 
@@ -330,14 +213,42 @@ def _swept(deep: bool, part: int) -> Iterator[Line]:
 def _hostile(deep: bool) -> Iterator[Line]:
     some = HOSTILE if deep else HOSTILE[::4]
     audit = audit_hostile({**hostile_calls(), **hostile_questions()}, some)
-    name, found = f"{audit.calls:,} calls", f"{len(audit.findings)} findings"
+    name, found = f"{audit.calls:,} calls", audit.findings[0] if audit.findings else "0 findings"
     yield Line("hostile", name, "refused or finite", found, None, audit.passed, audit.to_dict())
 
 
 def _recomputed(deep: bool, part: str) -> Iterator[Line]:
-    found = RECOMPUTING[part](deep)
-    told = found.findings[0] if found.findings else "the same"
-    yield Line("recomputed", found.title, f"{found.checks:,} results", told, None, found.passed, found.to_dict())
+    yield from _compared("recomputed", RECOMPUTING[part](deep))
+
+
+def _told(deep: bool, kind: str, runs: bool) -> Iterator[Line]:
+    yield from _compared("told", audit_written(kind, runs=runs, deep=deep))
+
+
+def _failing(deep: bool) -> Iterator[Line]:
+    yield from _compared("told", audit_failures(deep))
+
+
+def _identified(deep: bool) -> Iterator[Line]:
+    yield from _compared("keys", audit_identities())
+
+
+def _ordered(deep: bool) -> Iterator[Line]:
+    yield from _compared("keys", audit_orders(deep))
+
+
+def _compared(section: str, found: Recomputed) -> Iterator[Line]:
+    """A line for all comparisons, and one for each package without which some could not be made."""
+    told = "the same" if not found.findings else f"{len(found.findings)} differ: {found.findings[0]}"
+    yield Line(section, found.title, f"{found.checks:,} results", told, None, found.passed, found.to_dict())
+    for package in found.skipped:
+        told = f"needs {package}, which is not installed"
+        yield Line("skipped", f"{found.title}, {package}", "runs", told, None, False, {}, True)
+
+
+def _used(reached: float) -> str:
+    """How much of a charge the worst neighbours use: all of it is right, and means that no noise is wasted."""
+    return f"{100 * reached:.1f} % of charge"
 
 
 def _exact(deep: bool) -> Iterator[Line]:
@@ -353,14 +264,18 @@ def _exact(deep: bool) -> Iterator[Line]:
         yield Line("exact", case.name, claimed, found, audit.tightness, passed, audit.to_dict())
 
 
-def _pipelined(deep: bool, source: Callable[[], Iterator[Pipeline]]) -> Iterator[Line]:
-    for pipeline in source():
-        if not (deep or pipeline.quick):
+def _pipelined(deep: bool, about: str) -> Iterator[Line]:
+    """Every pipeline; those that others stand for on their first pairs of neighbours alone."""
+    for pipeline in PIPELINES[about]():
+        pairs = None if deep else 6 if pipeline.quick else 2
+        try:
+            audit = audit_pipeline(pipeline, scripts=4 if deep else 1, pairs=pairs)
+        except ImportError as missing:
+            yield _unable(pipeline.name, missing)
             continue
-        audit = audit_pipeline(pipeline, scripts=4 if deep else 1, pairs=None if deep else 6)
-        passed = audit.passed and (audit.loss.tightness >= 0.99 or not pipeline.tight)
-        found = f"{100 * audit.loss.tightness:.1f} % lost" if not audit.findings else audit.findings[0]
-        reached = audit.loss.tightness
+        reached, tight = audit.loss.tightness, pipeline.tight and (deep or pipeline.quick)
+        passed = audit.passed and (reached >= 0.99 or not tight)
+        found = _used(reached) if not audit.findings else audit.findings[0]
         yield Line("pipeline", pipeline.name, str(audit.charged), found, reached, passed, audit.to_dict())
 
 
@@ -426,15 +341,18 @@ def _randomness(deep: bool) -> Iterator[Line]:
 _SHARES, _WORLD_SHARES = 4, 8
 _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "exact": _exact,
-    "pipelines of releases": partial(_pipelined, source=release_pipelines),
-    "pipelines of sessions": partial(_pipelined, source=session_pipelines),
-    "pipelines of models": partial(_pipelined, source=model_pipelines),
+    **{f"pipelines of {about}": partial(_pipelined, about=about) for about in PIPELINES},
     "statistical, many draws": partial(_statistical, slow=False),
     "statistical, one by one": partial(_statistical, slow=True),
     "exhaustive": _exhaustive,
     **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
     "calibration": _calibration,
     **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _WORLD_SHARES + 1)},
+    **{f"told by sessions of {kind}": partial(_told, kind=kind, runs=False) for kind in ("rows", "people")},
+    **{f"told by plans of {kind}": partial(_told, kind=kind, runs=True) for kind in ("rows", "people")},
+    "failures": _failing,
+    "keys of sessions": _ordered,
+    "keys of ledgers": _identified,
     "ledger programs": _programmed,
     "omission": _deleted,
     "replay": _replayed,
@@ -443,3 +361,21 @@ _PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     **{part: partial(_recomputed, part=part) for part in RECOMPUTING},
     "hostile": _hostile,
 }
+
+_LONG = {
+    "pipelines of sessions": 58, "pipelines of questions": 28, "told by sessions of people": 16, "keys of sessions": 26,
+    "keys of ledgers": 14,
+    "failures": 20, "pipelines of models": 16, "pipelines of growing data": 15, "pipelines of widest declarations": 14,
+}  # fmt: skip
+"""Seconds of processor time of the parts that take long, about; those with a number take so long together."""
+
+
+def _weight(part: str) -> float:
+    return _LONG.get(part, 26.0 if part.startswith("sessions") else 9.0 if part.startswith("told") else 4.0)
+
+
+_QUICK_PARTS = (
+    "exact", "pipelines of releases", "pipelines of questions", "statistical, many draws", "exhaustive",
+    "told by sessions of rows", "ledger programs", "omission", "replay", "randomness", *RECOMPUTING,
+)  # fmt: skip
+"""What finds most in a minute: every question once, every law, all arithmetic, and what sessions tell."""

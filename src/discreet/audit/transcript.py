@@ -41,8 +41,8 @@ __all__ = ["Choice", "Draw", "Kept", "Numbers", "Script", "scripted"]
 
 Array = NDArray[np.float64]
 _LAWS = (LocationLaw, TruncatedLaplaceLaw, ClampedLaplaceLaw, WholeShareLaw)
-_SALT_BYTES = 32
-"""The salt of a ledger must repeat; shorter tokens name stored tables, which must differ."""
+_NAME_BYTES = 8
+"""Names of stored tables, which must differ; longer tokens, such as the secret of a ledger, repeat."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def scripted(script: Script) -> Iterator[Script]:
             (groups, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
-            (secrets, "token_hex", lambda size=32: "5a" * size if size == _SALT_BYTES else token_hex(size)),
+            (secrets, "token_hex", lambda size=32: "5a" * size if size > _NAME_BYTES else token_hex(size)),
             (secrets, "randbits", lambda bits: int(stream.integers(0, 2 ** min(bits, 62)))),
             (secrets, "randbelow", lambda below: int(stream.integers(0, below))),
         ):
@@ -251,7 +251,11 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
 
 
 def _placed(script: Script) -> Callable[..., int]:
+    original = RankClasses.draw
+
     def draw(self: RankClasses, target: Fraction, factor: Fraction, rng: Any, *, flip: bool = False) -> int:
+        if rng is not None:  # a plan simulates
+            return original(self, target, factor, rng, flip=flip)
         logs = -float(factor / target.denominator) * self.distances(target, target.denominator).astype(np.float64)
         return script.choice(_ranked(self.starts, self.widths, logs, flip))
 
@@ -271,10 +275,13 @@ def _ranked(starts: Any, widths: Any, scores: Any, flip: bool) -> Choice:
 
 def _paired(script: Script) -> Callable[..., tuple[int, int]]:
     """A pair of grid points, among all pairs: the shells of the sampler differ between neighbours."""
+    original = quantile_interval.rough_pair
 
     def rough_pair(
         part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any, *, flip: bool = False
     ) -> tuple[int, int]:
+        if rng is not None:
+            return original(part, targets, factor, rng, flip=flip)
         classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
         first, second = (classes.distances(target, common) for target in targets)
         rows, points = np.repeat(first, classes.widths), int(classes.widths.sum())
@@ -291,7 +298,11 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
 
 
 def _picked(script: Script) -> Callable[..., int]:
-    def picked(distances: Any, factor: Fraction, multiplicity: None, rng: Any, *, flip: bool = False) -> int:
+    original = quantile_interval.picked  # type: ignore[attr-defined]
+
+    def picked(distances: Any, factor: Fraction, multiplicity: Any, rng: Any, *, flip: bool = False) -> int:
+        if rng is not None:
+            return original(distances, factor, multiplicity, rng, flip=flip)
         places = np.arange(distances.size)
         return script.choice(_ranked(places, np.ones_like(places), -float(factor) * distances, flip))
 

@@ -1,0 +1,488 @@
+"""Written facts: whatever a run prints, warns, logs and writes, byte by byte, on data sets of many sizes.
+
+A script gives every draw the same outcome on all data sets and the clock stands still, so what is released is the same
+everywhere. Then everything else must be, too: plans before and after a run, refusals, warnings, logs, standard output
+and error, reports, results, workbooks, bundles, ledgers and what is shown of them. A note "fewer than 30 rows" or
+"1,001 rows were read" is a difference. Data sets hold 0 to 1,001 rows or people, on both sides of the thresholds that
+people think of, with values beyond bounds, gaps, unknown labels, late dates and people over their limits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import os
+import re
+import sys
+import time
+import uuid
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from pkgutil import walk_packages
+from runpy import run_module
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from discreet.audit.every_question import every_question
+from discreet.audit.recomputed import Compared, Recomputed, recomputed
+from discreet.audit.transcript import Script, scripted
+from discreet.core.errors import DiscreetError
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.schema import Bounds, Categories, Contribution, Dates, PrivacyUnit, Schema, Unlisted
+from discreet.ledgers import Ledger
+from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
+from discreet.mechanisms.choices.group_selection import OptimalSelection
+from discreet.plans.keys import new_key
+from discreet.session import Session
+
+__all__ = ["audit_written", "standing_clock"]
+
+Texts = dict[str, bytes]
+"""What was told: where, and every byte of it."""
+_NOW = datetime(2026, 3, 4, 5, 6, 7, 891011, tzinfo=UTC)
+_SIZES = {"rows": (0, 30, 100, 1001), "people": (1, 29, 99, 1000)}
+"""Rows and people in sessions: every threshold up to 1,001 lies between two of them."""
+_RUN_SIZES = {"rows": (29, 1000), "people": (30, 99)}
+_MORE = (2, 5, 10, 11, 20, 50, 101, 200, 500, 999)
+"""Of a deep run, too."""
+
+
+def audit_written(kind: str, *, runs: bool, deep: bool = False) -> Recomputed:
+    """Compare everything that is told of data sets that differ, under chosen noise.
+
+    Parameters
+    ----------
+    kind
+        ``rows`` or ``people``: what is added.
+    runs
+        Whether to run plans through the command line, or to ask sessions.
+    deep
+        Try more sizes.
+    """
+    sizes = (*(_RUN_SIZES if runs else _SIZES)[kind], *(_MORE if deep else ()))
+    parts: list[Callable[[], Iterator[Compared]]] = [partial(_runs if runs else _sessions, kind, sizes)]
+    if not runs and kind == "rows":
+        parts.append(_refusals)
+    return recomputed(f"what {'plans' if runs else 'sessions'} tell of {kind}", parts)
+
+
+# ---- the same for all data -------------------------------------------------------------------------------------------
+
+
+def _same(told: Sequence[tuple[str, Texts]]) -> Iterator[Compared]:
+    """Whether every text is the same for all data sets; a finding names the text, the data sets and the first line."""
+    (first, expected), *others = told
+    for data, texts in others:
+        for name in dict.fromkeys((*expected, *texts)):
+            here, there = expected.get(name), texts.get(name)
+            same = here == there
+            yield (name if same else f"{name}: {_difference(here, there)} ({first}, {data})"), same
+
+
+def _difference(here: bytes | None, there: bytes | None) -> str:
+    """The first line that differs, as it reads for the second data set."""
+    if here is None or there is None:
+        return "is not always written"
+    before, after = (text.decode("utf-8", "replace").splitlines() for text in (here, there))
+    differing = [line for line, other in zip(after, before, strict=False) if line != other] or after[len(before) :]
+    return f"differs: {' '.join(differing[:1])[:90]!r}" if differing else "differs in length"
+
+
+@contextmanager
+def standing_clock() -> Iterator[None]:
+    """Let no time pass and number all ids, so that two runs tell the same moments and names."""
+    numbers = count(1)
+    for room in ("core", "ledgers", "plans", "publish"):  # a module that is imported later would have its own clock
+        for found in walk_packages([str(Path(__file__).parents[1] / room)], f"discreet.{room}."):
+            import_module(found.name)
+
+    class Standing(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+            return _NOW if tz is None else _NOW.astimezone(tz)
+
+    class Kind(type(Standing)):  # type: ignore[misc]
+        def __instancecheck__(cls, one: Any) -> bool:
+            return isinstance(one, datetime)
+
+    clock = Kind("datetime", (Standing,), {})
+    with ExitStack() as stack:
+        for name, module in [*sys.modules.items()]:
+            if name.startswith("discreet.") and getattr(module, "datetime", None) is datetime and name != __name__:
+                stack.enter_context(patch.object(module, "datetime", clock))
+        stack.enter_context(patch.object(time, "time", lambda: _NOW.timestamp()))
+        stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers))))
+        yield
+
+
+@contextmanager
+def _overheard(told: Texts) -> Iterator[None]:
+    """Write down all that is printed, warned or logged meanwhile."""
+    out, errors, log = io.StringIO(), io.StringIO(), io.StringIO()
+    handler, root = logging.StreamHandler(log), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with redirect_stdout(out), redirect_stderr(errors), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        own = [str(one.message) for one in warned if "discreet" in str(one.filename) or "discreet" in str(one.message)]
+        texts = {"output": out, "errors": errors, "log": log}
+        told |= {name: text.getvalue().encode() for name, text in texts.items()}
+        told["warnings"] = "\n".join(own).encode()
+
+
+def _shown(found: Any) -> dict[str, str]:
+    """An object in every way in which it shows itself."""
+    ways: dict[str, Callable[[], Any]] = {"str": lambda: str(found), "repr": lambda: repr(found)}
+    for name in ("to_dict", "rows", "_repr_html_", "facts", "heading"):
+        if hasattr(found, name):
+            ways[name] = getattr(found, name)
+    return {name: str(_or_refusal(way)) for name, way in ways.items()}
+
+
+def _or_refusal(call: Callable[[], Any]) -> Any:
+    """What a call gives, or its error with everything that the error carries."""
+    try:
+        return call()
+    except Exception as error:
+        return _told(error)
+
+
+def _told(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    notes = " ".join(getattr(error, "__notes__", ()))
+    own = f"{type(error).__name__}: {error} {notes} {sorted(vars(error))}"
+    # What an error came from is shown to the reader, too, unless it was suppressed.
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return f"{own}\n{_told(earlier)}"
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+_COLUMNS: dict[str, Any] = {
+    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"),
+    "half": Categories(["L", "R"], nulls="=L", unknown="=L"),
+    "x": Bounds(0, 2, grid=1),
+    "y": Bounds(-1, 1, grid=0.5, nulls=0),
+    "day": Dates("2024-01-01", "2024-12-31"),
+    "city": Unlisted(),
+}
+_LIMITS = Contribution(groups=2, rows=2)
+_SCHEMAS = {
+    "rows": Schema(columns=_COLUMNS),
+    "people": Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=_LIMITS)),
+}
+_TEXTS = ("arm", "half", "day", "city")
+
+
+def _rows(kind: str, size: int) -> list[dict[str, Any]]:
+    """So many rows, or people with one to nine rows; larger data sets begin with the rows of smaller ones."""
+    rng, rows = np.random.default_rng(5), []
+    for number in range(size):
+        for _ in range(1 if kind == "rows" else int(rng.choice([1, 1, 2, 9]))):
+            rows.append({"person": number, **_row(rng)})
+    return rows
+
+
+def _row(rng: np.random.Generator) -> dict[str, Any]:
+    def one_of(*values: Any) -> Any:
+        return values[int(rng.integers(0, len(values)))]
+
+    return {
+        "arm": one_of("A", "B", "C", "A", None, "Z"),
+        "half": one_of("L", "R", None, "?"),
+        "x": one_of(0.0, 1.0, 2.0, 1.25, 99.0, -7.0, None),
+        "y": one_of(-1.0, 0.5, 1.0, 8.0, None),
+        "day": one_of("2024-02-03", "2024-11-30", "1999-01-01", None),
+        "city": one_of("A", "B", "C", None),
+    }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    import pyarrow
+
+    kinds = {"person": pyarrow.int64(), **{name: pyarrow.float64() for name in ("x", "y")}}
+    kinds |= {name: pyarrow.string() for name in _TEXTS}
+    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+
+
+# ---- sessions --------------------------------------------------------------------------------------------------------
+
+_ENOUGH = ApproxDP(1000.0, 0.5)
+
+
+def _sessions(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
+    """Every question planned, asked, asked again and planned again in one session, and what is refused after it."""
+    return _same([(f"{size} {kind}", _session_told(kind, size)) for size in sizes])
+
+
+def _session_told(kind: str, size: int) -> Texts:
+    told: Texts = {}
+    schema = _SCHEMAS[kind]
+    with standing_clock(), scripted(Script()), _no_labels(), _overheard(told):
+        found = dict[str, dict[str, str]]()
+        sessions = dict[Any, Session]()
+
+        def session(unit: PrivacyUnit, guarantee: Guarantee) -> Session:
+            """One for each ledger: units and currencies that are not counted together have their own."""
+            key = unit, isinstance(guarantee, GaussianDP)
+            if key not in sessions:
+                own = Schema(columns=_COLUMNS, unit=unit)
+                budget = GaussianDP(50.0) if key[1] else _ENOUGH
+                ledger = Ledger(":memory:", budget, neighbours=own.neighbours, unit=unit.unit)
+                sessions[key] = Session(_table(_rows(kind, size)), own, ledger=ledger)
+            return sessions[key]
+
+        for ask, question in every_question(schema).items():
+            asked = session(question.schema.unit, question.guarantee)
+            own = type(question)(**{**_fields(question), "schema": asked.schema})
+            found[f"{ask}, planned"] = _shown(_or_refusal(lambda: asked.plan(own)))  # noqa: B023
+            found[ask] = _shown(_or_refusal(lambda: asked.ask(own, "r " + ask)))  # noqa: B023
+            found[f"{ask}, again"] = _shown(_or_refusal(lambda: asked.ask(own, "r " + ask)))  # noqa: B023
+            found[f"{ask}, planned again"] = _shown(_or_refusal(lambda: asked.plan(own)))  # noqa: B023
+        first = next(iter(sessions.values()))
+        found |= {name: _shown(_or_refusal(partial(call, first))) for name, call in _AFTERWARDS.items()}
+        found["ledgers"] = {str(key): str(one.ledger.statement().to_dict()) for key, one in sessions.items()}
+        found["sessions"] = {str(key): repr(one) for key, one in sessions.items()}
+    return told | {f"{name} ({way})": text.encode() for name, ways in found.items() for way, text in ways.items()}
+
+
+@contextmanager
+def _no_labels() -> Iterator[None]:
+    """Lists of labels come out empty: the one outcome that has a chance on all data sets."""
+    with ExitStack() as stack:
+        for kind in (OptimalSelection, GaussianThreshold):
+            stack.enter_context(patch.object(kind, "shown", lambda self, counts, rng=None: np.zeros(len(counts), bool)))
+        yield
+
+
+def _fields(question: Any) -> dict[str, Any]:
+    return {name: getattr(question, name) for name in type(question).fields()}
+
+
+_AFTERWARDS: dict[str, Callable[[Session], Any]] = {
+    "more than is left": lambda s: s.count(ApproxDP(5000.0, 0.01)),
+    "a request of another question": lambda s: s.sum("y", PureDP(1.0), request="r sum"),
+    "a column that is not there": lambda s: s.sum("nothing", PureDP(1.0)),
+    "a label that is not there": lambda s: s.proportion("arm", "Q", PureDP(1.0)),
+    "a column that the data lacks": lambda s: s.declaring(z=Bounds(0, 1, grid=1)).sum("z", PureDP(1.0)),
+    "types": lambda s: s.dataset.types(),
+    "dataset": lambda s: repr(s.dataset),
+    "names": lambda s: s.source_names(),
+    "required": lambda s: s.require("arm", "x"),
+    "ledger": lambda s: s.ledger,
+    "spent": lambda s: [s.ledger.spent(), s.ledger.remaining(), s.ledger.head],
+    "verified": lambda s: s.ledger.verify(),
+}
+"""What somebody may do after answers: refused or told alike, whatever the data was."""
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+def _refusals() -> Iterator[Compared]:
+    """A schema that refuses gaps or labels says so in the same words, whatever and however much it refuses."""
+    refusing = {
+        "gaps": Schema(columns={"x": Bounds(0, 2, grid=1, nulls="refuse")}),
+        "labels": Schema(columns={"arm": Categories(["A", "B", "C"], nulls="drop", unknown="refuse")}),
+        "gaps of labels": Schema(columns={"arm": Categories(["A", "B", "C"], nulls="refuse", unknown="drop")}),
+    }
+    bad: dict[str, dict[str, Any]] = {"gaps": {"x": None}, "labels": {"arm": "Z"}, "gaps of labels": {"arm": None}}
+    good = {**_row(np.random.default_rng(1)), "person": 1, "arm": "A", "x": 1.0}
+    for name, schema in refusing.items():
+        told = []
+        for size, wrong in ((3, 1), (3, 2), (40, 31), (1, 1), (0, 1)):
+            rows = [good] * size + [{**good, **bad[name]}] * wrong
+            told.append((f"{wrong} of {size + wrong} rows", _refused(schema, rows, "x" if name == "gaps" else "arm")))
+        yield from _same(told)
+
+
+def _refused(schema: Schema, rows: Sequence[Mapping[str, Any]], column: str) -> Texts:
+    told: Texts = {}
+    with standing_clock(), scripted(Script()), _overheard(told):
+        session = Session(_table(rows), schema, ledger=":memory:", budget=PureDP(9.0))
+        ask = partial(session.sum, column) if column == "x" else partial(session.mode, column)
+        found = [str(_or_refusal(partial(ask, PureDP(1.0), request=name))) for name in ("r", "r", "s")]
+        found += [str(session.ledger.statement().to_dict())]
+    return told | {f"refusal {place}": text.encode() for place, text in enumerate(found)}
+
+
+# ---- whole runs ------------------------------------------------------------------------------------------------------
+
+_PLAN = """\
+title = "All that is told"
+
+[ledger]
+path = "told.ledger"
+
+[source]
+path = "rows.csv"
+
+[budget]
+epsilon = 40
+delta = 0.5
+
+[schema]
+where = "y is missing or y < 7"
+{unit}
+[schema.columns.arm]
+categories = ["A", "B", "C"]
+[schema.columns.half]
+categories = ["L", "R"]
+nulls = "=L"
+unknown = "=L"
+[schema.columns.x]
+low = 0
+high = 2
+grid = 1
+[schema.columns.y]
+low = -1
+high = 1
+grid = 0.5
+nulls = 0
+"""
+_UNIT = """
+[schema.unit]
+column = "person"
+groups = 2
+rows = 2
+"""
+_RELEASES: dict[str, str] = {
+    "quality": 'columns = ["x", "arm"]',
+    "left_out": 'columns = ["x"]\nby = ["arm"]',
+    "count": 'by = ["arm"]',
+    "mean": 'column = "x"\nby = ["half"]\nspread = true\nexpected_rows = 50',
+    "sum": 'column = "y"',
+    "quantile": 'column = "x"\nprobabilities = [0.5]',
+    "histogram": 'column = "y"\nbins = 2',
+    "table": 'columns = ["arm", "half"]',
+    "regression": 'column = "y"\non = ["x"]',
+    "compare_means": 'column = "x"\nby = "half"',
+}
+_REFUSED = {"poor.toml": 3, "wrong.toml": 4}
+"""Plans that end with a status of their own."""
+_COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("plan", "told.toml"),
+    ("run", "told.toml", "--log", "run.log"),
+    ("plan", "told.toml"),
+    ("run", "told.toml", "--json", "--log", "run.log"),
+    ("run", "told.toml", "--dry-run"),
+    ("review", "told.toml", "--out", "review.html"),
+    ("ledger", "show", "told.ledger", "--out", "ledger.html"),
+    ("ledger", "show", "told.ledger", "--by", "release", "--json"),
+    ("ledger", "explain", "told.ledger", "mean"),
+    ("ledger", "verify", "told.ledger"),
+    *(("export", "told-report", "--format", kind) for kind in ("csv", "xlsx", "sdmx-csv", "r", "stata")),
+    ("bundle", "told.toml", "--as", "officer", "--key", "keys/officer.key"),
+    ("verify", "told.bundle"),
+    ("run", "poor.toml", "--log", "run.log"),
+    ("run", "wrong.toml", "--log", "run.log"),
+)
+"""A plan from the first look to the bundle, one that costs too much, and one that asks for a missing column."""
+_GROWN = 4
+"""The command before which the source may grow: stored answers are all that is told from here on."""
+_UNSEEN = re.compile(r"(^rows\.csv|-sources|\.sources|^keys/.*|\.lock)$")
+"""The data, a keyed record of its state that stays beside the ledger, and the signer's key."""
+
+
+def _runs(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
+    """Plans through the command line: all that it prints, and all files that it leaves behind."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "study"
+        keys = Path(folder) / "keys"
+        new_key("officer", "a password", keys)
+        told = []
+        for size, grows in ((sizes[0], 0), (sizes[0], 1), *((size, 0) for size in sizes[1:])):
+            rmtree(place, ignore_errors=True)
+            place.mkdir()
+            (place / "keys").symlink_to(keys)
+            data = f"{size} {kind}{', one more after the run' if grows else ''}"
+            told.append((data, _run_told(place, kind, size, grows)))
+        for words, status in ((name, status) for name, status in told[0][1].items() if name.endswith("(status)")):
+            wanted = next((str(code) for plan, code in _REFUSED.items() if plan in words), "None")
+            yield f"{words}: ended with {status.decode()}", status.decode() == wanted  # a refusal tells too little
+        yield from _same(told)
+
+
+def _run_told(place: Path, kind: str, size: int, grows: int = 0) -> Texts:
+    plan = _PLAN.format(unit=_UNIT if kind == "people" else "")
+    releases = "".join(f'\n[[release]]\nname = "{ask}"\nask = "{ask}"\n{text}\n' for ask, text in _RELEASES.items())
+    (place / "told.toml").write_text(plan + releases)
+    (place / "poor.toml").write_text(plan + '\n[[release]]\nname = "dear"\nask = "count"\n')
+    wrong = '\n[schema.columns.z]\nlow = 0\nhigh = 1\ngrid = 1\n\n[[release]]\nname = "z"\nask = "sum"\ncolumn = "z"\n'
+    (place / "wrong.toml").write_text(plan.replace("told.ledger", "other.ledger") + wrong)
+    rows = _rows(kind, size + grows)
+    _write(place, rows[: len(_rows(kind, size))])
+    told: Texts = {}
+    with standing_clock(), scripted(Script()), _within(place):
+        for number, command in enumerate(_COMMANDS, start=1):
+            if number == _GROWN and grows:
+                _write(place, rows)
+            heard: Texts = {}
+            with _overheard(heard):
+                status = _status(command)
+            words = f"{number}. discreet {' '.join(command)}"
+            told |= {f"{words} ({way})": text for way, text in heard.items()}
+            told[f"{words} (status)"] = str(status).encode()
+    for path in sorted(one for one in place.rglob("*") if one.is_file()):
+        name = path.relative_to(place).as_posix()
+        if _UNSEEN.search(name) is None:
+            told |= _contents(name, path)
+    return told
+
+
+def _write(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with (place / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["person", *_row(np.random.default_rng(1))])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _status(command: Sequence[str]) -> Any:
+    """How a command ends that is run as ``python -m discreet`` runs it."""
+    try:
+        return run_module("discreet", run_name="audited")["main"]([*command])
+    except SystemExit as end:
+        return end.code
+    except DiscreetError as error:
+        return _told(error)
+
+
+@contextmanager
+def _within(place: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(place)
+    with patch.dict(os.environ, {"DISCREET_PASSWORD": "a password", "COLUMNS": "100"}):
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def _contents(name: str, path: Path) -> Texts:
+    """A file's bytes; an archive's by its members, without the times that whoever wrote it noted."""
+    if not zipfile.is_zipfile(path):
+        return {name: path.read_bytes()}
+    with zipfile.ZipFile(path) as archive:
+        return {f"{name}/{one}": _TIMES.sub(b"", archive.read(one)) for one in archive.namelist()}
+
+
+_TIMES = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
