@@ -69,7 +69,11 @@ def test_completion_knows_every_command_and_option(shell, tmp_path, monkeypatch,
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("discreet re", {"reproduce", "review"}), ("discreet ledger v", {"verify"}), ("discreet audit --d", {"--deep", "--details"})],
+    [
+        ("discreet re", {"reproduce", "review"}),
+        ("discreet ledger v", {"verify"}),
+        ("discreet audit --d", {"--deep", "--details"}),
+    ],
 )
 def test_bash_completes(typed, offered, tmp_path):
     script = tmp_path / "discreet.bash"

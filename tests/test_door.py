@@ -1,5 +1,6 @@
 """The door: nothing leaves that its own privacy curve does not cover, and a printed guarantee is the whole truth."""
 
+import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -367,3 +368,42 @@ def test_protection_in_words_and_as_data(protection, words):
 def test_the_number_of_units_cannot_be_public_under_add_remove():
     with pytest.raises(InvalidParameter, match="private under add/remove"):
         Protection(public=[Fact.SIZE])
+
+
+@pytest.mark.parametrize("when", ["in the payment", "before the draw", "after the draw"])
+def test_a_fork_inside_a_release_draws_nothing_for_the_same_money(when, ledger, tmp_path, monkeypatch):
+    """Parent and child come back with one reservation; the parent alone makes the release."""
+    step, told, parent = Step(Laplace(1.0), UNIT, PureDP(1.0)), tmp_path / "child", os.getpid()
+    pay, forked = ledger.pay, []
+
+    def fork(at):
+        if at == when and not forked:
+            forked.append(at)
+            child = os.fork()
+            if child:
+                os.waitpid(child, 0)
+
+    def paying(*given, **named):
+        reservation = pay(*given, **named)
+        fork("in the payment")
+        return reservation
+
+    def run(allowance, _):
+        fork("before the draw")
+        drawn = float(allowance.draw(step, 0.0))
+        fork("after the draw")
+        return [drawn]
+
+    monkeypatch.setattr(ledger, "pay", paying)
+    try:
+        answer = through(claim(steps=[step]), run, ledger, request="r")
+        if os.getpid() != parent:
+            told.write_text("answered")
+    except ReleaseFailed:
+        if os.getpid() == parent:
+            raise
+    finally:
+        if os.getpid() != parent:
+            os._exit(0)
+    assert not told.exists()
+    assert through(claim(steps=[step]), run, ledger, request="r") == answer

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from discreet.core import requirements
 from discreet.core.door import pass_through, recall
-from discreet.core.errors import InvalidParameter, NoConversion, SourceError
+from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot, take
@@ -186,11 +186,9 @@ class Session(Shorthands):
                     "request", request, "was used for a different release", "Use a new request. Nothing was spent."
                 )
             return
-        try:
-            together = compose(*unpaid, question.charge_now(self.ledger))
-        except NoConversion:
-            return  # the ledger counts them one by one
-        affordable(self.ledger, together)
+        costs = [*unpaid, question.charge_now(self.ledger)]
+        if not self.ledger.affords(costs):
+            raise InsufficientBudget(compose(*costs), self.ledger.remaining())
 
     def _with(self, then: Settled[Any]) -> Session:
         """The same session with released bounds and limits in place of private ones."""

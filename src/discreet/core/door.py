@@ -16,6 +16,7 @@ curve does not cover. A crash can cost budget, but no value leaves without its c
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from discreet.core.errors import InvalidParameter, NotCertified, ReleaseFailed
+from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import Account
 from discreet.core.ledger.accounting import Accounting, added, covers
@@ -147,8 +148,10 @@ class Allowance:
     The costs add up as in a ledger (`Accounting`): a privacy filter, so later steps may depend on earlier outputs.
     """
 
-    def __init__(self, claim: Claim, rng: np.random.Generator | None = None) -> None:
+    def __init__(self, claim: Claim, rng: np.random.Generator | None = None, owner: int | None = None) -> None:
         self.rng = rng
+        self.owner = os.getpid() if owner is None else owner
+        """The process that paid: a fork must not draw for the same money."""
         self._claim, counted = claim, claim.counted
         if counted is not None and (counted.budget != claim.guarantee or not counted.kept()):
             raise InvalidParameter("counted", counted, "must keep the claim", "Use accounting_of(guarantee).")
@@ -157,6 +160,8 @@ class Allowance:
 
     def take(self, step: Step) -> None:
         """Verify a step and take its cost; refuse what is not covered."""
+        if self.owner != os.getpid():
+            raise DiscreetError("the process was forked inside a release, which its parent makes. Ask again.")
         if not any(step is one for one in self._claim.steps):  # which `Claim.verify` verified
             step.verify()
             if self._claim.parts:
@@ -233,10 +238,11 @@ def pass_through(
     claim.verify()
     if ledger is None:
         return run(Allowance(claim, source), Passed(simulated=True))
+    owner = os.getpid()  # before the payment, in which a fork may happen
     reservation = ledger.pay(claim.record(), request=request)
     if reservation.answered:
         return read(not_failed(reservation.answer, request))
-    allowance = Allowance(claim, source)
+    allowance = Allowance(claim, source, owner)
     passed = Passed(release_id=reservation.release_id, simulated=source is not None)
     answer, written, made = None, None, False
     try:
@@ -249,13 +255,13 @@ def pass_through(
     except BaseException:  # one outcome for all: which one it is may depend on a row or on the noise; polars "panics"
         if source is not None:
             raise
-    if made and request is None:
+    if made and request is None and owner == os.getpid():
         return cast(T, answer)
     # A run that failed after a draw must not get other noise for the same money; one that drew nothing may be repeated.
     stored = _FAILED
-    if made or (allowance.used and request is not None):
+    if owner == os.getpid() and (made or (allowance.used and request is not None)):
         stored = ledger.record_answer(reservation, written if made else _FAILED)  # of two that race, the first counts
-    if not made and stored == _FAILED:
+    if stored == _FAILED and (not made or owner != os.getpid()):
         raise ReleaseFailed
     return read(not_failed(stored, request))
 
