@@ -215,7 +215,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
 
 
 def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:
-    """A schema may refuse data: before anything is spent or drawn, and in the same words for any data."""
+    """A schema may refuse data: after the payment, before anything is drawn, and in the same words for any data."""
     script = Script()
     with scripted(script):
         session = _session(world, world.refused or (), folder)
@@ -225,5 +225,7 @@ def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:
             yield "the schema refuses this row, and the session answered"
         except SourceError:
             pass
-        if script.draws or session.ledger.spent() != nothing:
-            yield "something was spent or drawn on data that the schema refuses"
+        if script.draws:
+            yield "something was drawn on data that the schema refuses"
+        if session.ledger.spent() == nothing:  # whether a row is refused is a fact about the row
+            yield "a refusal that depends on a row was free"
