@@ -51,6 +51,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
     "Session.declaring": "declares public facts; reads no data",
     "Session.dataset": "the data itself, for its owner",
+    "Session.check_source": "reads the rows for their owner, and tells nobody else",
     "Session.exact": "stays private: its repr shows no value",
     "Session.ask": "what every named question calls",
     "Session.require": "looks at the names of columns alone",
