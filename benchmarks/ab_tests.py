@@ -14,8 +14,8 @@ import duckdb
 import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
-from discreet.inference.censored_normal import CensoredNormal
-from discreet.questions.comparison.mean_comparison import MeanComparison
+from discreet.inference.noise_aware import CensoredNormal
+from discreet.questions.comparison.compare import MeanComparison
 
 ROWS, DEVICES, PARTITIONS = 40_000_000, 6_700_000, 800
 PLAIN = """

@@ -22,9 +22,9 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from discreet.inference.linear_moments import Linear
+from discreet.inference.least_squares import Linear
 from discreet.inference.logistic_fit import LogisticFit
-from discreet.inference.noisy_totals import NoisyTotals
+from discreet.inference.part_moments import NoisyTotals
 
 Array = NDArray[np.float64]
 Figures = dict[str, list[dict[str, object]]]

@@ -19,14 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet import Categories, GaussianDP, PureDP, Schema, Sensitivity, Session, all_margins, release
-from discreet.mechanisms.tables.components import Axes, margin_of, shape_of
-from discreet.mechanisms.tables.direct_margins import MarginsLaplace
-from discreet.mechanisms.tables.margin_scales import Accuracy
-from discreet.mechanisms.tables.marginals import MarginsGaussian
-from discreet.mechanisms.tables.margins_noise import Workload
+from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
+from discreet.mechanisms.tables.margins_noise import Accuracy, Axes, Workload, margin_of, shape_of
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import Margins, MarginsRelease
-from discreet.questions.synthetic_rows import SyntheticEstimate
+from discreet.questions.measured_margins import SyntheticEstimate
 
 Counts = NDArray[np.int64]
 ONE = GaussianDP(1.0)

@@ -64,7 +64,7 @@ def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
     from discreet.audit.catalogue import cases
     from discreet.audit.generated_worlds import generated_worlds
     from discreet.audit.pipeline import audit_pipeline
-    from discreet.audit.replay_cases import replay_cases
+    from discreet.audit.replay import replay_cases
     from discreet.audit.session_attacks import attack_world
     from discreet.audit.statistical import audit_pair
 

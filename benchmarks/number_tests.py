@@ -32,12 +32,10 @@ from discreet import (
     independence,
     release,
 )
-from discreet.inference.least_squares import LeastSquares
-from discreet.inference.linear_moments import Linear, LinearMoments
-from discreet.inference.margin_tests import Departure
-from discreet.inference.ordered_departures import correlation_of_ranks, difference_of_ranks, distance_of_distributions
-from discreet.inference.pair_moments import PairMoments
-from discreet.inference.part_moments import PartMoments
+from discreet.inference.chi_square import Departure
+from discreet.inference.least_squares import LeastSquares, Linear, LinearMoments
+from discreet.inference.ordered_groups import correlation_of_ranks, difference_of_ranks, distance_of_distributions
+from discreet.inference.part_moments import PairMoments, PartMoments
 from kept_rows import Row, run_missing
 from published_tests import LEVEL, RESAMPLES, Generator, Groups, geometric
 

@@ -20,8 +20,7 @@ from discreet import PureDP
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.papers import load
 from discreet.papers.miranda2026 import MEAN_NOISES, MODE_MECHANISMS
-from discreet.papers.miranda2026_data import column
-from discreet.papers.miranda2026_utility import Omit, gaussian_scale, spendable
+from discreet.papers.miranda2026_data import Omit, column, gaussian_scale, spendable
 from discreet.questions.clusters import DPLloyd
 
 RATES = (0.1, 0.5, 0.9)

@@ -32,10 +32,10 @@ from discreet import (
     Sensitivity,
     release,
 )
+from discreet.audit.catalogue import _kept_law, _mixed
 from discreet.audit.exact_losses import audit_cells, audit_choices, audit_laws
 from discreet.audit.exhaustive import cells_hold, laplace_masses
-from discreet.audit.hostile import audit_hostile
-from discreet.audit.path_cases import _kept_law, _mixed
+from discreet.audit.hostile_calls import audit_hostile
 from discreet.audit.repetition import audit_repetition
 from discreet.audit.replay import audit_replay
 from discreet.audit.spending_attacks import audit_spending
@@ -45,7 +45,7 @@ from discreet.core.errors import InsufficientBudget
 from discreet.core.protection import Protection, Unit
 from discreet.core.rounding import precisely
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
-from discreet.mechanisms.choices.selection_profile import RangeProfile
+from discreet.mechanisms.choices.selection import RangeProfile
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.omission import OutlierSuppression
 from discreet.omission.amplification import poisson_sampling

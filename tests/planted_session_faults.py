@@ -33,7 +33,7 @@ from discreet.core.door import Allowance, Claim
 from discreet.core.protection import Protection
 from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters import DPLloyd, KMedian
-from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.methods import Spending
 from tests.planted_faults import Finding, fault
 
 ONE, UNIT = PureDP(1.0), Sensitivity(l1=1.0)

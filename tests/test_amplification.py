@@ -21,12 +21,12 @@ from discreet.omission.amplification import (
     before_poisson_sampling,
     deterministic_suppression,
     outlier_epsilon,
+    outlier_epsilon_up,
     outlier_suppression,
     poisson_sampling,
     sampling_without_replacement,
 )
-from discreet.omission.outlier_bound import outlier_epsilon_up
-from discreet.omission.sampled_profile import SampledProfile
+from discreet.omission.behind_question import SampledProfile
 
 epsilons = st.floats(0.01, 8.0)
 rates = st.floats(0.01, 1.0)

@@ -19,7 +19,7 @@ from discreet.core.ledger import claim as written
 from discreet.core.ledger.claim import fingerprint
 from discreet.core.protection import Protection
 from discreet.ledgers import Approvals
-from discreet.plans.job_cost import refusal_of
+from discreet.plans.job import refusal_of
 
 SPEND = {
     "question": {"ask": "count"},

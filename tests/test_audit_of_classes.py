@@ -26,10 +26,9 @@ from discreet.core.door import Allowance
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import accounting
 from discreet.core.noise import entropy, families
-from discreet.core.related import Related
 from discreet.core.rows import expressions, keep, snapshot
 from discreet.core.rows.read import Dataset
-from discreet.core.schema import Bounds, Schema
+from discreet.core.schema import Bounds, Related, Schema
 from discreet.mechanisms.laplace import Laplace
 from discreet.plans.planner import Planner
 from discreet.questions import asked

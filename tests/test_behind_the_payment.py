@@ -35,7 +35,7 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError
 from discreet.questions import CountQuestion, ProportionQuestion, SumQuestion
-from discreet.questions.running_total_question import RunningTotalQuestion
+from discreet.questions.running_total import RunningTotalQuestion
 
 SHARP = PureDP(50.0)
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java")

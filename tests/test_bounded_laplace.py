@@ -27,8 +27,7 @@ from discreet.mechanisms.bounded.bounded_curve import (
     largest_loss,
     worst_position,
 )
-from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, spread_loss
-from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
+from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile, Coordinate, assigned_loss, spread_loss
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.testing import check_calibration, check_mechanism, exact_loss
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.papers import STUDIES, holohan2018, liu2019, liu2019_proportions, load
+from discreet.papers import STUDIES, holohan2018, liu2019, load
 
 
 @pytest.mark.parametrize("key", ["liu2019", "holohan2018", "coverage"])
@@ -63,9 +63,7 @@ def test_published_truncation_spends_more_than_it_claims() -> None:
     assert certified["epsilon_held"] == 1.0
 
 
-@pytest.mark.parametrize(
-    "compute", [liu2019_proportions.figure_2, liu2019_proportions.figure_4, liu2019_proportions.figure_5]
-)
+@pytest.mark.parametrize("compute", [liu2019.figure_2, liu2019.figure_4, liu2019.figure_5])
 def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(compute: object) -> None:
     """liu2019: 50–80 % at ε = 0.1. 2,000 repeats: standard error 0.5 %."""
     for mechanism in ("truncated", "BIT"):
@@ -78,12 +76,12 @@ def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(compute: object)
 
 def test_multiple_synthesis_covers_better_than_one_set() -> None:
     parameters = {"n": 200, "epsilon": 0.5, "mechanism": "BIT", "version": "certified", "repeats": 500}
-    one = [row["coverage"] for row in liu2019_proportions.figure_2(parameters, 1)]
-    five = [row["coverage"] for row in liu2019_proportions.figure_3(parameters, 1)]
+    one = [row["coverage"] for row in liu2019.figure_2(parameters, 1)]
+    five = [row["coverage"] for row in liu2019.figure_3(parameters, 1)]
     assert min(five) > min(one)
 
 
-@pytest.mark.parametrize("compute", [liu2019_proportions.figure_6, liu2019_proportions.figure_7])
+@pytest.mark.parametrize("compute", [liu2019.figure_6, liu2019.figure_7])
 def test_pairwise_sums(compute: object) -> None:
     parameters = {"n": 500, "epsilon": 1.0, "mechanism": "BIT", "version": "certified", "repeats": 200}
     rows = list(compute(parameters, 1))  # type: ignore[operator]

@@ -24,7 +24,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference import departures
+from discreet.inference import chi_square
 from discreet.inference.measured_table import measured_table
 from discreet.inference.power import GoodnessOfFitDesign, HomogeneityDesign, IndependenceDesign
 from discreet.papers.lee2022_tests import age_shares, default_rejections
@@ -94,7 +94,7 @@ def minimize_distance(x, n):
 def test_goodness_statistic(known):
     rng = np.random.default_rng(1)
     tables = rng.multinomial(200, KOREA, size=50) + rng.normal(0, 5, size=(50, 9))
-    found = departures.shrunken_goodness(tables, KOREA, 200.0 if known else None, 25.0)
+    found = chi_square.shrunken_goodness(tables, KOREA, 200.0 if known else None, 25.0)
     for x, statistic in zip(tables, found, strict=True):
         n = 200.0 if known else x.sum()
         level = n * (1 - KOREA @ KOREA) / 8 + 25
@@ -108,14 +108,14 @@ def test_goodness_statistic(known):
 def test_homogeneity_statistic_of_two_equal_samples_is_that_of_their_difference():
     rng = np.random.default_rng(2)
     first, second = rng.multinomial(300, KOREA, size=(2, 20)) + rng.normal(0, 4, size=(2, 20, 9))
-    found = departures.shrunken_homogeneity([first, second], [300.0, 300.0], [16.0, 16.0])
+    found = chi_square.shrunken_homogeneity([first, second], [300.0, 300.0], [16.0, 16.0])
     for x, y, statistic in zip(first, second, found, strict=True):
         pooled = (x + y) / 600
         shares = np.maximum(pooled, 0)
         level = 150 * (1 - shares @ shares) / 8 + 8
         one = plain_shrunken((x - y) / 2, 150 * shares + 8, helmert_sum(9), 8, level)
         assert statistic == pytest.approx(2 * one)
-    swapped = departures.shrunken_homogeneity([second, first], [300.0, 300.0], [16.0, 16.0])
+    swapped = chi_square.shrunken_homogeneity([second, first], [300.0, 300.0], [16.0, 16.0])
     assert np.allclose(swapped, found)
 
 
@@ -123,7 +123,7 @@ def test_homogeneity_statistic_of_two_equal_samples_is_that_of_their_difference(
 def test_independence_statistic(known):
     rng = np.random.default_rng(3)
     tables = rng.multinomial(400, KOREA, size=20).reshape(20, 3, 3) + rng.normal(0, 4, size=(20, 3, 3))
-    found = departures.shrunken_independence(tables, 400.0 if known else None, 16.0)
+    found = chi_square.shrunken_independence(tables, 400.0 if known else None, 16.0)
     direction = np.outer(helmert_sum(3), helmert_sum(3)).ravel()
     for x, statistic in zip(tables, found, strict=True):
         n = 400.0 if known else x.sum()
@@ -137,15 +137,15 @@ def test_independence_statistic(known):
 def test_pearson_statistics_are_scipys():
     rng = np.random.default_rng(4)
     counts = rng.multinomial(500, KOREA, size=3).astype(float)
-    assert departures.pearson_goodness(counts[0], KOREA) == pytest.approx(
+    assert chi_square.pearson_goodness(counts[0], KOREA) == pytest.approx(
         stats.chisquare(counts[0], 500 * KOREA).statistic
     )
     two_way = stats.chi2_contingency(counts, correction=False).statistic
-    assert departures.pearson_homogeneity([counts[0], counts[1], counts[2]]) == pytest.approx(two_way)
-    assert departures.pearson_independence(counts) == pytest.approx(two_way)
+    assert chi_square.pearson_homogeneity([counts[0], counts[1], counts[2]]) == pytest.approx(two_way)
+    assert chi_square.pearson_independence(counts) == pytest.approx(two_way)
     empty = np.array([5.0, 5.0, 0.0])
-    assert departures.pearson_goodness(empty, np.array([0.5, 0.5, 0.0])) == 0  # 0/0 = 0
-    assert departures.pearson_homogeneity([np.zeros(3), np.zeros(3)]) == 0
+    assert chi_square.pearson_goodness(empty, np.array([0.5, 0.5, 0.0])) == 0  # 0/0 = 0
+    assert chi_square.pearson_homogeneity([np.zeros(3), np.zeros(3)]) == 0
 
 
 def quadratic_by_definition(residual, covariance, jacobian):
@@ -256,8 +256,8 @@ def test_default_has_at_least_the_power_of_the_papers_best():
         counts = rng.multinomial(n, shares, size=runs)
         measured = counts + sigma * rng.standard_normal(counts.shape)
         measured += ((n - measured.sum(axis=1)) / 18)[:, None]
-        ours = departures.shrunken_goodness(measured, korea, float(n), sigma**2)
-        return ours, departures.pearson_goodness(plain.process(measured), korea)
+        ours = chi_square.shrunken_goodness(measured, korea, float(n), sigma**2)
+        return ours, chi_square.pearson_goodness(plain.process(measured), korea)
 
     null, alternative = statistics(korea), statistics(states)
     ours, theirs = (np.mean(alt > np.quantile(base, 0.95)) for base, alt in zip(null, alternative, strict=True))

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
-from discreet.core.noise.bernoulli import exact_events
-from discreet.core.noise.choice import choose
+from discreet.core.noise.choice import choose, exact_events
 from discreet.core.noise.truth import float_truth
 from discreet.core.rounding import ball
 

@@ -13,9 +13,8 @@ from discreet import GaussianDP, Ledger, PureDP
 from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.guarantee import ApproxDP, ZeroConcentratedDP
 from discreet.questions.clusters import DPLloyd, KMedian
-from discreet.questions.clusters.box import RESOLUTION, Box, cluster_totals, labels_of
 from discreet.questions.clusters.kmedian import _CELLS, LocalSearch
-from discreet.questions.clusters.spread import spread_centres
+from discreet.questions.clusters.lloyd import RESOLUTION, Box, cluster_totals, labels_of, spread_centres
 
 BOUNDS = [(-5.0, 15.0), (-5.0, 15.0)]
 

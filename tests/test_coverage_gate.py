@@ -11,7 +11,7 @@ import pytest
 
 from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Session, ZeroConcentratedDP
 from discreet.papers.coverage import STUDY
-from discreet.papers.coverage_parts import columns_of, guarantee_of, released
+from discreet.papers.coverage_cells import columns_of, guarantee_of, released
 from discreet.questions.variance import VarianceQuestion
 
 LEAST = 0.935

@@ -32,14 +32,14 @@ from discreet import (
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.rounding import precisely
 from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
-from discreet.mechanisms.discrete_gaussian_family import (
+from discreet.mechanisms.discrete_gaussian import (
     TABLE_ERROR,
     DiscreteGaussianFamily,
+    DiscreteGaussianLaw,
+    DiscreteGaussianProfile,
     at_least,
     magnitude_table,
 )
-from discreet.mechanisms.discrete_gaussian_profile import DiscreteGaussianProfile
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 from discreet.testing.conformance import NotConformant
 

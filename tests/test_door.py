@@ -35,7 +35,7 @@ from discreet import (
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed, SourceError
 from discreet.core.protection import ROW, Fact, Protection, Unit
-from discreet.ledgers.counting import accounting_of
+from discreet.ledgers.terms import accounting_of
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.table import TableQuestion
 

@@ -17,11 +17,10 @@ from benchmarks import answer_speed, profile_speed
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
 from discreet.opening import open_source
-from discreet.questions.profiles import fine_cells
-from discreet.questions.profiles.cell_edges import FIRST, even_edges, octave_quarters
-from discreet.questions.profiles.fine_cells import Grid, number_cells
+from discreet.questions.profiles.column_profile import FIRST, even_edges, octave_quarters
 from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.unit_rows import unit_rows
+from discreet.questions.profiles.unit_rows import Grid, number_cells, unit_rows
+from discreet.questions.profiles.unit_rows import fine_counts as counts_of
 
 NOTHING = Schema(columns={})
 NUMBERS = frozenset("0123456789+-.eE")
@@ -29,7 +28,7 @@ WORDS = {"true": 1.0, "false": 0.0, "inf": math.inf, "+inf": math.inf, "-inf": -
 
 
 def fine_counts(snapshot, columns, order):
-    return fine_cells.fine_counts(unit_rows(snapshot, columns, order), columns)
+    return counts_of(unit_rows(snapshot, columns, order), columns)
 
 
 def read(value):

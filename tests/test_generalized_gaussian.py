@@ -13,8 +13,13 @@ from scipy.special import gammainccinv
 
 from discreet import ApproxDP, Exact, Gaussian, GaussianDP, GeneralizedGaussian, Ledger, PureDP, Sensitivity, release
 from discreet.core.errors import DiscreetError, NoConversion
-from discreet.mechanisms.generalized_gaussian import GeneralizedGaussianLaw, GeneralizedGaussianProfile
-from discreet.mechanisms.generalized_gaussian_family import QUANTILE_BUDGET, GeneralizedGaussianFamily, tail
+from discreet.mechanisms.generalized_gaussian import (
+    QUANTILE_BUDGET,
+    GeneralizedGaussianFamily,
+    GeneralizedGaussianLaw,
+    GeneralizedGaussianProfile,
+    tail,
+)
 from discreet.papers.liu2019_generalized import meant_scale, printed_scale
 from discreet.testing import check_calibration, check_mechanism
 

@@ -29,8 +29,7 @@ from discreet import (
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.families import GeometricFamily
 from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.geometric import GeometricLaw, whole_truth
-from discreet.mechanisms.geometric_profile import GeometricProfile
+from discreet.mechanisms.geometric import GeometricLaw, GeometricProfile, whole_truth
 from discreet.testing import check_calibration, check_mechanism
 
 UNIT = Sensitivity(moves=(1,))

@@ -26,8 +26,8 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.ledgers import Ledger, Reservation
-from discreet.ledgers.counting import accounting_of
-from discreet.publish.ledger_page import ledger_page
+from discreet.ledgers.terms import accounting_of
+from discreet.publish.ledger_statement import ledger_page
 from discreet.testing.ledgers import check_ledger
 
 RELEASE: dict[str, Any] = {

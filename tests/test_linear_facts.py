@@ -22,7 +22,7 @@ from discreet import (
 from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError
 from discreet.mechanisms.tables.helmert import from_helmert
-from discreet.mechanisms.tables.linear_facts import LinearFacts
+from discreet.mechanisms.tables.rank_deficient import LinearFacts
 
 MARGINS = ((1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1), (1, 0, 0, 1, 0, 0))
 COUNTS = np.array([12.0, 5.0, 9.0, 4.0, 20.0, 7.0])

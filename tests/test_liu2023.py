@@ -5,11 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.papers.comparisons import LAWS
 from discreet.papers.liu2023 import STUDY
 from discreet.papers.liu2023_simulation import SIZES, simulation_cells
-from discreet.papers.outcomes import LAWS
-from discreet.questions.comparison.paper import CensoredLikelihood, WinsorizedOrTrimmed
-from discreet.questions.comparison.sanitizing import Ordered, Sanitizer, simulated_quantiles
+from discreet.questions.comparison.paper import (
+    CensoredLikelihood,
+    Ordered,
+    Sanitizer,
+    WinsorizedOrTrimmed,
+    simulated_quantiles,
+)
 
 CELL = {"law": "ZILN", "different": True, "n": 20_000, "P": 100, "guarantee": "ε-DP", "repeats": 4}
 

@@ -18,10 +18,9 @@ import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import take
-from discreet.inference.linear_moments import Linear
-from discreet.inference.logistic_fit import LogisticFit
-from discreet.inference.logistic_score import ScorePolynomials
-from discreet.inference.noisy_totals import NoisyTotals
+from discreet.inference.least_squares import Linear
+from discreet.inference.logistic_fit import LogisticFit, ScorePolynomials
+from discreet.inference.part_moments import NoisyTotals
 from discreet.opening import open_source
 from discreet.questions.logistic_regression import LogisticQuestion
 from discreet.releases import Release

@@ -16,19 +16,18 @@ from hypothesis import strategies as st
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.privacy_profile import Profile
-from discreet.mechanisms.composed import ComposedProfile, compose_profiles
-from discreet.mechanisms.curve_profile import CurveProfile
+from discreet.mechanisms.composition import ComposedProfile, ResponseProfile, Responses, compose_profiles
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.mechanisms.loss_distribution import (
     Convolution,
+    CurveProfile,
     Lattice,
     curve_loss,
     gaussian_loss,
     laplace_loss,
     response_loss,
 )
-from discreet.mechanisms.responses import ResponseProfile, Responses
 
 HALF = Fraction(1, 2)
 

@@ -15,17 +15,28 @@ from scipy.optimize import minimize
 import discreet as d
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, PlanFileError
 from discreet.core.protection import Fact, Protection
-from discreet.mechanisms.tables.components import below, cell_covariance, margin_of, scaled_centred, shape_of
-from discreet.mechanisms.tables.direct_margins import MarginsLaplace
-from discreet.mechanisms.tables.margin_scales import component_variances, variance_shares
-from discreet.mechanisms.tables.marginals import MarginsGaussian
-from discreet.mechanisms.tables.margins_noise import Component, Workload
+from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
+from discreet.mechanisms.tables.margins_noise import (
+    Component,
+    Workload,
+    below,
+    cell_covariance,
+    component_variances,
+    margin_of,
+    scaled_centred,
+    shape_of,
+    variance_shares,
+)
 from discreet.plans.job import Job
 from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margin_names import all_margins
-from discreet.questions.margins import Margins
-from discreet.questions.presented_tables import nearest_table, whole_pairs, whole_table
-from discreet.questions.synthetic_rows import SyntheticEstimate, maximum_entropy
+from discreet.questions.margins import Margins, all_margins
+from discreet.questions.measured_margins import (
+    SyntheticEstimate,
+    maximum_entropy,
+    nearest_table,
+    whole_pairs,
+    whole_table,
+)
 from discreet.releases import Release
 
 DOMAINS = [
@@ -106,7 +117,7 @@ def test_the_worst_replacement_with_sums():
 
 
 def test_the_bound_for_many_axes_is_above_the_exact_cost(monkeypatch):
-    import discreet.mechanisms.tables.marginals as module
+    import discreet.mechanisms.tables.direct_margins as module
 
     exact = [uneven(*domain, 7, replaced=True)._squared_cost for domain in DOMAINS]
     monkeypatch.setattr(module, "_MOST_PATTERNS", 0)

@@ -23,20 +23,23 @@ from discreet.contract.statistic import statistic_from_dict
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
 from discreet.core.protection import Fact
 from discreet.inference.arm_means import Contrast, contrast
-from discreet.inference.censored_normal import CensoredNormal, LocationEstimate
 from discreet.inference.multiple_synthesis import MultipleSynthesis
-from discreet.inference.noise_aware import NoiseAwarePosterior, WinsorizedLaw
+from discreet.inference.noise_aware import CensoredNormal, LocationEstimate, NoiseAwarePosterior, WinsorizedLaw
 from discreet.inference.noise_sum import NoiseSum
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.papers.comparisons import simulated_contrast, summary
-from discreet.papers.outcomes import LAWS
+from discreet.papers.comparisons import LAWS, simulated_contrast, summary
 from discreet.questions.comparison.arms import arms_from_columns
 from discreet.questions.comparison.comparison_plan import plan_comparison
-from discreet.questions.comparison.methods import Best, Direct, NoiseAware, Setting, placed
-from discreet.questions.comparison.noise_shares import Spending
-from discreet.questions.comparison.paper import CensoredLikelihood, combined, paper_method
-from discreet.questions.comparison.sanitizing import Ordered, Sanitizer, simulated_quantiles
+from discreet.questions.comparison.methods import Best, Direct, NoiseAware, Setting, Spending, placed
+from discreet.questions.comparison.paper import (
+    CensoredLikelihood,
+    Ordered,
+    Sanitizer,
+    combined,
+    paper_method,
+    simulated_quantiles,
+)
 from discreet.questions.mean_difference import CURVATURE_WEIGHT, MeanDifference, WinsorizedMoments, arm_moments
 from discreet.testing import check_mechanism
 

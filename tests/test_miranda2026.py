@@ -12,16 +12,19 @@ from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.core.errors import InvalidParameter
 from discreet.omission.amplification import outlier_epsilon
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.papers import STUDIES, load, load_all, miranda2026_kmedian
-from discreet.papers.heat_map import HeatMap
-from discreet.papers.miranda2026 import largest_term, with_data
-from discreet.papers.miranda2026_clustering import clustering_cells, clustering_rows
-from discreet.papers.miranda2026_data import COLUMNS, Column, adult_table, column, four_groups
-from discreet.papers.miranda2026_utility import (
+from discreet.papers import STUDIES, load, load_all, miranda2026
+from discreet.papers.figure import HeatMap
+from discreet.papers.miranda2026 import clustering_cells, clustering_rows, largest_term, with_data
+from discreet.papers.miranda2026_data import (
+    COLUMNS,
+    Column,
     Omit,
+    adult_table,
+    column,
     difference,
     estimate_mean,
     estimate_share,
+    four_groups,
     gaussian_scale,
     kept_counts,
     mean_distances,
@@ -205,13 +208,13 @@ def test_the_term_of_figure_75_is_the_bound(epsilon: float) -> None:
 
 def test_k_median_is_random_without_strength_and_searches_with_it() -> None:
     generator = np.random.default_rng(3)
-    strong = miranda2026_kmedian._searched(1000.0, 1.0, generator)
-    bottom = miranda2026_kmedian._descended(generator)
+    strong = miranda2026._searched(1000.0, 1.0, generator)
+    bottom = miranda2026._descended(generator)
     assert strong == pytest.approx(bottom, rel=0.1)
-    rows = [next(iter(miranda2026_kmedian._rows({"reading": "random centres", "repeats": 300}, 1)))]
+    rows = [next(iter(miranda2026._rows({"reading": "random centres", "repeats": 300}, 1)))]
     assert rows[0]["cost"] > 2 * bottom
-    assert miranda2026_kmedian._before_sampling(1.0, 0.5) == pytest.approx(math.log(1 + (math.e - 1) / 0.5))
-    assert miranda2026_kmedian._before_sampling(600.0, 0.5) == pytest.approx(600 + math.log(2))
+    assert miranda2026._before_sampling(1.0, 0.5) == pytest.approx(math.log(1 + (math.e - 1) / 0.5))
+    assert miranda2026._before_sampling(600.0, 0.5) == pytest.approx(600 + math.log(2))
 
 
 def test_heat_maps_write_values_and_frame_cells() -> None:

@@ -33,7 +33,7 @@ from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.grid import Grid
 from discreet.papers.holohan2018 import BOUNDS, iris
 from discreet.questions import naive_bayes
-from discreet.questions.class_moments import ClassMoments, centred_sum, mean_within
+from discreet.questions.naive_bayes import ClassMoments, centred_sum, mean_within
 
 X, Y = iris()
 FIGURES = (("mean", 4), ("variance", 4), ("right", 3))

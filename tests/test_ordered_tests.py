@@ -11,13 +11,14 @@ import scipy.stats
 import discreet as d
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import Neighbours
-from discreet.inference.ordered_departures import (
+from discreet.inference.ordered_groups import (
     correlation_of_ranks,
     difference_of_ranks,
     distance_of_distributions,
+    rank_correlation_error,
     rank_correlations,
+    superiority_error,
 )
-from discreet.inference.ordered_groups import rank_correlation_error, superiority_error
 from discreet.questions.many_tables import margins_noise
 from discreet.questions.margins import Margins
 

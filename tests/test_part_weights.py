@@ -31,10 +31,13 @@ from discreet.core.stability import in_parts
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.covariances_in_parts import CovariancesInParts
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.part_weights import part_weights, weighed_sensitivity
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
-from discreet.questions.spread_in_parts import StandardDeviationInParts, VarianceInParts
-from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
+from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, part_weights, weighed_sensitivity
+from discreet.questions.variance import (
+    StandardDeviationInParts,
+    StandardDeviationQuestion,
+    VarianceInParts,
+    VarianceQuestion,
+)
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

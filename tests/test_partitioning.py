@@ -13,7 +13,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Unit
 from discreet.core.rows import Selected, take
 from discreet.opening import open_source
-from discreet.questions.comparison.partitioning import MOST_PARTITIONS, arms_on_engine
+from discreet.questions.comparison.comparison_question import MOST_PARTITIONS, arms_on_engine
 
 ARMS = Categories(["control", "treatment"])
 SALT = "ab" * 32

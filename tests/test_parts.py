@@ -31,7 +31,7 @@ from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
-from discreet.questions.spread_in_parts import VarianceInParts
+from discreet.questions.variance import VarianceInParts
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 KINDS = [MeanInParts, MeanAndVarianceInParts, VarianceInParts]

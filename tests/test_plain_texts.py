@@ -14,11 +14,9 @@ from discreet.core.rows import take
 from discreet.core.rows.typed_values import OTHER, typed
 from discreet.opening import open_source
 from discreet.questions.profiles import unit_rows as module
-from discreet.questions.profiles.cell_edges import FIRST
-from discreet.questions.profiles.fine_cells import fine_counts
-from discreet.questions.profiles.plain_texts import plain_values
-from discreet.questions.profiles.unit_rows import unit_rows
-from discreet.testing.values import HOSTILE_TEXTS
+from discreet.questions.profiles.column_profile import FIRST
+from discreet.questions.profiles.unit_rows import fine_counts, plain_values, unit_rows
+from discreet.testing.sources import HOSTILE_TEXTS
 
 DATES = [
     "2020-02-29", "2021-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "1969-12-31 23:59:59", "2020-01-05T10",

@@ -24,8 +24,7 @@ from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
 from discreet.plans.bundle_check import verify_bundle
-from discreet.plans.job import Job
-from discreet.plans.job_cost import refusal_of
+from discreet.plans.job import Job, refusal_of
 from discreet.plans.keys import signer
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.skeleton import skeleton

@@ -15,11 +15,9 @@ from discreet.cli import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
 from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
 from discreet.core.protection import Protection
-from discreet.plans.job import Job
-from discreet.plans.job_cost import refusal_of
+from discreet.plans.job import Job, refusal_of
 from discreet.plans.job_results import Progress
-from discreet.plans.plan_file import PlanFile
-from discreet.plans.shares import divided
+from discreet.plans.plan_file import PlanFile, divided
 from tests.processes import ROOT, output, started, told
 
 PLAN = """

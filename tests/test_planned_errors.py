@@ -23,11 +23,10 @@ from discreet import (
     plan_comparison,
     release,
 )
-from discreet.inference.noisy_totals import moment_weights
-from discreet.papers.comparisons import checked_noise_aware
-from discreet.papers.outcomes import Sample, zero_inflated
+from discreet.inference.part_moments import moment_weights
+from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
 from discreet.questions.clusters import DPLloyd
-from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.methods import Spending
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.histogram import HistogramQuestion

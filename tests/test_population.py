@@ -42,8 +42,15 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.population import ReleaseLaw, debiased
-from discreet.inference.sampling import BetaMean, Binomial, GammaVariance, NormalCovariance, largest_fourth
+from discreet.inference.sampling import (
+    BetaMean,
+    Binomial,
+    GammaVariance,
+    NormalCovariance,
+    ReleaseLaw,
+    debiased,
+    largest_fourth,
+)
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.papers import coverage as study

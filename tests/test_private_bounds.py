@@ -22,8 +22,8 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter
 from discreet.ledgers import Approvals
-from discreet.plans.approving import approve_plan
 from discreet.plans.job import Job
+from discreet.plans.review import approve_plan
 from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.profiles.released_first import released_first, settled
 

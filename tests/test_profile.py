@@ -40,11 +40,9 @@ from discreet.plans.profile import plan_profile, run_profile
 from discreet.plans.review import review
 from discreet.publish.codebook_page import _chart
 from discreet.questions.distinct import DistinctLabels
-from discreet.questions.profiles.cell_edges import UNIT_SIZES, even_edges, octave_quarters, tidy_bounds
-from discreet.questions.profiles.found_bounds import CellCounts
+from discreet.questions.profiles.column_profile import UNIT_SIZES, CellCounts, even_edges, octave_quarters, tidy_bounds
 from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.unit_count import counted_units
-from discreet.questions.profiles.unit_limits import UnitSizes
+from discreet.questions.profiles.profile_release import UnitSizes, counted_units
 
 NOTHING = Schema(columns={})
 PEOPLE = Schema(columns={}, unit=PrivacyUnit("person"))

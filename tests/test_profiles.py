@@ -16,10 +16,9 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.rounding import ball, decimal, precisely
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.envelope import dominates
 from discreet.mechanisms.gaussian import Gaussian, GaussianProfile, gaussian_scale
-from discreet.mechanisms.laplace import Laplace, LaplaceProfile, laplace_scale
-from discreet.mechanisms.laplace_curve import LaplaceCurve
+from discreet.mechanisms.laplace import Laplace, LaplaceCurve, LaplaceProfile, laplace_scale
+from discreet.mechanisms.loss_distribution import dominates
 
 mpmath.mp.dps = 30
 shift_lists = st.lists(st.floats(0.01, 3.0), min_size=1, max_size=5)

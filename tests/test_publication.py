@@ -17,8 +17,7 @@ from discreet.cli import main
 from discreet.core.errors import PlanFileError
 from discreet.plans.job import Job
 from discreet.publish.export import export, read_facts
-from discreet.publish.findings import findings
-from discreet.publish.grids import grids
+from discreet.publish.findings import findings, grids
 from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.readings import reliability
 from discreet.publish.wording import reading_words, verdict

@@ -12,14 +12,18 @@ from scipy import stats
 
 from discreet import Bounds, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError
-from discreet.mechanisms.choices.interval_ends import IntervalEnds
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.quantile_choice import _cut
-from discreet.mechanisms.choices.quantile_interval import QuantileInterval, fine_pair, rough_pair
+from discreet.mechanisms.choices.quantile_interval import (
+    IntervalEnds,
+    QuantileInterval,
+    fine_pair,
+    rough_pair,
+    round_ladders,
+    roundest,
+)
 from discreet.mechanisms.choices.ranks import simulated
-from discreet.mechanisms.choices.round_ladders import round_ladders, roundest
-from discreet.questions.quantile import Quantiles
-from discreet.questions.sampled_shares import noise_miss, sampled_shares
+from discreet.questions.quantile import Quantiles, noise_miss, sampled_shares
 from discreet.releases import Release, release
 
 GRID = Bounds(0, 5, grid=1)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session, Unlisted
-from discreet.audit.csv_reference import MalformedCsv, records
+from discreet.audit.reading import MalformedCsv, records
 from discreet.cli import main
 from discreet.core.dialect import Dialect
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
@@ -29,7 +29,7 @@ from discreet.core.rows.csv_file import copy_csv, read_names
 from discreet.core.rows.frames import canonical_text
 from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
 from discreet.opening import open_source
-from discreet.testing.values import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
+from discreet.testing.sources import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
 from tests.processes import output
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

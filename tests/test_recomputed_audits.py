@@ -7,14 +7,13 @@ import pytest
 
 from discreet.audit.adding_up import audit_adding_up
 from discreet.audit.amplified import audit_amplified
-from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.chosen_words import audit_chosen_words
 from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.formulas import audit_formulas
 from discreet.audit.governed_ledgers import audit_governed_ledgers
-from discreet.audit.guarantee_arithmetic import audit_guarantees
+from discreet.audit.guarantee_arithmetic import audit_arithmetic, audit_guarantees
 from discreet.audit.measurements import audit_measurements
 from discreet.audit.near_ids import audit_near_ids
 from discreet.audit.reading import audit_engine, audit_reading
@@ -23,8 +22,8 @@ from discreet.audit.statistic_values import audit_statistic_values
 from discreet.audit.tampering import audit_tampering
 from discreet.core import grid, guarantee, stability
 from discreet.core.ledger import approval, balance, file_journal
-from discreet.core.noise import families, race
-from discreet.core.rows import calendar, csv_file, totals
+from discreet.core.noise import choice, families
+from discreet.core.rows import csv_file, expressions, totals
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms import laplace
 from discreet.omission import amplification
@@ -75,7 +74,7 @@ def halved_bound():
 
 
 def first_wins():
-    return everywhere(race.photo_finish, lambda bits, enclose, entropy: min(bits))
+    return everywhere(choice.photo_finish, lambda bits, enclose, entropy: min(bits))
 
 
 def rounded_to_even():
@@ -117,8 +116,8 @@ def undivided():
 
 
 def no_leap_years():
-    original = calendar.civil
-    return everywhere(calendar.civil, lambda days: (original(days)[0], original(days)[1], original(days)[1]))
+    original = expressions.civil
+    return everywhere(expressions.civil, lambda days: (original(days)[0], original(days)[1], original(days)[1]))
 
 
 def any_signature():

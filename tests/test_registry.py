@@ -7,8 +7,7 @@ from typing import ClassVar
 import pytest
 
 from discreet import Laplace
-from discreet.contract.mechanism import mechanism_from_dict
-from discreet.contract.registry import Registry
+from discreet.contract.mechanism import Registry, mechanism_from_dict
 from discreet.core.errors import InvalidParameter
 from tests.processes import output
 

@@ -15,8 +15,7 @@ import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import take
-from discreet.inference.least_squares import LeastSquares
-from discreet.inference.linear_moments import Linear, LinearMoments
+from discreet.inference.least_squares import LeastSquares, Linear, LinearMoments
 from discreet.opening import open_source
 from discreet.questions.regression import RegressionQuestion
 from discreet.questions.regression_moments import RegressionMoments

@@ -20,8 +20,7 @@ from discreet import (
     Session,
     compare_means,
 )  # fmt: skip
-from discreet.core.bands import Bands
-from discreet.core.dates import Dates
+from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
 from discreet.declarations.language import Formula

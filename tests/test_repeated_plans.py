@@ -16,8 +16,7 @@ from discreet.plans.bundle_check import verify_bundle
 from discreet.plans.job import Job
 from discreet.plans.keys import KeyPair, new_key, signer
 from discreet.plans.review import review
-from discreet.publish.ledger_page import ledger_page
-from discreet.publish.spending_by import grouped_text, spending_by
+from discreet.publish.ledger_statement import grouped_text, ledger_page, spending_by
 
 MONTHS = ("2026-01", "2026-02", "2026-03")
 PLAN = """

@@ -15,7 +15,7 @@ import pytest
 from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.display import printable
 from discreet.publish.charts import chart
-from discreet.publish.ddi_codebook import ddi_codebook
+from discreet.publish.codebook_page import ddi_codebook
 from discreet.publish.facts import Entry, report_facts
 from discreet.publish.prose import as_markdown
 from discreet.publish.report_page import as_page

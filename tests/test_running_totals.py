@@ -28,10 +28,10 @@ from discreet import (
 from discreet.audit.attack_plan import attack_plan
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NoConversion
 from discreet.core.rows import take
-from discreet.inference.running_sums import column_norm, running_sums, weights
+from discreet.inference.noise_sum import column_norm, running_sums, weights
 from discreet.opening import open_source
 from discreet.plans.job import Job
-from discreet.questions.running_total_question import RunningTotalQuestion
+from discreet.questions.running_total import RunningTotalQuestion
 
 MONTHS = [f"2026-{month:02d}" for month in range(1, 13)]
 ONE = GaussianDP(1.0)

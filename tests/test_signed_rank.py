@@ -13,8 +13,15 @@ import scipy.stats
 
 import discreet as d
 from discreet.core.errors import DiscreetError
-from discreet.inference.paired_differences import PairedDifferences, lean_error
-from discreet.inference.paired_scores import METHODS, PublicRankScores, RankScores, SignScores, scores_of
+from discreet.inference.paired_differences import (
+    METHODS,
+    PairedDifferences,
+    PublicRankScores,
+    RankScores,
+    SignScores,
+    lean_error,
+    scores_of,
+)
 from discreet.questions.signed_rank import PairedBalance, SignedRankQuestion
 from discreet.testing import check_statistic
 

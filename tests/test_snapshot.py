@@ -34,7 +34,7 @@ from discreet.core.rows import Selected, histograms, keep, spilling, take, total
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.spilling import remove_directory, spill_directory
 from discreet.opening import open_source
-from discreet.questions.comparison.partitioning import arms_on_engine
+from discreet.questions.comparison.comparison_question import arms_on_engine
 from tests.processes import output, started, told
 
 ONE_ROW = PrivacyUnit("u", contribution=Contribution(groups=1, rows=1))

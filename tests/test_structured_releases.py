@@ -24,9 +24,9 @@ from discreet import (
 )
 from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.mechanisms.bounded.positive_semidefinite import nearest_covariance
+from discreet.mechanisms.bounded.bounded_covariance import nearest_covariance
+from discreet.mechanisms.bounded.bounded_proportions import HistogramTree
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
-from discreet.mechanisms.tables.histogram_tree import HistogramTree
 from discreet.testing import exact_loss
 
 CHANGES = (0.36, 0.81, 0.54)

@@ -32,14 +32,13 @@ from discreet.plans.keys import new_key
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.question_gallery import gallery, suggested
 from discreet.questions import asked
-from discreet.studio.app import studio_app
+from discreet.studio.app import Turns, studio_app
 from discreet.studio.draft import drafted
 from discreet.studio.folder import Folder
 from discreet.studio.form_fields import place_of_name
-from discreet.studio.self_attack import attack_oneself, most_right
+from discreet.studio.publish_pages import attack_oneself, most_right
 from discreet.studio.serve import studio_server
 from discreet.studio.toml_document import GONE, Conflict, TomlDocument, digest_of
-from discreet.studio.turns import Turns
 from discreet.studio.typed_text import shown_text, typed_value
 from tests.processes import LIMIT, started, told
 
@@ -334,7 +333,9 @@ def test_the_address_of_a_database_is_in_no_address_of_a_page(browser, monkeypat
     """It may hold a password, and addresses of pages are in the history of the browser."""
     secret = "postgresql://me:SECRET@127.0.0.1:1/base"
     asked = []
-    monkeypatch.setattr("discreet.studio.start_view.source_tables", lambda address: asked.append(address) or ["buyers"])
+    monkeypatch.setattr(
+        "discreet.studio.start_pages.source_tables", lambda address: asked.append(address) or ["buyers"]
+    )
     assert browser.get(f"/new?address={secret}").status_code == 400  # a file must be named
     assert asked == []
     assert re.search(r'<form action="/connect" method="post"[^§]*name="address"', browser.get("/").text)
@@ -818,7 +819,7 @@ def test_a_long_run_tells_how_far_it_is(browser, folder, monkeypatch):
             going.wait(LIMIT)
             return super().run(progress=progress, **settings)
 
-    monkeypatch.setattr("discreet.studio.running.Job", Slow)
+    monkeypatch.setattr("discreet.studio.desk.Job", Slow)
     browser.post("/run?plan=people.toml", {"seen": seen})
     assert told.wait(LIMIT)
     assert "1 of 1 released; last: rows" in browser.get("/run?plan=people.toml").text

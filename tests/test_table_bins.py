@@ -11,7 +11,7 @@ from discreet.core.errors import DiscreetError
 from discreet.core.rows import take
 from discreet.opening import open_source
 from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margin_names import all_margins
+from discreet.questions.margins import all_margins
 
 ONE = d.GaussianDP(1.0)
 

@@ -25,7 +25,7 @@ from discreet import (
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Selected, coarsening, take, totals
 from discreet.core.stability import in_parts
-from discreet.inference.pair_moments import PairMoments, marginal
+from discreet.inference.part_moments import PairMoments, marginal
 from discreet.opening import open_source
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.covariances_in_parts import CovariancesInParts

@@ -36,7 +36,7 @@ from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.comparison.arms_question import ArmsQuestion
 from discreet.questions.comparison.comparison_question import ComparisonQuestion
-from discreet.testing.values import HOSTILE_TEXTS
+from discreet.testing.sources import HOSTILE_TEXTS
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, needs_java])]

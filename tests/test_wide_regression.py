@@ -16,14 +16,17 @@ from discreet import Neighbours, Release
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
 from discreet.core.rows.totals import SHARES, squares
-from discreet.inference.least_squares import MeasuredSquares
-from discreet.inference.linear_moments import Linear
-from discreet.inference.noise_along import NoiseAlong
-from discreet.inference.product_moments import Coordinates, ProductMoments
-from discreet.questions.moment_products import MomentBoxes, MomentProducts, weighed
-from discreet.questions.regression import RegressionQuestion, outcome_share
-from discreet.questions.regression_moments import first_fit, guessed_noise, knows_squares, read_moments
-from discreet.questions.regression_squares import exact_squares
+from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
+from discreet.questions.regression import RegressionQuestion, exact_squares, outcome_share
+from discreet.questions.regression_moments import (
+    MomentBoxes,
+    MomentProducts,
+    first_fit,
+    guessed_noise,
+    knows_squares,
+    read_moments,
+    weighed,
+)
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = ("a", "b", "c", "e")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.inference.monte_carlo import MonteCarlo as MonteCarlo
     from discreet.inference.multiple_synthesis import DoubleSanitization as DoubleSanitization
     from discreet.inference.multiple_synthesis import MultipleSynthesis as MultipleSynthesis
-    from discreet.inference.population import NoiseAware as NoiseAware
+    from discreet.inference.sampling import NoiseAware as NoiseAware
     from discreet.interval import Interval as Interval
     from discreet.ledgers import Ledger as Ledger
     from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace as BoundaryInflatedLaplace
@@ -51,8 +51,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip as PermuteAndFlip
     from discreet.mechanisms.choices.quantile_choice import QuantileChoice as QuantileChoice
     from discreet.mechanisms.choices.quantile_interval import QuantileInterval as QuantileInterval
-    from discreet.mechanisms.composed import compose_profiles as compose_profiles
     from discreet.mechanisms.composition import compose as compose
+    from discreet.mechanisms.composition import compose_profiles as compose_profiles
     from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
     from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
@@ -77,8 +77,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.covariance import Covariance as Covariance
     from discreet.questions.covariance_matrix import CorrelationMatrix as CorrelationMatrix
     from discreet.questions.covariance_matrix import CovarianceMatrix as CovarianceMatrix
-    from discreet.questions.margin_names import all_margins as all_margins
-    from discreet.questions.margin_names import hierarchy as hierarchy
+    from discreet.questions.margins import all_margins as all_margins
+    from discreet.questions.margins import hierarchy as hierarchy
     from discreet.questions.mean import Mean as Mean
     from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
     from discreet.questions.mode import Mode as Mode
@@ -86,8 +86,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.noisy_average import NoisyAverage as NoisyAverage
     from discreet.questions.pooled import PooledCovariance as PooledCovariance
     from discreet.questions.pooled import PooledVariance as PooledVariance
-    from discreet.questions.profiles.private_bounds import PrivateBounds as PrivateBounds
-    from discreet.questions.profiles.private_limit import PrivateContribution as PrivateContribution
+    from discreet.questions.profiles.released_first import PrivateBounds as PrivateBounds
+    from discreet.questions.profiles.released_first import PrivateContribution as PrivateContribution
     from discreet.questions.proportion import Proportion as Proportion
     from discreet.questions.proportion_vector import ProportionVector as ProportionVector
     from discreet.questions.quantile import Quantiles as Quantiles
@@ -111,7 +111,7 @@ _PUBLIC = {
     "ZeroConcentratedDP": "core.guarantee",
     "GaussianDP": "core.guarantee",
     "compose": "mechanisms.composition",
-    "compose_profiles": "mechanisms.composed",
+    "compose_profiles": "mechanisms.composition",
     "Neighbours": "core.protection",
     "Sensitivity": "core.sensitivity",
     # mechanisms
@@ -141,8 +141,8 @@ _PUBLIC = {
     "RankDeficientGaussian": "mechanisms.tables.rank_deficient",
     "JamesSteinGaussian": "mechanisms.tables.james_stein",
     "Clipped": "mechanisms.tables.clipped",
-    "all_margins": "questions.margin_names",
-    "hierarchy": "questions.margin_names",
+    "all_margins": "questions.margins",
+    "hierarchy": "questions.margins",
     "best_table_mechanism": "questions.table_choice",
     "compare_laws": "publish.compare_laws",
     # statistics of bounded columns
@@ -179,8 +179,8 @@ _PUBLIC = {
     # data
     "Bands": "core.schema",
     "Bounds": "core.schema",
-    "PrivateBounds": "questions.profiles.private_bounds",
-    "PrivateContribution": "questions.profiles.private_limit",
+    "PrivateBounds": "questions.profiles.released_first",
+    "PrivateContribution": "questions.profiles.released_first",
     "Unlisted": "core.schema",
     "Categories": "core.schema",
     "Contribution": "core.schema",
@@ -195,7 +195,7 @@ _PUBLIC = {
     "QuantileChoice": "mechanisms.choices.quantile_choice",
     "QuantileInterval": "mechanisms.choices.quantile_interval",
     # inference
-    "NoiseAware": "inference.population",
+    "NoiseAware": "inference.sampling",
     "MultipleSynthesis": "inference.multiple_synthesis",
     "DoubleSanitization": "inference.multiple_synthesis",
     "GaussianNaiveBayes": "questions.naive_bayes",

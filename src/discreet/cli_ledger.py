@@ -27,7 +27,7 @@ def explain(file: str, release: str, /, *, json: bool = False) -> None:
         Print JSON.
     """
     from discreet.ledgers import Ledger
-    from discreet.publish.ledger_explained import explained
+    from discreet.publish.ledger_statement import explained
 
     with Ledger(file, read_only=True) as opened:
         words = explained(opened.statement(), release)
@@ -56,9 +56,7 @@ def show(
         Write a page (.html) with charts of the spending.
     """
     from discreet.ledgers import Ledger
-    from discreet.publish.ledger_page import ledger_page
-    from discreet.publish.ledger_statement import statement_text
-    from discreet.publish.spending_by import grouped_text, spending_by
+    from discreet.publish.ledger_statement import grouped_text, ledger_page, spending_by, statement_text
 
     with Ledger(file, read_only=True) as opened:
         statement = opened.statement()

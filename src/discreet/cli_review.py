@@ -65,8 +65,8 @@ def approve(
     json
         Print JSON.
     """
-    from discreet.plans.approving import approve_plan
     from discreet.plans.job import Job
+    from discreet.plans.review import approve_plan
 
     _said(json, approve_plan(Job(file, period=period), by=by, sign=lambda: _signer(by, key)), by=by)
 

@@ -29,9 +29,9 @@ from discreet.plans.rehearsal import Rehearsing
 from discreet.plans.scenario import Scenario
 from discreet.plans.source_identity import source_identity
 from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.profiles.private_limit import PrivateContribution
 from discreet.questions.profiles.profile_question import ProfileQuestion, undeclared
 from discreet.questions.profiles.released_first import (
+    PrivateContribution,
     Settled,
     between_edges,
     check_approvable,

@@ -32,9 +32,8 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
-from discreet.mechanisms.tables.direct_margins import MarginsLaplace
+from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
-from discreet.mechanisms.tables.marginals import MarginsGaussian
 from discreet.mechanisms.tables.margins_noise import Workload
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
 from discreet.testing.mechanisms import check_calibration

@@ -7,33 +7,45 @@ known, how to compute the loss exactly. The same list serves the exact and the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import combinations_with_replacement, product
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.case import PAIR, UNIT, Case, Draw, one_by_one
-from discreet.audit.choice_cases import choice_cases, quantile_cases
 from discreet.audit.exact_losses import (
     Cells,
     ExactAudit,
     audit_cells,
+    audit_choices,
     audit_exactly,
     audit_laws,
+    law_cells,
 )
-from discreet.audit.group_cases import group_cases
-from discreet.audit.path_cases import model_cases, omission_cases, pipeline_case, session_case
+from discreet.audit.neighbours import unit_pairs
 from discreet.contract.mechanism import Mechanism
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.protection import Neighbours
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.ledgers import Ledger
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
 from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
 from discreet.mechanisms.bounded.tied_pair import TiedPair
 from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
+from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection
+from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
+from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.selection import Selection
+from discreet.mechanisms.composition import compose_profiles
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
@@ -43,10 +55,435 @@ from discreet.mechanisms.tables.clipped import Clipped
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
 from discreet.mechanisms.whole_share import WholeShare
+from discreet.omission import Omission, OutlierSuppression, PoissonSample
+from discreet.omission.outliers import AbsoluteDistance, outlier_scores
+from discreet.questions import MeasuredQuestion
+from discreet.questions.clusters.kmedian import KMedian
+from discreet.questions.clusters.lloyd import DPLloyd
+from discreet.questions.comparison.compare import compare_means
+from discreet.questions.count import CountQuestion
+from discreet.questions.naive_bayes import GaussianNaiveBayes
+from discreet.questions.quantile import QuantileQuestion, Quantiles
+from discreet.questions.sum import SumQuestion
+from discreet.questions.table import TableQuestion
+from discreet.releases import release
+from discreet.session import Session
 
-__all__ = ["cases"]
+__all__ = [
+    "Case", "Draw", "PAIR", "UNIT", "as_table", "cases", "choice_cases", "group_cases", "model_cases",
+    "omission_cases", "one_by_one", "pipeline_case", "quantile_cases", "session_case",
+]  # fmt: skip
+
+
+# ---- Case: one mechanism on one pair of neighbours, as the audits see it
+
+
+Draw = Callable[[int], Any]
+
+UNIT = Sensitivity(moves=(1.0,))
+PAIR = Sensitivity(moves=(1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism on one pair of neighbours.
+
+    Attributes
+    ----------
+    name
+        What is audited.
+    claim
+        What it claims.
+    here, there
+        Draw n outputs on either neighbour.
+    exact
+        Compute the loss from the laws.
+    tight
+        Whether this pair reaches the claim, so that the audits must come close to it.
+    slow
+        Whether outputs are made one by one: then fewer are drawn.
+    deep_only
+        Whether even few outputs take long, so that only the deep run draws them.
+    """
+
+    name: str
+    claim: Guarantee
+    here: Draw
+    there: Draw
+    exact: Callable[[], ExactAudit] | None = None
+    tight: bool = True
+    slow: bool = False
+    deep_only: bool = False
+
+
+def one_by_one(mechanism: Mechanism, truth: Any) -> Draw:
+    """Outputs made by as many calls of ``draw``."""
+    return lambda n: np.array([np.ravel(mechanism.draw(truth)) for _ in range(n)])
+
+
+# ---- Choice cases: mechanisms that publish which candidate, or which grid point
+
 
 Array = NDArray[np.float64]
+
+_REACHABLE = {"counts": ([0, 3, 0], [1, 3, 0]), "scores": ([0, 3, 3], [1, 2, 2])}
+"""Pairs close to the worst ones, whose telling outcome is drawn often."""
+
+
+def _chosen(mechanism: Selection, scores: Sequence[int]) -> Draw:
+    return lambda n: np.array([mechanism.choose(list(scores)) for _ in range(n)])
+
+
+def _score_pairs(largest: int, moves: Callable[[tuple[int, ...]], bool]) -> Iterator[tuple[list[int], list[int]]]:
+    """All scores of three candidates up to a limit, with all allowed moves."""
+    for scores in product(range(largest + 1), repeat=3):
+        for move in product((-1, 0, 1), repeat=3):
+            if any(move) and moves(move):
+                yield list(scores), [score + step for score, step in zip(scores, move, strict=True)]
+
+
+def choice_cases() -> Iterator[Case]:
+    """Selections: all small scores and all moves exactly; by draws a pair close to the worst that is not too rare."""
+    three = Sensitivity(moves=(1.0, 1.0, 1.0))
+    selections: list[tuple[str, Any, dict[str, Any]]] = [
+        ("exponential mechanism", ExponentialMechanism, {}),
+        ("permute-and-flip", PermuteAndFlip, {}),
+        ("report noisy max, Laplace", ReportNoisyMax, {"noise": "laplace"}),
+        ("report noisy max, exponential", ReportNoisyMax, {"noise": "exponential"}),
+        ("report noisy max, Gaussian", ReportNoisyMax, {"noise": "gaussian"}),
+    ]
+    settings: list[tuple[str, Sensitivity, Callable[[tuple[int, ...]], bool], tuple[list[int], list[int]]]] = [
+        ("counts", UNIT, lambda move: sum(map(abs, move)) == 1, ([0, 20, 0], [1, 20, 0])),
+        ("scores", three, lambda move: True, ([0, 20, 20], [1, 19, 19])),
+    ]
+    for (name, kind, options), (setting, sensitivity, allowed, pair) in product(selections, settings):
+        gaussian = options.get("noise") == "gaussian"
+        target: Guarantee = GaussianDP(1.0) if gaussian else PureDP(1.0)
+        mechanism = kind.calibrate(target, sensitivity, **options)
+        claim = mechanism.profile(sensitivity)
+        largest = 3 if not isinstance(mechanism, ReportNoisyMax) or options["noise"] == "exponential" else 2
+        worst = _REACHABLE[setting]
+
+        def exact(
+            mechanism: Any = mechanism,
+            claim: Any = claim,
+            allowed: Any = allowed,
+            largest: int = largest,
+            pair: Any = pair,
+        ) -> ExactAudit:
+            pairs = [*_score_pairs(largest, allowed), pair]
+            known: dict[tuple[int, ...], Array] = {}
+
+            def law(scores: list[int]) -> Array:
+                if tuple(scores) not in known:
+                    known[tuple(scores)] = np.asarray(mechanism.probabilities(scores))
+                return known[tuple(scores)]
+
+            return audit_choices(claim, [(law(a), law(b)) for a, b in pairs])
+
+        yield Case(
+            f"{name}, {setting}", target, _chosen(mechanism, worst[0]), _chosen(mechanism, worst[1]), exact, False, True
+        )
+
+
+def quantile_cases() -> Iterator[Case]:
+    """Quantiles on a small grid: all data sets of up to four rows exactly."""
+    bounds = Bounds(0, 6, grid=1)
+    for neighbours in Neighbours:
+        median = Quantiles(probabilities=0.5, bounds=bounds)
+        sensitivity = median.sensitivity(neighbours=neighbours)
+        mechanism = QuantileChoice.calibrate(PureDP(1.0), sensitivity, statistic=median)
+
+        def exact(
+            median: Any = median,
+            mechanism: Any = mechanism,
+            neighbours: Any = neighbours,
+            sensitivity: Any = sensitivity,
+        ) -> ExactAudit:
+            law = {
+                rows: mechanism.chances(median.exact(list(rows), neighbours=neighbours).value)
+                for size in range(5)
+                for rows in combinations_with_replacement(range(0, 7, 2), size)
+            }
+            return audit_choices(
+                mechanism.profile(sensitivity), [(law[a], law[b]) for a, b in _adjacent(law, neighbours)]
+            )
+
+        rows = [0, 0, 0, 6, 6], [0, 0, 0, 0, 6] if neighbours is Neighbours.REPLACE_ONE else [0, 0, 0, 6]
+        truths = [median.exact(side, neighbours=neighbours).value for side in rows]
+        yield Case(
+            f"median, {neighbours.value.replace('_', '/')}",
+            mechanism.guarantee(sensitivity),
+            lambda n, truth=truths[0], m=mechanism: np.array([m.draw(truth) for _ in range(n)]),  # type: ignore[misc]
+            lambda n, truth=truths[1], m=mechanism: np.array([m.draw(truth) for _ in range(n)]),  # type: ignore[misc]
+            exact,
+            tight=False,
+            slow=True,
+        )
+    quartiles = Quantiles(probabilities=(0.25, 0.5, 0.75), bounds=bounds, recursive=True)
+    moved = quartiles.sensitivity(neighbours=Neighbours.ADD_REMOVE)
+    split = QuantileChoice.calibrate(PureDP(1.0), moved, statistic=quartiles)
+    here, there = (quartiles.exact(rows, neighbours=Neighbours.ADD_REMOVE).value for rows in ([0, 0, 6], [0, 6]))
+    yield Case(
+        "quartiles, recursive", PureDP(1.0), one_by_one(split, here), one_by_one(split, there), None, False, True
+    )
+
+
+def _adjacent(law: Any, neighbours: Neighbours) -> Iterator[tuple[Any, Any]]:
+    for rows in law:
+        for place in range(len(rows)):
+            rest = rows[:place] + rows[place + 1 :]
+            if neighbours is Neighbours.ADD_REMOVE:
+                yield rows, rest
+            else:
+                yield from ((rows, tuple(sorted((*rest, other)))) for other in range(0, 7, 2))
+
+
+# ---- Group cases: rules that show which labels of an unlimited set are common
+
+
+_ASKED = ApproxDP(1.0, 0.05)
+_LARGEST = 12
+
+
+def _law(rule: GroupSelection, sizes: Sequence[int]) -> Array:
+    """Probability of every set of shown groups; a group of nobody is never shown."""
+    chances = [float(rule.chance([size])[0]) if size else 0.0 for size in sizes]
+    return np.array(
+        [
+            np.prod([p if one else 1 - p for p, one in zip(chances, shown, strict=True)])
+            for shown in product([True, False], repeat=len(sizes))
+        ]
+    )
+
+
+def _draws(rule: GroupSelection, sizes: Sequence[int]) -> Draw:
+    """Which set was shown, as a number, drawn as releases draw it."""
+    held = np.array([size for size in sizes if size], dtype=np.int64)
+
+    def draw(count: int) -> Array:
+        shown = rule.shown(np.tile(held, count)).reshape(count, held.size)
+        return np.asarray(shown @ (1 << np.arange(held.size)), dtype=float)
+
+    return draw
+
+
+def group_cases() -> Iterator[Case]:
+    """Both rules, for a unit in one group and in two: all small sizes exactly, and a pair near the turn by draws."""
+    rules: list[tuple[type[GroupSelection], int]] = [
+        (kind, groups) for kind in (OptimalSelection, GaussianThreshold) for groups in (1, 2)
+    ]
+    for kind, groups in rules:
+        sensitivity = Sensitivity(moves=(1.0,) * groups)
+        rule = kind.calibrate(_ASKED, sensitivity)
+
+        def exact(
+            rule: GroupSelection = rule, groups: int = groups, sensitivity: Sensitivity = sensitivity
+        ) -> ExactAudit:
+            pairs = []
+            for sizes in combinations_with_replacement(range(_LARGEST), groups):
+                first, second = _law(rule, sizes), _law(rule, [size + 1 for size in sizes])
+                pairs += [(first, second), (second, first)]
+            return audit_choices(rule.profile(sensitivity), pairs)
+
+        turn = rule.size_shown(0.5)
+        yield Case(
+            f"{rule.name.replace('_', ' ')}, {groups} group{'s' if groups > 1 else ''} a unit",
+            _ASKED,
+            _draws(rule, [turn - 1] * groups),
+            _draws(rule, [turn] * groups),
+            exact,
+            tight=False,
+        )
+
+
+# ---- Path cases: rows left out, several mechanisms in a row, models and whole sessions
+
+
+def omission_cases() -> Iterator[Case]:
+    """A noisy count of the rows that a random step leaves."""
+    inner = Laplace(1.0)
+    step: Omission
+    for name, step, rows in (
+        ("Poisson sample, then Laplace", PoissonSample(0.5), [1.0]),
+        (
+            "outlier suppression, then Laplace",
+            OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1))),
+            [0.0, 0.0, 0.0, 1.0],
+        ),
+    ):
+        claim = step.amplify(PureDP(1.0))
+        less = rows[:-1]
+        yield Case(
+            name,
+            claim,
+            _counted(step, rows, inner),
+            _counted(step, less, inner),
+            lambda step=step, rows=rows, less=less, claim=claim: audit_cells(  # type: ignore[misc]
+                claim, [_mixed(_kept_law(step, rows), _kept_law(step, less), inner)]
+            ),
+            tight=isinstance(step, PoissonSample),
+            slow=True,
+        )
+
+
+def _counted(step: Omission, rows: list[float], mechanism: Laplace) -> Draw:
+    def draw(n: int) -> Array:
+        kept = [int(step.kept(rows).sum()) if rows else 0 for _ in range(n)]
+        return np.asarray(mechanism.law(np.array(kept)).sample())
+
+    return draw
+
+
+def _kept_law(step: Omission, rows: list[float]) -> Array:
+    """Probability of every number of kept rows."""
+    if not rows:
+        return np.array([1.0])
+    if isinstance(step, PoissonSample):
+        keep = np.full(len(rows), step.rate)
+    else:
+        step = cast(OutlierSuppression, step)
+        keep = 1 - outlier_scores(rows, step.m, step.M, step.distance)
+    law = np.array([1.0])
+    for chance in keep:
+        law = np.convolve(law, [1 - chance, chance])
+    return law
+
+
+def _mixed(here: Array, there: Array, mechanism: Laplace) -> Cells:
+    """Mixtures of one mechanism's laws at 0, 1, …, cut into the same cells."""
+    laws = [mechanism.law(float(count)) for count in range(max(here.size, there.size))]
+    edges = np.unique(np.concatenate([np.asarray(law.quantile(np.linspace(0.0001, 0.9999, 4001))) for law in laws]))
+    masses = [np.diff(np.concatenate([[0.0], np.asarray(law.cdf(edges)), [1.0]])) for law in laws]
+    p, q = (
+        sum((w * m for w, m in zip(side, masses, strict=False)), np.zeros(edges.size + 1)) for side in (here, there)
+    )
+    return Cells(np.asarray(p), np.asarray(q))
+
+
+def pipeline_case() -> Case:
+    """A count, a mean and a choice of one data set, through the composed profile."""
+    laplace, gaussian, choice = Laplace(2.0), Gaussian(2.0), ExponentialMechanism(0.5)
+    claim = compose_profiles([one.profile(UNIT) for one in (laplace, gaussian, choice)])
+    stated = ApproxDP(float(claim.epsilon_at(0.01)), 0.01)
+    scores = [0, 3, 3], [1, 3, 3]
+
+    def draw(side: int) -> Draw:
+        def drawn(n: int) -> Array:
+            chosen = np.array([choice.choose(scores[side]) for _ in range(n)], dtype=float)
+            first, second = (np.asarray(one.law(float(side)).sample(n)) for one in (laplace, gaussian))
+            return np.column_stack([first, second, chosen])
+
+        return drawn
+
+    def exact() -> ExactAudit:
+        parts = [law_cells(one.law(0.0), one.law(1.0)).merged(400) for one in (laplace, gaussian)]
+        p, q = (np.asarray(choice.probabilities(one)) for one in scores)
+        joint = Cells(p, q, light=0.0)
+        for part in parts:
+            joint = Cells(np.outer(joint.p, part.p).ravel(), np.outer(joint.q, part.q).ravel(), light=1e-15)
+        return audit_cells(claim, [joint])
+
+    return Case("pipeline: Laplace, Gaussian, choice", stated, draw(0), draw(1), exact, tight=False, slow=True)
+
+
+# ---- models, comparisons, sessions --------------------------------------------------------------------------------
+
+
+def _plenty(guarantee: Guarantee) -> Ledger:
+    """A ledger that pays for one release after another."""
+    return Ledger(":memory:", guarantee)
+
+
+def model_cases() -> Iterator[Case]:
+    """Fits and comparisons of a few rows, with and without one of them."""
+    rows = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    more = np.array([*rows, [1.0, 1.0]])
+
+    def lloyd(data: Array) -> Array:
+        model = DPLloyd(2, guarantee=PureDP(1.0), bounds=((0, 1), (0, 1)), iterations=1)
+        model.fit(data, ledger=_plenty(PureDP(1.0)))
+        return np.ravel([model.counts_, *model.cluster_centers_.T])
+
+    def median(data: Array) -> Array:
+        model = KMedian(1, guarantee=PureDP(1.0), universe=[[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]], swaps=1)
+        return np.asarray(model.fit(data, ledger=_plenty(PureDP(1.0))).center_indices_, dtype=float)
+
+    def bayes(data: Array) -> Array:
+        labels = ["a", "b", "a", "b"][: len(data)]
+        model = GaussianNaiveBayes(guarantee=PureDP(1.0), bounds=((0, 1), (0, 1)), classes=("a", "b"))
+        model.fit(data, labels, ledger=_plenty(PureDP(1.0)))
+        return np.ravel([model.class_count_, *model.theta_.T])
+
+    def difference(data: Array) -> Array:
+        found = compare_means(data[:, 0], rows[:, 1], bounds=(0, 1), guarantee=PureDP(1.0), ledger=_plenty(PureDP(1.0)))
+        return np.ravel(found.noisy["moments"])
+
+    replaced = np.array([*rows[:-1], [0.0, 0.0]])
+    for name, fit, here, there in (
+        ("DPLloyd", lloyd, rows, more),
+        ("KMedian", median, rows, more),
+        ("naive Bayes", bayes, rows, more),
+        ("difference of means", difference, rows, replaced),
+    ):
+        yield Case(
+            name, PureDP(1.0), _fitted(fit, here), _fitted(fit, there), None, tight=False, slow=True, deep_only=True
+        )
+
+
+def _fitted(fit: Callable[[Array], Array], data: Array) -> Draw:
+    return lambda n: np.array([fit(data) for _ in range(n)])
+
+
+SCHEMA_COLUMNS: dict[str, Bounds | Categories] = {
+    "arm": Categories(["A", "B", "C"], nulls="=A", unknown="=A"),
+    "spend": Bounds(0, 10, grid=0.5, nulls=0),
+}
+UNIT_SCHEMA = Schema(columns=SCHEMA_COLUMNS, unit=PrivacyUnit("person", contribution=Contribution(groups=2, rows=2)))
+UNIT_TABLE: dict[str, list[Any]] = {
+    "person": [1, 1, 1, 1, 2, 2, 3, 4, 5],
+    "arm": ["A", "A", "B", "B", "A", "B", "A", "C", "B"],
+    "spend": [10.0, 10.0, 0.0, 3.0, 5.0, 10.0, 0.0, 9.5, 2.0],
+}
+UNIT_EXTREMES: dict[str, list[Any]] = {"arm": ["A", "B", "C"], "spend": [10.0, 0.0, 99.0]}
+
+
+def session_case() -> Case:
+    """A session of four questions at the level of units: all their outputs together, against the whole budget."""
+    share = PureDP(0.25)
+
+    asked: list[MeasuredQuestion[Any]] = [
+        CountQuestion(UNIT_SCHEMA, share),
+        SumQuestion(UNIT_SCHEMA, "spend", share),
+        TableQuestion(UNIT_SCHEMA, "arm", share),
+        QuantileQuestion(UNIT_SCHEMA, "spend", 0.5, share),
+    ]
+
+    def draw(table: dict[str, list[Any]]) -> Draw:
+        def drawn(n: int) -> Array:
+            ledger = Ledger(":memory:", PureDP(1000.0), unit="person")
+            session = Session(as_table(table), UNIT_SCHEMA, ledger=ledger)
+            exacts = [(session.exact(question), question.measurement.mechanism) for question in asked]
+            outputs = []
+            for number in range(n):
+                if number % 900 == 899:  # its budget is spent
+                    ledger = Ledger(":memory:", PureDP(1000.0), unit="person")
+                values = [np.ravel(release(exact, how, ledger=ledger).value) for exact, how in exacts]
+                outputs.append(np.concatenate(values))
+            return np.array(outputs)
+
+        return drawn
+
+    # The unit with the most rows, and a newcomer with rows at the extremes: the first of the proposals.
+    pair = next(iter(unit_pairs(UNIT_TABLE, "person", UNIT_EXTREMES)))
+    return Case("session, one person removed", PureDP(1.0), draw(pair[0]), draw(pair[1]), None, False, True, True)
+
+
+def as_table(table: dict[str, list[Any]]) -> Any:
+    """Columns as a table that sessions read."""
+    import pyarrow
+
+    return pyarrow.table(table)
 
 
 def cases() -> list[Case]:

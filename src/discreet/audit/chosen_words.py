@@ -20,8 +20,7 @@ import numpy as np
 from flint import arb, ctx, fmpq, fmpz
 
 from discreet.audit.recomputed import Compared, Recomputed, recomputed
-from discreet.core.noise.bernoulli import exact_events
-from discreet.core.noise.choice import choose
+from discreet.core.noise.choice import choose, exact_events, noisy_argmax
 from discreet.core.noise.exact_draws import exact_draws
 from discreet.core.noise.families import (
     ExponentialFamily,
@@ -31,7 +30,6 @@ from discreet.core.noise.families import (
     LargestExponentialFamily,
 )
 from discreet.core.noise.location import Location, default_grid
-from discreet.core.noise.race import noisy_argmax
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from discreet.mechanisms.gaussian import GaussianLaw

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.contract.law import Law
-from discreet.contract.mechanism import Mechanism
+from discreet.contract.mechanism import Law, Mechanism
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import Guarantee
 from discreet.core.privacy_profile import Profile

@@ -14,7 +14,7 @@ from datetime import date
 from typing import Any
 
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
-from discreet.core.dates import Dates
+from discreet.core.columns import Dates
 from discreet.core.errors import WrongType
 from discreet.core.row_expression import Term
 from discreet.core.rows import take

@@ -23,8 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 from discreet.audit.every_question import PLANNED_ONLY, every_question, variants
-from discreet.audit.number_laws import number_laws
-from discreet.audit.pipeline import Refusal
+from discreet.audit.pipeline import Refusal, number_laws
 from discreet.audit.recomputed import Compared, Recomputed, recomputed, refused
 from discreet.audit.transcript import Draw, Numbers, Script, scripted
 from discreet.core.errors import DiscreetError
@@ -35,8 +34,7 @@ from discreet.core.schema import Bands, Bounds, Categories, Contribution, Dates,
 from discreet.declarations.language import Formula
 from discreet.ledgers import Ledger
 from discreet.questions import Question, asked
-from discreet.questions.profiles.private_bounds import PrivateBounds
-from discreet.questions.profiles.private_limit import PrivateContribution
+from discreet.questions.profiles.released_first import PrivateBounds, PrivateContribution
 from discreet.session import Session
 
 __all__ = ["audit_identities", "audit_orders"]

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.number_laws import number_laws
-from discreet.audit.pipeline import largest_loss, loss_between
+from discreet.audit.pipeline import largest_loss, loss_between, number_laws
 from discreet.audit.statistical import audit_draws
 from discreet.audit.transcript import Choice, Draw, Numbers
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP

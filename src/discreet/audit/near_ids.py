@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from discreet.audit.number_laws import number_laws
+from discreet.audit.pipeline import number_laws
 from discreet.audit.recomputed import Compared, Recomputed, recomputed
-from discreet.audit.source_kinds import SOURCES, as_source
+from discreet.audit.session_attacks import SOURCES, as_source
 from discreet.audit.transcript import Numbers, Script, scripted
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import PureDP

@@ -13,8 +13,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcent
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Categories, PrivacyUnit, Schema, Unlisted
 from discreet.ledgers import Ledger
-from discreet.questions.profiles.private_bounds import PrivateBounds
-from discreet.questions.profiles.private_limit import PrivateContribution
+from discreet.questions.profiles.released_first import PrivateBounds, PrivateContribution
 from discreet.session import Session
 
 __all__ = ["profile_pipelines"]

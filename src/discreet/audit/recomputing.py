@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from discreet.audit.adding_up import audit_adding_up
 from discreet.audit.amplified import audit_amplified
-from discreet.audit.arithmetic import audit_arithmetic
 from discreet.audit.calibrations import audit_calibrations
 from discreet.audit.chosen_words import audit_chosen_words
 from discreet.audit.declarations import audit_declarations
 from discreet.audit.declared import audit_declared
 from discreet.audit.formulas import audit_formulas
 from discreet.audit.governed_ledgers import audit_governed_ledgers
-from discreet.audit.guarantee_arithmetic import audit_guarantees
+from discreet.audit.guarantee_arithmetic import audit_arithmetic, audit_guarantees
 from discreet.audit.measurements import audit_measurements
 from discreet.audit.near_ids import audit_near_ids
 from discreet.audit.reading import audit_engine, audit_reading

@@ -16,8 +16,7 @@ from discreet.audit.deletions import audit_deletions
 from discreet.audit.exhaustive import audit_exhaustively
 from discreet.audit.failures import audit_failures
 from discreet.audit.generated_worlds import generated_worlds
-from discreet.audit.hostile import HOSTILE, audit_hostile
-from discreet.audit.hostile_calls import hostile_calls
+from discreet.audit.hostile_calls import HOSTILE, audit_hostile, hostile_calls
 from discreet.audit.hostile_questions import hostile_questions
 from discreet.audit.identities import audit_identities, audit_orders
 from discreet.audit.interrupts import audit_interrupts
@@ -26,13 +25,12 @@ from discreet.audit.pipeline import Refusal, audit_pipeline
 from discreet.audit.recomputed import Recomputed, missing_package
 from discreet.audit.recomputing import RECOMPUTING
 from discreet.audit.repetition import audit_repetition
-from discreet.audit.replay_cases import replay_cases
+from discreet.audit.replay import replay_cases
 from discreet.audit.session_attacks import attack_world
 from discreet.audit.spending_attacks import audit_spending
 from discreet.audit.statistical import audit_pair
 from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
-from discreet.audit.timing import audit_timing
-from discreet.audit.timing_cases import timing_cases
+from discreet.audit.timing import audit_timing, timing_cases
 from discreet.audit.written import audit_written
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter

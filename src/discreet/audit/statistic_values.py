@@ -39,10 +39,10 @@ from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipping import checked_box
-from discreet.mechanisms.tables.linear_facts import LinearFacts
-from discreet.mechanisms.tables.marginals import MarginsGaussian
+from discreet.mechanisms.tables.direct_margins import MarginsGaussian
 from discreet.mechanisms.tables.post_processed import exact_total
-from discreet.questions.clusters.box import Box, labels_of
+from discreet.mechanisms.tables.rank_deficient import LinearFacts
+from discreet.questions.clusters.lloyd import Box, labels_of
 from discreet.questions.comparison.arms import Arms, check_sizes
 from discreet.questions.covariance import Covariance
 from discreet.questions.margins import Margins

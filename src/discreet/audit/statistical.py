@@ -8,16 +8,15 @@ bound is wrong with probability at most ``1 − confidence``, whatever the mecha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from discreet.audit.bounds import certified_epsilon, certified_mu, smallest_excess, smallest_mu
-from discreet.audit.events import Event, Outputs, View, views_of
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee
@@ -25,7 +24,248 @@ from discreet.core.privacy_profile import Profile
 from discreet.display import Facts, number
 from discreet.result import Result
 
-__all__ = ["StatisticalAudit", "audit_draws", "audit_pair"]
+__all__ = [
+    "Event", "StatisticalAudit", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
+    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of",
+]  # fmt: skip
+
+
+# ---- Bounds: what two counts certify about a privacy loss
+
+
+Array = NDArray[np.float64]
+
+
+def clopper_pearson(successes: ArrayLike, trials: int, alpha: float) -> tuple[Array, Array]:
+    """One-sided lower and upper confidence limits of a binomial probability, each at level 1 − ``alpha``."""
+    from scipy.special import betaincinv
+
+    k = np.asarray(successes, dtype=float)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), trials - k + 1, alpha), 0.0)
+    high = np.where(k < trials, betaincinv(k + 1, np.maximum(trials - k, 1), 1 - alpha), 1.0)
+    return low, high
+
+
+def certified_epsilon(first: ArrayLike, second: ArrayLike, trials: int, alpha: float, delta: float = 0.0) -> Any:
+    """The ε that any (ε, δ) claim must exceed, given how often an event happened on two neighbours.
+
+    Valid with probability 1 − 2·``alpha`` for an event that was fixed before these draws were looked at.
+    """
+    low, _ = clopper_pearson(first, trials, alpha)
+    _, high = clopper_pearson(second, trials, alpha)
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(low - delta, 0.0)) - np.log(high)
+
+
+def certified_mu(first: ArrayLike, second: ArrayLike, trials: int, alpha: float) -> Any:
+    """The μ that any μ-GDP claim must exceed: a test that errs with α and β has Φ⁻¹(1−β) − Φ⁻¹(α) ≤ μ."""
+    from scipy.special import ndtri
+
+    low, _ = clopper_pearson(first, trials, alpha)
+    _, high = clopper_pearson(second, trials, alpha)
+    return ndtri(low) - ndtri(high)
+
+
+def smallest_excess(p: float, trials: int, alpha: float, epsilon: float, power: float = 0.99) -> float:
+    """The smallest true ε above the claim that an event of probability ``p`` reveals with probability ``power``.
+
+    The event has probability p on one neighbour and p·e^(−ε′) on the other; normal approximation of both log
+    frequencies, which is accurate for the counts of an audit (thousands).
+    """
+    from scipy.special import ndtri
+
+    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
+    excess = epsilon
+    for _ in range(60):
+        q = p * math.exp(-excess)
+        here, there = math.sqrt((1 - p) / (p * trials)), math.sqrt((1 - q) / (q * trials))
+        # Both limits must be passed, so their margins add; chance moves both counts independently.
+        excess = epsilon + margin * (here + there) + luck * math.hypot(here, there)
+        if excess > epsilon + 50:
+            return math.inf
+    return excess
+
+
+def smallest_mu(p: float, trials: int, alpha: float, mu: float, power: float = 0.99) -> float:
+    """As `smallest_excess`, for a claim of μ-GDP."""
+    from scipy.special import ndtr, ndtri
+
+    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
+    excess = mu
+    for _ in range(60):
+        places = float(ndtri(p)), float(ndtri(p)) - excess
+        slopes = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in places]
+        shares = [float(ndtr(z)) for z in places]
+        here, there = (
+            math.sqrt(share * (1 - share) / trials) / max(slope, 1e-12)
+            for share, slope in zip(shares, slopes, strict=True)
+        )
+        excess = mu + margin * (here + there) + luck * math.hypot(here, there)
+        if excess > mu + 20:
+            return math.inf
+    return excess
+
+
+# ---- Events: what an attacker may look for in a released number
+#
+# A *view* turns outputs into labels: their size, their bits, their place on grids, the pattern of their trailing zeros,
+# and for rows of numbers what tells two neighbours apart jointly. An *event* is a set of labels of one view. Views and
+# events are learned from one half of the draws and tested on the other.
+
+
+Outputs = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_BINS = 64
+_COARSE = 12
+_LOW_BITS = 8
+_FEW_COLUMNS = 4
+_ATOMS = 256
+_LEVELS = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2])
+
+
+@dataclass(frozen=True)
+class View:
+    """A named function from outputs to small whole numbers; ``ordered`` where these have a natural order."""
+
+    name: str
+    label: Callable[[Outputs], Labels]
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of labels of one view."""
+
+    view: View
+    labels: NDArray[np.int64]
+
+    def count(self, outputs: Outputs) -> int:
+        """How many outputs fall into the event."""
+        return int(np.isin(self.view.label(outputs), self.labels).sum())
+
+    def __str__(self) -> str:
+        return f"{self.view.name}: {self.labels.size} of its labels"
+
+
+def views_of(here: Outputs, there: Outputs) -> list[View]:
+    """Views that suit outputs such as these (draws in rows, coordinates in columns)."""
+    both = np.concatenate([here, there])
+    columns = both.shape[1]
+    views: list[View] = []
+    for column in range(columns):
+        suffix = f" of coordinate {column}" if columns > 1 else ""
+        views += _scalar_views(both[:, column], column, suffix)
+    if columns > 1:
+        views += _joint_views(here, there)
+    return views
+
+
+def _scalar_views(values: Outputs, column: int, suffix: str) -> list[View]:
+    if np.unique(values[:: max(1, values.size // 4096)]).size <= _ATOMS:
+        atoms = np.unique(values)
+        if atoms.size <= 4096:
+            return [View(f"value{suffix}", lambda x: _position(x[:, column], atoms), ordered=True)]
+    size, tails = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1]), _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
+    return [
+        View(f"size{suffix}", lambda x: size(x[:, column]), ordered=True),
+        View(f"tails{suffix}", lambda x: tails(x[:, column]), ordered=True),
+        View(f"low bits{suffix}", lambda x: _low_bits(x[:, column])),
+        View(f"trailing zeros{suffix}", lambda x: _trailing_zeros(x[:, column]), ordered=True),
+        View(f"exponent{suffix}", lambda x: np.frexp(x[:, column])[1].astype(np.int64), ordered=True),
+    ]
+
+
+def _cut(values: Outputs, shares: NDArray[np.float64]) -> Callable[[Outputs], Labels]:
+    """Places between the quantiles of some values."""
+    edges = np.unique(np.quantile(values, shares))
+    return lambda x: np.searchsorted(edges, x, side="right").astype(np.int64)
+
+
+def _position(values: Outputs, atoms: Outputs) -> Labels:
+    """Index among known values; values that were never seen share the label −1."""
+    index = np.searchsorted(atoms, values)
+    known = (index < atoms.size) & (atoms[np.minimum(index, atoms.size - 1)] == values)
+    return np.where(known, index, -1).astype(np.int64)
+
+
+def _mantissa(values: Outputs) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(values).view(np.uint64) & np.uint64(2**52 - 1)
+
+
+def _low_bits(values: Outputs) -> Labels:
+    return (_mantissa(values) & np.uint64(2**_LOW_BITS - 1)).astype(np.int64)
+
+
+def _trailing_zeros(values: Outputs) -> Labels:
+    """Power of the largest power of two that divides the number: on which grid it lies."""
+    mantissa = _mantissa(values) | np.uint64(2**52)
+    lowest = mantissa & (~mantissa + np.uint64(1))
+    zeros = np.frexp(lowest.astype(float))[1] - 1
+    return np.asarray(np.frexp(values)[1] - 53 + zeros, dtype=np.int64)
+
+
+# ---- rows of numbers ----------------------------------------------------------------------------------------------
+
+
+def _joint_views(here: Outputs, there: Outputs) -> list[View]:
+    """What one record that moves several coordinates shifts together."""
+    both = np.concatenate([here, there])
+    views = [
+        *_scored("total", lambda x: x.sum(axis=1), both),
+        *_scored("linear discriminant", _discriminant(here, there), both),
+        *_scored("likelihood ratio", _likelihood_ratio(here, there), both),
+        View("place of the largest", lambda x: np.argmax(x, axis=1).astype(np.int64)),
+    ]
+    if both.shape[1] <= 2 * _FEW_COLUMNS:
+        medians = np.median(both, axis=0)
+        weights = 2 ** np.arange(both.shape[1])
+        views.append(View("above the medians", lambda x: ((x > medians) @ weights).astype(np.int64)))
+    if both.shape[1] <= _FEW_COLUMNS:
+        views += list(_pairs(both))
+    return views
+
+
+def _scored(name: str, score: Callable[[Outputs], Outputs], both: Outputs) -> list[View]:
+    """A number made of all coordinates, cut into equal shares and into tails."""
+    values = score(both)
+    size, tails = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1]), _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
+    return [
+        View(name, lambda x: size(score(x)), ordered=True),
+        View(f"tails of the {name}", lambda x: tails(score(x)), ordered=True),
+    ]
+
+
+def _discriminant(here: Outputs, there: Outputs) -> Callable[[Outputs], Outputs]:
+    """Fisher's direction. A hair of ridge keeps directions without noise, where all is told, in play."""
+    spread = np.cov(np.concatenate([here - here.mean(axis=0), there - there.mean(axis=0)]), rowvar=False)
+    spread = np.atleast_2d(spread) + 1e-12 * (np.trace(np.atleast_2d(spread)) + 1e-300) * np.eye(here.shape[1])
+    direction = np.linalg.lstsq(spread, there.mean(axis=0) - here.mean(axis=0), rcond=None)[0]
+    largest = float(np.abs(direction).max())
+    unit = direction / largest if largest > 0 else direction
+    return lambda x: np.asarray(x @ unit)
+
+
+def _likelihood_ratio(here: Outputs, there: Outputs) -> Callable[[Outputs], Outputs]:
+    """Sum of the coordinates' own log-ratios, from histograms: the best score where coordinates are independent."""
+    parts = []
+    for column in range(here.shape[1]):
+        cut = _cut(np.concatenate([here[:, column], there[:, column]]), np.linspace(0, 1, _BINS + 1)[1:-1])
+        counts = [np.bincount(cut(side[:, column]), minlength=_BINS) + 1.0 for side in (here, there)]
+        parts.append((column, cut, np.log(counts[1] / counts[0])))
+    return lambda x: np.sum([ratios[cut(x[:, column])] for column, cut, ratios in parts], axis=0)
+
+
+def _pairs(both: Outputs) -> Iterator[View]:
+    """Joint histograms of two coordinates."""
+    cuts = [_cut(column, np.linspace(0, 1, _COARSE + 1)[1:-1]) for column in both.T]
+    for i, j in combinations(range(len(cuts)), 2):
+
+        def label(x: Outputs, i: int = i, j: int = j) -> Labels:
+            return cuts[i](x[:, i]) * _COARSE + cuts[j](x[:, j])
+
+        yield View(f"coordinates {i} and {j}", label)
+
 
 Draw = Callable[[int], Any]
 Claim = Guarantee | Profile

@@ -21,10 +21,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.contract.law import Law
+from discreet.contract.mechanism import Law
 from discreet.core import rows as core_rows
-from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.truncated_laplace_law import ClampedLaplaceLaw, TruncatedLaplaceLaw
 from discreet.mechanisms.choices import quantile_interval
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold

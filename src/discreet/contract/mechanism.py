@@ -3,25 +3,156 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.contract.registry import Registry
 from discreet.core import requirements
 from discreet.core.door import Step
-from discreet.core.errors import NoConversion
+from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger import Account
+from discreet.core.noise.truth import Floats
 from discreet.core.privacy_profile import Profile
 from discreet.core.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.contract.law import Law
     from discreet.core.exact import Exact
-    from discreet.core.noise.truth import Floats, Truth
+    from discreet.core.noise.truth import Truth
 
-__all__ = ["Mechanism", "charged_guarantee", "mechanism_from_dict", "mechanism_of"]
+__all__ = ["Law", "Mechanism", "Registry", "charged_guarantee", "mechanism_from_dict", "mechanism_of"]
+
+
+# ---- Law: the exact conditional distribution of a mechanism's output given the truth
+
+
+class Law(ABC):
+    """A distribution, or an array of independent ones, with everything inference needs.
+
+    Array arguments broadcast against the shape of the location.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one draw."""
+
+    @property
+    @abstractmethod
+    def support(self) -> tuple[Floats, Floats]:
+        """Smallest interval that holds all outcomes."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Expected output."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Floats:
+        """Variance of the output."""
+
+    @property
+    @abstractmethod
+    def bias(self) -> Floats:
+        """Expected output minus truth."""
+
+    @property
+    def mse(self) -> Floats:
+        """Mean squared error: variance plus squared bias."""
+        return self.variance + self.bias**2
+
+    @abstractmethod
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density at ``x``."""
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Probability of an output of at most ``x``."""
+
+    @abstractmethod
+    def quantile(self, q: ArrayLike) -> Floats:
+        """The value below which the output falls with probability ``q``."""
+
+    @abstractmethod
+    def sample(
+        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
+    ) -> Floats:
+        """Draw outputs: one per location, or ``size`` of them in front.
+
+        ``rng=None`` draws exactly, from operating-system entropy. A seed or a numpy generator draws the same
+        law in floating point, for simulations only.
+        """
+
+
+# ---- Registry: classes by the name under which releases and ledgers store them
+
+
+Kind = TypeVar("Kind")
+
+
+class Registry(Generic[Kind]):
+    """Classes of one kind: those of some packages, which are imported when first asked for, and those that users write.
+
+    Parameters
+    ----------
+    kind
+        What they are, for refusals.
+    packages
+        Where the library keeps its own, one module each.
+    """
+
+    def __init__(self, kind: str, *packages: str) -> None:
+        self.kind, self.packages = kind, packages
+        self._known: dict[str, type[Kind]] = {}
+
+    def add(self, cls: type[Kind]) -> None:
+        """Remember a class under its own ``name``; one without a name of its own is a base for others.
+
+        A name keeps its meaning: stored releases are read by it. Only the same class may come again, as it does when a
+        notebook cell or a module is run once more.
+        """
+        name = cls.__dict__.get("name")
+        if name is None:
+            return
+        # The library's own names are taken before anybody else's, in whatever order modules are imported.
+        known = self._known.get(name) if self._owns(cls) else self.classes().get(name)
+        if known is not None and _full_name(known) != _full_name(cls):
+            raise InvalidParameter(
+                "name",
+                name,
+                f"already names the {self.kind} {_full_name(known)}",
+                f"Give {_full_name(cls)} another name.",
+            )
+        self._known[name] = cls
+
+    def _owns(self, cls: type[Kind]) -> bool:
+        return any(cls.__module__.startswith(f"{package}.") for package in self.packages)
+
+    def classes(self) -> dict[str, type[Kind]]:
+        """All of them by name."""
+        for package in self.packages:
+            for module in walk_packages(import_module(package).__path__, f"{package}."):
+                import_module(module.name)
+        return dict(self._known)
+
+    def read(self, data: Mapping[str, Any]) -> Kind:
+        """The object that its name and parameters describe; unknown names are refused."""
+        parameters = dict(data)
+        name = str(parameters.pop("name", None))
+        found = self._known.get(name) or self.classes().get(name)
+        if found is None:
+            raise InvalidParameter(self.kind, name, f"must be one of {sorted(self._known)}", "Check the file.")
+        return found(**parameters)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
 
 REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms", "discreet.omission")
 

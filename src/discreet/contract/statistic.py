@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from discreet.contract.registry import Registry
+from discreet.contract.mechanism import Registry
 
 __all__ = ["Statistic", "statistic_from_dict"]
 

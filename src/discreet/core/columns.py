@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from discreet.core import requirements
@@ -13,7 +15,8 @@ from discreet.core.requirements import one_of
 from discreet.core.rounding import decimal
 from discreet.core.row_expression import RowExpression
 
-__all__ = ["MOST_CELLS", "Bounds", "Categories", "Column", "Label", "Policy", "Unlisted"]
+__all__ = ["Bands", "Bounds", "Categories", "Column", "Dates", "Label", "MOST_CELLS", "Order", "Policy", "Unlisted"]
+
 
 LARGEST_INDEX = 2**40
 """Grid points stay below this, so that sums of squares of 2⁴⁰ rows fit the 38 digits every engine can add."""
@@ -335,3 +338,162 @@ class Unlisted:
 
 
 Column = Bounds | Categories | Unlisted
+
+
+# ---- Bands: a number that is published in classes, such as ages 0–15, 16–24 and 25–64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bands(Categories):
+    """A column of numbers, read as the band that each falls into.
+
+    A band holds its lower edge and not its upper one; the last band holds both. Numbers outside all bands are
+    ``unknown``.
+
+    Parameters
+    ----------
+    edges
+        The edges of the bands, in order.
+    labels
+        What the bands are called; by default what they hold.
+    nulls, unknown, value
+        As for `Categories`.
+
+    Examples
+    --------
+    >>> Bands(edges=[0, 16, 25, 65, 120]).labels
+    ('0–15', '16–24', '25–64', '65–120')
+    >>> Bands(edges=[0, 0.5, 1]).labels
+    ('0–<0.5', '0.5–1')
+    """
+
+    labels: Sequence[Label] = ()
+    edges: Sequence[float]
+    computed_kinds: ClassVar[tuple[str, ...]] = ("number",)
+
+    def __post_init__(self) -> None:
+        edges: Any = self.edges
+        listed = isinstance(edges, list | tuple) and len(edges) > 2
+        numbers = [requirements.finite("bands", edge) for edge in edges] if listed else []
+        if not listed or any(low >= high for low, high in pairwise(numbers)):
+            raise InvalidParameter("bands", edges, "must be three or more increasing numbers", "Pass [0, 16, 25, 65].")
+        object.__setattr__(self, "edges", tuple(numbers))
+        labels: Any = self.labels
+        if isinstance(labels, list | tuple) and not labels:
+            object.__setattr__(self, "labels", _labels(numbers))
+        super().__post_init__()
+        if self.cells != len(numbers) - 1:
+            raise InvalidParameter(
+                "labels", self.labels, f"must be {len(numbers) - 1}, one per band", "Name each band."
+            )
+        if self.aliases or self.ignore_case or self.missing:
+            raise InvalidParameter(
+                "bands", edges, "have no other spellings or missing words", "Set them on the number."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return {"bands": list(self.edges), **super().to_dict()}
+
+
+def _labels(edges: Sequence[float]) -> tuple[str, ...]:
+    """What each band holds; bands between whole numbers are named as ages are."""
+    whole = all(edge.is_integer() for edge in edges)
+    named = []
+    for place, (low, high) in enumerate(pairwise(edges), start=2):
+        last, before = place == len(edges), "" if whole else "<"
+        high = high if last or not whole else high - 1
+        named.append(f"{low:.15g}" if high == low else f"{low:.15g}–{'' if last else before}{high:.15g}")
+    return tuple(named)
+
+
+# ---- Dates: a column of days, months or years between two public dates, counted in whole numbers
+
+
+Order = Literal["ymd", "dmy", "mdy"]
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Dates(Bounds):
+    """A column of dates: clipped to [low, high] and counted in days since 1970-01-01, months since then, or years.
+
+    Questions about numbers release these counts: the median of dates is a day's number, and `day` is its date. Formulas
+    read the date: ``"year(born)"``, ``"age(born, 2024-06-30)"``, ``"left - entered"`` in days.
+
+    Parameters
+    ----------
+    low, high
+        Public limits: dates, or text such as ``"2024-01-31"``. Dates outside are moved to the nearer limit.
+    grid
+        ``"day"``, ``"month"`` or ``"year"``.
+    nulls
+        What to do with missing values and text that is not a date: ``"drop"`` the row, ``"refuse"`` the data set, or
+        the date that takes their place.
+    value, missing
+        As for `Bounds`.
+    order
+        How text is written: ``"ymd"``, ``"dmy"`` or ``"mdy"``, between dashes, dots or slashes. A time after the date
+        is ignored.
+
+    Examples
+    --------
+    >>> born = Dates("1900-01-01", "2024-12-31")
+    >>> born.day(born.lowest), born.cells
+    (datetime.date(1900, 1, 1), 45656)
+    """
+
+    low: Any
+    high: Any
+    grid: Any = "day"
+    nulls: Any = "drop"
+    value: RowExpression | None = None
+    missing: Sequence[str | float] = ()
+    unit: str = "day"
+    order: Order = "ymd"
+    computed_kinds: ClassVar[tuple[str, ...]] = ("date",)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.grid, str):  # a copy with other settings holds counts already
+            object.__setattr__(self, "unit", one_of("grid", self.grid, ("day", "month", "year"), 'Write "month".'))
+            for name in ("low", "high", "nulls"):
+                given = getattr(self, name)
+                if name != "nulls" or not (isinstance(given, str) and given in ("drop", "refuse")):
+                    object.__setattr__(self, name, _count(_date(name, given), self.unit))
+        one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
+        object.__setattr__(self, "grid", 1.0)
+        super().__post_init__()
+
+    def day(self, count: float) -> date:
+        """The date of a count; the first day of a month or year.
+
+        Examples
+        --------
+        >>> Dates("2020-01-01", "2024-12-01", grid="month").day(649)
+        datetime.date(2024, 2, 1)
+        """
+        whole = round(count)
+        if self.unit == "day":
+            return date.fromordinal(EPOCH.toordinal() + whole)
+        return date(whole, 1, 1) if self.unit == "year" else date(1970 + whole // 12, whole % 12 + 1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        said = super().to_dict() | {"low": self.day(self.low), "high": self.day(self.high), "grid": self.unit}
+        if not isinstance(self.nulls, str):
+            said["nulls"] = self.day(self.nulls)
+        order = {} if self.order == "ymd" else {"order": self.order}
+        return {name: str(value) if isinstance(value, date) else value for name, value in said.items()} | order
+
+
+def _count(day: date, unit: str) -> int:
+    if unit == "day":
+        return day.toordinal() - EPOCH.toordinal()
+    return day.year if unit == "year" else (day.year - 1970) * 12 + day.month - 1
+
+
+def _date(name: str, given: Any) -> date:
+    try:
+        return date.fromisoformat(str(given)[:10])
+    except ValueError:
+        raise WrongType(name, given, "must be a date", 'Write "2024-01-31".') from None

@@ -17,9 +17,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.core import requirements
-from discreet.core.curves import gaussian_delta, gaussian_epsilon, order_root, order_slack, tightest_mu
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.privacy_curve import Curve, PrivacyCurve, plain, type_one
+from discreet.core.privacy_curve import (
+    Curve,
+    PrivacyCurve,
+    gaussian_delta,
+    gaussian_epsilon,
+    order_root,
+    order_slack,
+    plain,
+    tightest_mu,
+    type_one,
+)
 from discreet.core.rounding import ball, decimal, down, greatest, least, precisely, thin, up
 
 __all__ = ["ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP"]

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from discreet.core.bands import Bands
-from discreet.core.columns import Bounds, Categories, Column, Unlisted
-from discreet.core.dates import Dates
+from discreet.core.columns import Bands, Bounds, Categories, Column, Dates, Unlisted
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.declarations.language import Formula
-from discreet.questions.profiles.private_bounds import PrivateBounds
-from discreet.questions.profiles.private_limit import PrivateContribution
+from discreet.questions.profiles.released_first import PrivateBounds, PrivateContribution
 
 __all__ = ["read_column", "schema_from_dict"]
 

@@ -10,27 +10,456 @@ Proof: ``docs/proofs/regression.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import scipy  # whose submodules load when first used
+import scipy
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Floats, plain
 from discreet.display import Facts
-from discreet.inference.linear_moments import Linear, LinearMoments
-from discreet.inference.noise_along import polynomial
-from discreet.inference.product_moments import ProductMoments
+from discreet.inference.part_moments import NoisyTotals
 from discreet.result import Result
 
-__all__ = ["JointTest", "LeastSquares", "MeasuredSquares"]
+__all__ = [
+    "Coordinates", "JointTest", "LeastSquares", "Linear", "LinearMoments", "MeasuredSquares", "NoiseAlong",
+    "ProductMoments", "polynomial", "square_of_line", "square_of_parabola",
+]  # fmt: skip
+
+
+# ---- Noise along a line of weights: variance and fourth cumulant of Σ(sₖ − t·dₖ)Zₖ as polynomials in t
+#
+# An interval tries many parameters, and each has weights of its own. They lie on a line, so the variance of the noise
+# is
+# a polynomial of degree 2 in the parameter, and its fourth cumulant one of degree 4: both are worked out once.
+
 
 Array = NDArray[np.float64]
+
+
+def polynomial(coefficients: Sequence[Array], at: Array) -> Array:
+    """Its value, from the constant up."""
+    found = np.asarray(coefficients[-1])
+    for one in coefficients[-2::-1]:
+        found = found * at + one
+    return np.asarray(found)
+
+
+def square_of_line(start: Array, step: Array, weights: Array | float = 1.0) -> list[Array]:
+    """Σ w(s − t·d)² over the last axis, from the constant up."""
+    return [(weights * start**2).sum(-1), -2 * (weights * start * step).sum(-1), (weights * step**2).sum(-1)]
+
+
+def square_of_parabola(constant: Array, linear: Array, square: Array) -> list[Array]:
+    """(c + l·t + q·t²)², from the constant up."""
+    middle = linear**2 + 2 * constant * square
+    return [constant**2, 2 * constant * linear, middle, 2 * linear * square, square**2]
+
+
+@dataclass(frozen=True)
+class NoiseAlong:
+    """Variance and fourth cumulant of the noise in Σ(sₖ − t·dₖ)Tₖ, for any t.
+
+    Attributes
+    ----------
+    start, step
+        s and d, along the last axis.
+    variances
+        Of the noise on every total.
+    groups
+        Sizes of groups of totals, one after another, with a and b each: the fourth cumulant of a group is a·V² + b·Σv²,
+        where v are the variances of its parts and V is their sum.
+
+    Examples
+    --------
+    >>> line = NoiseAlong(np.array([1.0, 0.0]), np.array([0.0, 2.0]), np.ones(2), ((2, 0.0, 3.0),))
+    >>> [one.tolist() for one in line(np.array([0.0, 1.0]))]  # weights (1, 0), then (1, −2)
+    [[1.0, 5.0], [3.0, 51.0]]
+    """
+
+    start: Array
+    step: Array
+    variances: Array
+    groups: tuple[tuple[int, float, float], ...] = ()
+
+    @cached_property
+    def _variance(self) -> list[Array]:
+        return square_of_line(self.start, self.step, self.variances)
+
+    @cached_property
+    def _fourth(self) -> list[Array]:
+        found, begin = [np.zeros(())] * 5, 0
+        for size, of_sum, of_parts in self.groups:
+            own, begin = slice(begin, begin + size), begin + size
+            s, d, v = self.start[..., own], self.step[..., own], self.variances[own]
+            parts = square_of_parabola(s**2, -2 * s * d, d**2)
+            both = square_of_parabola(*square_of_line(s, d, v))
+            found = [
+                one + of_sum * pair + of_parts * (v**2 * part).sum(-1)
+                for one, pair, part in zip(found, both, parts, strict=True)
+            ]
+        return found
+
+    def __call__(self, at: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant at t, whose leading axes are points."""
+        return polynomial(self._variance, at), polynomial(self._fourth, at)
+
+
+# ---- Moments of linear functions of a row, from noisy totals in tensor parts
+#
+# Rows lie in cells (combinations of labels); in each, the totals are those of all products of Bernstein polynomials of
+# the numbers, which lie between 0 and 1. Any product of linear functions whose powers stay within the degrees is then a
+# weighted sum of the totals, and the law of its noise is known.
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear function of a row: a constant in every cell, plus a multiple of each number.
+
+    Leading axes are repeats of a simulation, or several functions.
+    """
+
+    constants: Array
+    slopes: Array
+
+    @classmethod
+    def combined(cls, weights: Array, functions: Sequence[Linear]) -> Linear:
+        """The weighted sum of some functions."""
+        constants, slopes = (
+            np.array(each) for each in zip(*((one.constants, one.slopes) for one in functions), strict=True)
+        )
+        return cls(weights @ constants, weights @ slopes)
+
+    def __sub__(self, other: Linear) -> Linear:
+        return Linear(self.constants - other.constants, self.slopes - other.slopes)
+
+
+@cache
+def _to_parts(degree: int) -> Array:
+    """Takes the coefficients of a polynomial to its weights on the parts: uʲ = Σ (k over j)/(d over j)·bₖ(u)."""
+    places = range(degree + 1)
+    return np.array([[math.comb(k, j) / math.comb(degree, j) for j in places] for k in places])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearMoments(NoisyTotals):
+    """Noisy totals in tensor parts by cell, read as moments of linear functions; other parameters as `NoisyTotals`.
+
+    Parameters
+    ----------
+    cells
+        Combinations of labels; the totals are flat, those of the last column varying fastest.
+    degrees
+        Highest power of every number. A number of degree 1 is 0 or 1, so that its square is itself.
+
+    Examples
+    --------
+    >>> moments = LinearMoments(totals=np.array([30.0, 10.0]), noise=2.0, cells=1, degrees=(1,))
+    >>> number = Linear(np.zeros(1), np.ones(1))
+    >>> float(moments.total(moments.weights(number, number)))
+    10.0
+    """
+
+    cells: int
+    degrees: tuple[int, ...]
+
+    def weights(self, *factors: Linear) -> Array:
+        """Weights of the totals that add up the product of some linear functions over all rows."""
+        return self._weights(factors, above=False)
+
+    def gram(self, functions: Sequence[Linear]) -> Array:
+        """Σ f·g over all rows, for all pairs of some linear functions."""
+        found = np.zeros((*np.shape(self.totals)[:-1], len(functions), len(functions)))
+        for j, one in enumerate(functions):
+            for k, other in enumerate(functions[: j + 1]):
+                found[..., j, k] = found[..., k, j] = self.total(self.weights(one, other))
+        return found
+
+    def weights_above(self, *factors: Linear) -> Array:
+        """The same for a product of two squares, where the fourth power of a number of degree 3 is not measured.
+
+        It is replaced by (2t + 1)u³ − (t² + 2t)u² + t²u, which exceeds u⁴ by u(1 − u)(u − t)² ≥ 0; t is the mean. In a
+        product of squares no coefficient of a fourth power is negative, so what is added up is never less than it is.
+        """
+        return self._weights(factors, above=True)
+
+    def noise_along(self, start: Array, step: Array) -> NoiseAlong:
+        """`noise_of` for all weights start − t·step."""
+        used = self.used(start), self.used(step)
+        return NoiseAlong(*used, self._noise, ((self._noise.size, 0.0, self.kurtosis),))
+
+    def noise_of_parabola(self, constant: Array, linear: Array, square: Array) -> list[Array]:
+        """Variance of the noise for weights c + l·t + q·t², as a polynomial in t from the constant up."""
+        each = square_of_parabola(self.used(constant), self.used(linear), self.used(square))
+        return [(one * self._noise).sum(-1) for one in each]
+
+    def _weights(self, factors: Sequence[Linear], *, above: bool) -> Array:
+        powers = np.zeros((self.cells, *(degree + 1 for degree in self.degrees)))
+        powers.reshape(self.cells, -1)[:, 0] = 1.0
+        for factor in factors:
+            powers = self._times(powers, factor, above)
+        for axis, degree in self._axes:
+            powers = np.moveaxis(np.tensordot(powers, _to_parts(degree), axes=(axis, 1)), -1, axis)
+        return powers.reshape(*powers.shape[: -len(self.degrees) - 1], -1)
+
+    @property
+    def _axes(self) -> list[tuple[int, int]]:
+        """The axis of every number, from the last, and its degree."""
+        return [(place - len(self.degrees), degree) for place, degree in enumerate(self.degrees)]
+
+    @cached_property
+    def _means(self) -> Array:
+        """Means of the numbers, between 0 and 1, along the last axis."""
+        numbers = [Linear(np.zeros(self.cells), one) for one in np.eye(len(self.degrees))]
+        return np.clip(np.stack([self.total(self.weights(one)) / self.rows for one in numbers], axis=-1), 0.0, 1.0)
+
+    def _times(self, powers: Array, factor: Linear, above: bool) -> Array:
+        """The coefficients of a polynomial, multiplied by a linear function."""
+        found = powers * _before(factor.constants, len(self.degrees))
+        for axis, degree in self._axes:
+            slope = factor.slopes[..., axis]
+            if not np.any(slope):
+                continue
+            last = np.take(powers, [degree], axis=axis)
+            raised = np.roll(powers, 1, axis=axis)
+            if np.any(last):  # the highest power came round to the constant
+                raised = raised + last * self._folded(axis, above)
+            found = found + _before(slope, len(self.degrees) + 1) * raised
+        return found
+
+    def _folded(self, axis: int, above: bool) -> Array:
+        """Coefficients of what stands for the first power above the degree, less the constant that came round."""
+        degree = self.degrees[axis]
+        if degree == 1:
+            return _before(np.array([-1.0, 1.0]), -axis - 1)
+        if degree == 3 and above:
+            t = self._means[..., axis]
+            found = np.stack([-np.ones_like(t), t**2, -(t**2) - 2 * t, 2 * t + 1], axis=-1)
+            # Repeats come first, then cells and the numbers before this one.
+            within = (*found.shape[:-1], *(1,) * (len(self.degrees) + axis + 1), degree + 1)
+            return _before(found.reshape(within), -axis - 1)
+        raise InvalidParameter("degrees", self.degrees, "are too low for this moment", "Measure higher powers.")
+
+
+def _before(values: Array, axes: int) -> Array:
+    """The same with so many axes of length 1 behind it."""
+    return np.reshape(values, (*np.shape(values), *(1,) * axes))
+
+
+# ---- Moments of linear functions of a row, from noisy totals of products of two coordinates
+#
+# A coordinate lies between −1 and 1: a number between its bounds, or whether a row has a label (1) or not (−1). The
+# totals are those of 1, of the coordinates, of their products, and of 2z² − 1 for a number z: all between −1 and 1 too.
+# Any product of two linear functions is a weighted sum of them.
+
+
+Product = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The coordinates of a row, and which products of them have to be measured.
+
+    Attributes
+    ----------
+    two_valued
+        For every number, whether it is one of its bounds: then its square is known.
+    labels
+        For every column of labels, how many it has; the first is the reference, and has no coordinate.
+    outcome
+        Position of the coordinate whose square nobody needs.
+    """
+
+    two_valued: tuple[bool, ...]
+    labels: tuple[int, ...]
+    outcome: int
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return len(self.two_valued) + sum(self.labels) - len(self.labels)
+
+    @cached_property
+    def column_of(self) -> tuple[int, ...]:
+        """For every coordinate, its column: numbers first."""
+        numbers = range(len(self.two_valued))
+        return (*numbers, *(len(numbers) + c for c, count in enumerate(self.labels) for _ in range(count - 1)))
+
+    @cached_property
+    def products(self) -> tuple[Product, ...]:
+        """What is measured: () stands for 1, (i,) for a coordinate, (i, j) for a product, (i, i) for 2z² − 1."""
+        every = range(self.size)
+        squares = [(i, i) for i, known in enumerate(self.two_valued) if not known and i != self.outcome]
+        pairs = [(i, j) for j in every for i in range(j) if self.column_of[i] != self.column_of[j]]
+        return ((), *((i,) for i in every), *squares, *pairs)
+
+    @cached_property
+    def in_boxes(self) -> Array:
+        """Takes the products to three boxes: (1 − y)(1, z) and y(1, z) for the others z, and what is without outcome.
+
+        The outcome y is between 0 and 1 here, so a row adds to the first two boxes 1 in all, by their largest moves.
+        """
+        places = {one: at for at, one in enumerate(self.products)}
+        others = [(), *((i,) for i in range(self.size) if i != self.outcome)]
+        found = np.zeros((len(places), len(places)))
+        for at, one in enumerate(others):
+            with_outcome = places[tuple(sorted((*one, self.outcome)))]
+            found[[at, at + self.size], places[one]] = 0.5
+            found[[at, at + self.size], with_outcome] = -0.5, 0.5
+        rest = [one for one in self.products if len(one) == 2 and self.outcome not in one]
+        for at, one in enumerate(rest, start=2 * self.size):
+            found[at, places[one]] = 1.0
+        return found
+
+    @cached_property
+    def of_cells(self) -> Array:
+        """For every combination of labels, the last column varying fastest: 1 and the coordinates of the labels."""
+        codes = np.indices(self.labels).reshape(len(self.labels), -1).T if self.labels else np.zeros((1, 0), dtype=int)
+        marks = [2.0 * (codes[:, [c]] == np.arange(1, count)) - 1 for c, count in enumerate(self.labels)]
+        return np.hstack([np.ones((len(codes), 1)), *marks])
+
+    @cached_property
+    def from_cells(self) -> Array:
+        """Takes a number per combination of labels to weights of 1 and of the coordinates of the labels."""
+        return np.asarray(np.linalg.pinv(self.of_cells))
+
+    @cached_property
+    def expansion(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+        """Products of pairs of (1, coordinates) in terms of what is measured: which, of which pair, how much.
+
+        In the order of what is measured, which all occur.
+        """
+        places, found = {one: at for at, one in enumerate(self.products)}, []
+        for i, j in product(range(self.size + 1), repeat=2):
+            single = {tuple(k - 1 for k in (i, j) if k): 1.0}
+            known = (self.known(i - 1, j - 1) or {}) if i and j else single
+            found += [(places[one], i, j, share) for one, share in known.items()]
+        which, first, second, shares = zip(*sorted(found), strict=True)
+        return np.array(which), np.array(first), np.array(second), np.array(shares)
+
+    @cached_property
+    def to_pairs(self) -> Array:
+        """Takes what is measured to the products of all pairs of (1, coordinates), one after another."""
+        (which, i, j, shares), size = self.expansion, self.size + 1
+        found = np.zeros((len(self.products), size**2))
+        found[which, i * size + j] = shares
+        return found
+
+    def known(self, i: int, j: int) -> dict[Product, float] | None:
+        """The product of two coordinates in terms of what is measured; None where it is not."""
+        if i != j:
+            if self.column_of[i] != self.column_of[j]:
+                return {(min(i, j), max(i, j)): 1.0}
+            return {(i,): -1.0, (j,): -1.0, (): -1.0}  # two labels of a column: a row has at most one of them
+        if i >= len(self.two_valued) or self.two_valued[i]:
+            return {(): 1.0}
+        return None if i == self.outcome else {(i, i): 0.5, (): 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductMoments:
+    """Noisy totals of products, read as moments of linear functions.
+
+    Parameters
+    ----------
+    coordinates
+        What the totals are of.
+    totals, variances
+        What was released, along the last axis, and the variance of the noise on each of them. Leading axes are repeats
+        of a simulation.
+    products_of
+        Takes the totals to `Coordinates.products`.
+    boxes
+        Sizes of the boxes that share a radius, one after another, for box noise; none for normal noise.
+    size
+        The public number of rows, or None where it is measured.
+    rows_per_unit
+        As for `NoisyTotals`.
+
+    Examples
+    --------
+    >>> one = Coordinates((False, False), (), outcome=1)
+    >>> one.products
+    ((), (0,), (1,), (0, 0), (0, 1))
+    >>> totals = np.array([100.0, 10.0, 20.0, -50.0, 5.0])
+    >>> moments = ProductMoments(coordinates=one, totals=totals, variances=np.ones(5), products_of=np.eye(5))
+    >>> number = Linear(np.zeros(1), np.array([2.0, 0.0]))  # 2u = z + 1
+    >>> float(moments.total(moments.weights(number, number)))  # Σ z² + 2Σ z + n
+    145.0
+    """
+
+    coordinates: Coordinates
+    totals: Array
+    variances: Array
+    products_of: Array
+    boxes: tuple[int, ...] = ()
+    size: int | None = None
+    rows_per_unit: float = 1
+
+    @cached_property
+    def _products_of(self) -> Array:
+        """The same, without what is measured of a public number of rows."""
+        known = np.arange(len(self.products_of)) == 0 if self.size is not None else False
+        return np.where(np.reshape(known, (-1, 1)), 0.0, self.products_of)
+
+    @cached_property
+    def _totals(self) -> Array:
+        found = self.totals @ self._products_of.T
+        if self.size is not None:
+            found[..., 0] = self.size
+        return np.asarray(found)
+
+    @property
+    def rows(self) -> Array:
+        """Number of rows, known or estimated; at least 1."""
+        return np.asarray(np.maximum(self._totals[..., 0], 1.0))
+
+    def _vector(self, function: Linear) -> Array:
+        """A linear function as weights of 1 and of the coordinates: u = (z + 1)/2."""
+        labels = function.constants @ self.coordinates.from_cells.T
+        constant = labels[..., :1] + function.slopes.sum(axis=-1, keepdims=True) / 2
+        return np.concatenate([constant, function.slopes / 2, labels[..., 1:]], axis=-1)
+
+    def weights(self, *factors: Linear) -> Array:
+        """Weights of the totals that add up the product of one or two linear functions over all rows."""
+        first, *rest = (self._vector(one) for one in factors)
+        second = rest[0] if rest else np.eye(self.coordinates.size + 1)[0]
+        y = self.coordinates.outcome
+        square = np.any(first[..., y + 1] * second[..., y + 1])
+        if len(rest) > 1 or (square and self.coordinates.known(y, y) is None):
+            raise InvalidParameter("factors", len(factors), "need moments that are not measured", "Measure them.")
+        which, i, j, shares = self.coordinates.expansion
+        each = shares * first[..., i] * second[..., j]
+        return np.asarray(np.add.reduceat(each, np.searchsorted(which, np.arange(len(self.products_of))), axis=-1))
+
+    def gram(self, functions: Sequence[Linear]) -> Array:
+        """Σ f·g over all rows, for all pairs of linear functions without outcome."""
+        vectors = np.array([self._vector(one) for one in functions])
+        size = self.coordinates.size + 1
+        every = (self._totals @ self.coordinates.to_pairs).reshape(*self._totals.shape[:-1], size, size)
+        return np.asarray(vectors @ every @ vectors.T)
+
+    def total(self, weights: Array) -> Array:
+        """Σ wₖTₖ."""
+        return np.asarray((self._totals * weights).sum(axis=-1))
+
+    def noise_of(self, weights: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant of the noise in Σ wₖTₖ."""
+        return self.noise_along(weights, np.zeros_like(weights))(np.zeros(()))
+
+    def noise_along(self, start: Array, step: Array) -> NoiseAlong:
+        """`noise_of` for all weights start − t·step (docs/proofs/box_noise.md, section 2)."""
+        radial = [(k, (k + 3) * (k + 4) / ((k + 1) * (k + 2))) for k in self.boxes]
+        groups = tuple((k, 3 * one - 3, -1.2 * one) for k, one in radial)
+        return NoiseAlong(start @ self._products_of, step @ self._products_of, self.variances, groups)
+
+
 _FURTHEST = 2.0**20
 """An interval that reaches so many standard errors has no end."""
 _ROUNDS, _POINTS, _NEWTON = 4, 33, 12

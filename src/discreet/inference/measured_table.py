@@ -16,8 +16,7 @@ from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.releases import Release
 
 if TYPE_CHECKING:
-    from discreet.contract.law import Law
-    from discreet.contract.mechanism import Mechanism
+    from discreet.contract.mechanism import Law, Mechanism
 
 __all__ = ["MeasuredTable", "independent_table", "measured_table"]
 

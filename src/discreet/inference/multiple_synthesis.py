@@ -1,7 +1,7 @@
 """Multiple synthesis and double sanitization: two published ways to account for noise in a conclusion.
 
 Both treat the noise as if its law were not known. The default of this library uses the law itself
-(`discreet.inference.population`); these stand beside it for comparison and for statistics without a law.
+(`discreet.inference.sampling`); these stand beside it for comparison and for statistics without a law.
 """
 
 from __future__ import annotations

@@ -6,34 +6,330 @@ Proofs: ``docs/proofs/discrete_gaussian.md``.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.exact_draws import Family
+from discreet.core.noise.entropy import Words
+from discreet.core.noise.exact_draws import Family, uniform_ball
 from discreet.core.noise.location import Location
 from discreet.core.noise.truth import Floats, Truth, plain
-from discreet.core.rounding import decimal
+from discreet.core.privacy_curve import PrivacyCurve
+from discreet.core.rounding import ball, decimal, least, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import least_scale, refuse_nothing
-from discreet.mechanisms.discrete_gaussian_family import LARGEST_SCALE, DiscreteGaussianFamily, magnitude_table
-from discreet.mechanisms.discrete_gaussian_profile import DiscreteGaussianProfile
-from discreet.mechanisms.envelope import gaussian_parameter
-from discreet.mechanisms.location_noise import LocationLaw, probabilities
-from discreet.mechanisms.whole_noise import WholeNoise, whole_truth
+from discreet.mechanisms.location_noise import LocationLaw, WholeNoise, probabilities, whole_truth
+from discreet.mechanisms.loss_distribution import (
+    Convolution,
+    CurveProfile,
+    PrivacyLoss,
+    exact_positive,
+    gaussian_parameter,
+)
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
 
-__all__ = ["DiscreteGaussian", "DiscreteGaussianLaw"]
+__all__ = [
+    "DiscreteGaussian", "DiscreteGaussianFamily", "DiscreteGaussianLaw", "DiscreteGaussianProfile", "LARGEST_SCALE",
+    "MagnitudeTable", "at_least", "magnitude_table",
+]  # fmt: skip
+
+
+# ---- The exact sampler of discrete Gaussian noise: the tail of its magnitude as a table, in two precisions
+#
+# One bit is the sign and the others are a uniform U: the magnitude is at least m ≥ 1 exactly where U is below
+# P(|K| ≥ m). Doubles with an error bound decide nearly every draw; balls decide the others.
+# Proof: ``docs/proofs/discrete_gaussian.md``, section 2.
+
 
 Array = NDArray[np.float64]
+
+LARGEST_SCALE = 1024.0
+"""A larger table would be slow, and would gain nothing: rounding adds 1/12 to a variance of a million."""
+_REACH = 38.6
+"""Standard deviations that the table spans: what lies beyond is below 1e-320."""
+TABLE_ERROR = 2.0**-36
+"""Relative error of the tails in doubles: fewer than 2¹⁶ additions of 2⁻⁵³ each, and exponents within 2⁻⁴⁰."""
+_FEWEST_BITS, _MOST_BITS = 10, 15
+"""So many first bits of a uniform look up its magnitude; a draw that they do not settle is searched for."""
+
+
+class MagnitudeTable:
+    """The tails P(|K| ≥ m), m = 1, 2, …, of discrete Gaussian noise in doubles, and P(K = 0).
+
+    Examples
+    --------
+    >>> table = magnitude_table(1.0)
+    >>> table.tails[:3].round(4).tolist(), round(table.centre, 4)
+    ([0.6011, 0.1171, 0.0091], 0.3989)
+    """
+
+    def __init__(self, scale: float) -> None:
+        steps = np.arange(1, math.ceil(_REACH * scale) + 2)
+        with np.errstate(over="ignore", under="ignore"):
+            weights = np.exp(-((steps / scale) ** 2) / 2)
+        beyond = np.cumsum(weights[::-1])[::-1]  # from the small end, so that errors stay relative
+        total = 1 + 2 * float(beyond[0])
+        self.centre = 1 / total
+        self.weights, self.tails = weights / total, 2 * beyond / total
+        bits = min(_FEWEST_BITS + math.ceil(math.log2(scale + 1)), _MOST_BITS)  # many times the tails that matter
+        self.shift = np.uint64(63 - bits)
+
+    @cached_property
+    def rising(self) -> Array:
+        """The tails in rising order."""
+        return self.tails[::-1]
+
+    def magnitudes(self, uniforms: Array) -> NDArray[np.int64]:
+        """How many tails exceed each number of (0, 1)."""
+        return np.asarray(self.tails.size - np.searchsorted(self.rising, uniforms, side="right"), dtype=np.int64)
+
+    @cached_property
+    def thresholds(self) -> tuple[Words, Words]:
+        """The tails in units of 2⁻⁶³, rounded down and up by more than their error; in rising order."""
+        parts = self.rising * 2.0**63
+        low, high = np.floor(parts * (1 - TABLE_ERROR)), np.ceil(parts * (1 + TABLE_ERROR))
+        return low.astype(np.uint64), np.minimum(high, 2.0**63).astype(np.uint64)
+
+    @cached_property
+    def guide(self) -> NDArray[np.float64]:
+        """Magnitude by the first bits of a uniform; NaN where they leave two possible."""
+        cell = np.uint64(1) << self.shift
+        first = np.arange(2 ** (63 - int(self.shift)), dtype=np.uint64) * cell
+        least, most = self.between(first + (cell - np.uint64(1)), first)
+        return np.where(least == most, least, math.nan)
+
+    def between(self, last: Words, first: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The least and the largest magnitude of all uniforms between two, in units of 2⁻⁶³."""
+        low, high = self.thresholds
+        return (
+            low.size - np.searchsorted(low, last, side="right"),
+            high.size - np.searchsorted(high, first, side="right"),
+        )
+
+
+@lru_cache(maxsize=64)
+def magnitude_table(scale: float) -> MagnitudeTable:
+    """The table of a scale; tables are kept, because a session asks for the same scales again."""
+    return MagnitudeTable(scale)
+
+
+def _weight(square: Fraction, step: int) -> arb:
+    return (-ball(step**2 / (2 * square))).exp()
+
+
+@lru_cache(maxsize=64)
+def _sum_from(square: Fraction, first: int, bits: int) -> arb:
+    """Σ e^{−k²/2σ²} over k ≥ ``first`` ≥ 1, good to ``bits``, which must be the working precision."""
+    weight, ratio = _weight(square, first), _weight(square, 1) ** (2 * first + 1)
+    falls = _weight(square, 1) ** 2
+    total, negligible = arb(0), weight * arb(2) ** -(bits + 8)
+    # Successive weights have falling ratios, so the rest is less than a geometric series.
+    while not (weight < negligible and ratio < arb(1) / 2):
+        total += weight
+        weight, ratio = weight * ratio, ratio * falls
+    return total + weight * arb(1, 1)  # the rest lies between 0 and twice the first weight left out
+
+
+def at_least(square: Fraction, step: int) -> arb:
+    """P(K ≥ step) for discrete Gaussian noise with σ² = ``square``, as a ball at the working precision."""
+    if step <= 0:
+        return 1 - at_least(square, 1 - step)
+    return _sum_from(square, step, ctx.prec) / (1 + 2 * _sum_from(square, 1, ctx.prec))
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianFamily:
+    """±m with P(|K| ≥ m + 1) ≤ U < P(|K| ≥ m): one bit for the sign, the others for U. The grid must be 1."""
+
+    scale: float
+
+    def fast(self, words: Words, part: slice) -> tuple[Array, float]:
+        """Noise, and no error: a draw that doubles cannot decide is NaN."""
+        table = magnitude_table(self.scale)
+        uniforms = words >> np.uint64(1)
+        noise = table.guide[uniforms >> table.shift]
+        open_ = np.flatnonzero(np.isnan(noise))
+        if open_.size:
+            least, most = table.between(uniforms[open_], uniforms[open_])
+            noise[open_] = np.where(least == most, least, math.nan)
+        noise.view(np.uint64)[...] ^= words << np.uint64(63)  # the lowest bit is the sign
+        return noise, 0.0
+
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """The magnitude as a point where the bits decide it; otherwise a ball around two of them."""
+        extra = count - 64
+        first, rest = bits >> extra, bits & ((1 << extra) - 1)
+        uniform = uniform_ball(((first >> 1) << extra) | rest, count - 1)
+        square = Fraction(self.scale) ** 2
+        size = int(magnitude_table(self.scale).magnitudes(np.asarray(float(uniform.mid()))))
+        while uniform < 2 * at_least(square, size + 1):
+            size += 1
+        while size > 0 and uniform >= 2 * at_least(square, size):
+            size -= 1
+        decided = uniform >= 2 * at_least(square, size + 1) and (
+            size == 0 or bool(uniform < 2 * at_least(square, size))
+        )
+        return (-1 if first & 1 else 1) * (arb(size) if decided else arb(size, 1))
+
+
+# ---- The exact privacy curve of discrete Gaussian noise
+#
+# Proofs: ``docs/proofs/discrete_gaussian.md``.
+
+
+_PROFILE_REACH = 38.0
+"""Standard deviations kept of the noise when its losses are listed: beyond them lies less than 1e-307."""
+
+
+class DiscreteGaussianProfile(CurveProfile):
+    """Discrete Gaussian noise on every coordinate; the worst neighbour moves coordinate i by the whole number m_i.
+
+    Parameters
+    ----------
+    square
+        σ²; a fraction stays exact.
+    moves
+        The whole numbers m_i of the coordinates that move; None where only ``norm`` is known.
+    norm
+        Σ m_i², the squared ℓ₂ norm of the worst move; it follows from ``moves``.
+
+    Notes
+    -----
+    **Guarantee.** Exactly Σm_i²/2σ²-zCDP, reached at order 2. δ(ε) of one coordinate is the difference of two tails,
+    exactly; of several a convolution, rounded up; where only the norm is known, what ρ implies. It is ε-DP for no ε
+    and is not Δ₂/σ-GDP.
+
+    Examples
+    --------
+    >>> count = DiscreteGaussianProfile(Fraction(4), [1])
+    >>> print(count.concentrated(), round(count.delta_at(1.0), 6))
+    ZeroConcentratedDP(ρ=0.125) 0.007249
+    """
+
+    def __init__(self, square: float | Fraction, moves: Sequence[int] | None = None, norm: int | None = None) -> None:
+        self.square = exact_positive("square", square)
+        self.moves = None if moves is None else tuple(requirements.positive_integer("moves", one) for one in moves)
+        if self.moves == () or (self.moves is None and norm is None):
+            raise InvalidParameter("moves", moves, "must not be empty", "Pass one move per moved coordinate.")
+        listed = None if self.moves is None else sum(move**2 for move in self.moves)
+        self.norm = requirements.positive_integer("norm", norm if listed is None else listed)
+
+    @property
+    def rho(self) -> Fraction:
+        """Σm_i²/2σ², exactly."""
+        return self.norm / (2 * self.square)
+
+    def concentrated(self) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(up(self.rho))
+
+    def pure(self) -> PureDP:
+        raise NoConversion(
+            "discrete Gaussian noise has no PureDP guarantee: its privacy loss is unbounded. "
+            "Use Geometric noise, or state an ApproxDP guarantee with epsilon_at(delta)."
+        )
+
+    def gaussian(self) -> GaussianDP:
+        raise NoConversion(
+            "discrete Gaussian noise is not stated in μ: it loses more than Gaussian noise of the same scale. "
+            f"Ask with GaussianDP({math.sqrt(2 * self.rho):.6g}), which Gaussian noise of that scale meets."
+        )
+
+    @cached_property
+    def _together(self) -> PrivacyCurve | None:
+        """The curve where it is not that of a single coordinate."""
+        if self.moves is None:
+            return self.concentrated()
+        return None if len(self.moves) == 1 else _Convolved(self.losses(), self.concentrated())
+
+    def _delta(self, epsilon: float) -> float:
+        if self._together is not None:
+            return self._together.delta_at(epsilon)
+        return min(up(thin(lambda: self._excess(decimal(epsilon)))), 1.0)
+
+    def _excess(self, epsilon: Fraction) -> arb:
+        """P(K ≤ k) − e^ε·P(K ≤ k − m), where k is the last noise whose loss (m² − 2mk)/2σ² exceeds ε."""
+        (move,) = self.moves or (1,)
+        last = math.ceil(Fraction(move, 2) - epsilon * self.square / move) - 1
+        return at_least(self.square, -last) - ball(epsilon).exp() * at_least(self.square, move - last)
+
+    def _epsilon(self, delta: float) -> float:
+        if self._together is not None:
+            return self._together.epsilon_at(delta)
+        if delta == 0:
+            return math.inf
+        if self._delta(0.0) <= delta:
+            return 0.0
+        guess = GaussianDP(math.sqrt(2 * self.rho)).epsilon_at(delta)
+        return least(lambda epsilon: self._delta(epsilon) <= delta, max(guess, 1e-9))
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        if self.moves is None:
+            return super().losses()
+        return [(_loss(self.square, move), times) for move, times in Counter(self.moves).items()]
+
+    def _reach(self) -> float:
+        rho = float(self.rho)
+        return min(rho + 9 * math.sqrt(2 * rho), 700.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        moves = None if self.moves is None else list(self.moves)
+        return {"profile": "discrete_gaussian", "square": str(self.square), "moves": moves, "norm": self.norm}
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.square, self.moves, self.norm
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DiscreteGaussianProfile) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"DiscreteGaussianProfile({self.square}, {self.moves}, {self.norm})"
+
+
+class _Convolved(PrivacyCurve):
+    """The curve of independent losses, by convolution; never above what their ρ implies."""
+
+    def __init__(self, losses: list[tuple[PrivacyLoss, int]], stated: ZeroConcentratedDP) -> None:
+        self.convolution, self.stated = Convolution(losses), stated
+
+    def _delta(self, epsilon: float) -> float:
+        # The decimal that ε prints as may lie half a unit below its binary value.
+        return min(self.convolution.upper(math.nextafter(epsilon, 0.0)), self.stated.delta_at(epsilon))
+
+    def _epsilon(self, delta: float) -> float:
+        if self._delta(0.0) <= delta:
+            return 0.0
+        guess = self.stated.epsilon_at(delta)
+        return math.inf if math.isinf(guess) else least(lambda epsilon: self._delta(epsilon) <= delta, guess)
+
+
+def _loss(square: Fraction, move: int) -> PrivacyLoss:
+    """Losses (m² − 2mk)/2σ² of the noises k, each rounded up, which can only raise the curve."""
+    sigma = math.sqrt(square)
+    reach = math.ceil(_PROFILE_REACH * sigma) + 1
+    weights = [math.exp(-float(k * k / (2 * square))) for k in range(reach + 1)]
+    total = math.fsum(weights) + math.fsum(weights[1:])
+    atoms = tuple(
+        (math.nextafter(float((move**2 - 2 * move * k) / (2 * square)), math.inf), weights[abs(k)] / total)
+        for k in range(-reach, reach + 1)
+        if weights[abs(k)] > 0
+    )
+    return PrivacyLoss(atoms=(*atoms, (atoms[-1][0], 1e-307)), spread=move / sigma, infinite=1e-307, neglected=2e-307)
+
 
 _ON_A_STEP = 1e-11
 """A probability this close to one that the distribution function takes counts as that one."""

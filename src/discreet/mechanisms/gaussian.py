@@ -15,21 +15,24 @@ import scipy  # whose submodules load when first used
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.curves import gaussian_delta
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.exact_draws import Family
 from discreet.core.noise.families import GaussianFamily
 from discreet.core.noise.location import Location
 from discreet.core.noise.truth import Floats, plain
-from discreet.core.privacy_curve import Curve
+from discreet.core.privacy_curve import Curve, gaussian_delta
 from discreet.core.rounding import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import least_scale, quotient, refuse_nothing, working_bits
-from discreet.mechanisms.curve_profile import CurveProfile, exact_positive
-from discreet.mechanisms.envelope import gaussian_parameter
 from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
-from discreet.mechanisms.loss_distribution import PrivacyLoss, gaussian_loss
+from discreet.mechanisms.loss_distribution import (
+    CurveProfile,
+    PrivacyLoss,
+    exact_positive,
+    gaussian_loss,
+    gaussian_parameter,
+)
 
 __all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale", "is_pure"]
 

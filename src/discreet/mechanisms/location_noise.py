@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.law import Law
-from discreet.contract.mechanism import Mechanism
+from discreet.contract.mechanism import Law, Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
@@ -23,7 +23,11 @@ from discreet.core.noise.exact_draws import Family, exact_draws
 from discreet.core.noise.location import Location, default_grid, power_of_two
 from discreet.core.noise.truth import Floats, Truth, generator, plain
 
-__all__ = ["AdditiveNoise", "LocationLaw", "probabilities", "spread"]
+if TYPE_CHECKING:
+    from discreet.core.exact import Exact
+
+__all__ = ["AdditiveNoise", "LocationLaw", "WholeNoise", "probabilities", "spread", "whole_truth"]
+
 
 Array = NDArray[np.float64]
 
@@ -166,3 +170,49 @@ class AdditiveNoise(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
         return {"scale": self.scale, "grid": self.grid}
+
+
+# ---- Whole noise: what mechanisms share that add whole numbers to whole numbers
+
+
+def whole_truth(truth: Truth) -> Truth:
+    """The truth, each number rounded to the next whole one, halves up: ⌊x + ½⌋, exactly.
+
+    Numbers at most m apart, m whole, are at most m apart afterwards. (Rounding halves to even would not do: 0.5 and 1.5
+    would be two apart.)
+    """
+    location = Location(truth)
+    if location.fractions is not None:
+        exact = np.vectorize(lambda value: math.floor(value + Fraction(1, 2)), otypes=[object])(location.fractions)
+        return np.asarray(exact, dtype=object)
+    below = np.floor(location.floats)
+    return below + (location.floats - below >= 0.5)  # the difference is exact, a sum with ½ would not be
+
+
+@dataclass(frozen=True)
+class WholeNoise(Mechanism):
+    """Whole-number noise of one law and one scale on every coordinate."""
+
+    words: ClassVar[str]
+    """What the noise is called."""
+    scale: float
+
+    def _need_moves(self, exact: Exact, *, several: bool) -> None:
+        """Refuse several numbers that need not be whole, where only a norm is known: rounding could move each."""
+        known = exact.sensitivity
+        if known.moves is None and several and np.asarray(exact.value).dtype.kind not in "iu":
+            raise InvalidParameter(
+                "sensitivity",
+                known,
+                f"{self.words} on several numbers needs moves, or an array of integers",
+                "Pass Sensitivity(moves=(1, 1)), for example.",
+            )
+
+    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+        """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
+        reach = self.law(0).quantile((1 + level) / 2)
+        return value - reach, value + reach
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as JSON-ready data."""
+        return {"scale": self.scale}

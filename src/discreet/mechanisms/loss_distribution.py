@@ -9,30 +9,29 @@ is computed from it is an upper bound. Proofs of all error terms: ``docs/proofs/
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.rounding import ball, decimal, precisely, up
+from discreet.core import requirements
+from discreet.core.privacy_curve import Curve, gaussian_delta, plain, type_one
+from discreet.core.privacy_profile import Profile
+from discreet.core.rounding import ball, decimal, normal_cdf, precisely, up
 
 __all__ = [
-    "Convolution",
-    "Lattice",
-    "PrivacyLoss",
-    "curve_loss",
-    "gaussian_loss",
-    "geometric_loss",
-    "knotted_loss",
-    "laplace_loss",
-    "loss_knots",
-    "response_loss",
-]
+    "BallCurve", "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
+    "exact_positive", "first_certified", "gaussian_loss", "gaussian_parameter", "geometric_loss", "knotted_loss",
+    "laplace_loss", "loss_knots", "privacy_losses", "response_loss", "supremum",
+]  # fmt: skip
+
 
 Array = NDArray[np.float64]
 
@@ -390,3 +389,161 @@ def _power(values: NDArray[np.complex128], times: int) -> NDArray[np.complex128]
         if times:
             values = values * values
     return result
+
+
+# ---- Curve profiles: what the privacy curve of a mechanism says besides its own numbers
+
+
+_KNOTS = 128
+
+
+class CurveProfile(Profile):
+    """A profile that answers from its curve δ(ε) alone what has no closed form: trade-offs and privacy losses."""
+
+    @abstractmethod
+    def _reach(self) -> float:
+        """An ε beyond which the curve no longer matters for trade-offs."""
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        """Independent privacy losses that add up to this profile's, each with its number of repetitions.
+
+        By default one loss on a few hundred points, made from the curve alone; it dominates the true one.
+        """
+        return [(curve_loss(self._delta, self._reach()), 1)]
+
+    def tradeoff(self, alpha: ArrayLike) -> Curve:
+        """The smallest type-II error of any test between the worst neighbours at type-I error ``alpha``.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms.laplace import LaplaceProfile
+        >>> LaplaceProfile([1]).tradeoff([0.0, 0.25, 1.0]).round(4)
+        array([1.    , 0.3679, 0.    ])
+        """
+        return self._tradeoff(type_one(alpha))
+
+    def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
+        # f(α) is the largest 1 − δ(ε) − e^ε·α and e^{−ε}·(1 − δ(ε) − α) over ε ≥ 0: each is a valid lower
+        # bound (dong2022, Proposition 2.12), so the search over ε needs no certificate.
+        half = np.linspace(0.0, self._reach(), _KNOTS)
+        kept = 1 - np.array([self._delta(float(knot)) for knot in half])
+        knots, kept = np.concatenate([-half[:0:-1], half]), np.concatenate([kept[:0:-1], kept])
+        return plain(np.array([self._power(a, knots, kept) for a in alpha.ravel().tolist()]).reshape(alpha.shape))
+
+    def _power(self, alpha: float, knots: NDArray[np.float64], kept: NDArray[np.float64]) -> float:
+        from scipy.optimize import minimize_scalar
+
+        def height(epsilon: float) -> float:  # below 0: the second of the two bounds, at −ε
+            rest = 1 - self._delta(abs(epsilon))
+            return rest - math.exp(epsilon) * alpha if epsilon >= 0 else math.exp(epsilon) * (rest - alpha)
+
+        heights = np.where(knots >= 0, kept - np.exp(knots) * alpha, np.exp(np.minimum(knots, 0.0)) * (kept - alpha))
+        best = int(np.argmax(heights))
+        window = (float(knots[max(best - 1, 0)]), float(knots[min(best + 1, len(knots) - 1)]))
+        found = minimize_scalar(lambda e: -height(e), bounds=window, method="bounded", options={"xatol": 1e-9})
+        return max(0.0, height(float(knots[best])), -float(found.fun))
+
+
+def exact_positive(name: str, value: Any) -> Fraction:
+    """A positive parameter as an exact fraction; a float counts as its binary value."""
+    if isinstance(value, float | np.floating):
+        return Fraction(requirements.positive(name, float(value)))
+    number = requirements.rational(name, value)
+    requirements.positive(name, float(number))
+    return number
+
+
+def privacy_losses(profile: Profile) -> list[tuple[PrivacyLoss, int]]:
+    """The losses of a profile; of one that states none, a loss that its curve up to δ = 1e-12 dominates."""
+    if isinstance(profile, CurveProfile):
+        return profile.losses()
+    return [(curve_loss(profile.delta_at, min(profile.epsilon_at(1e-12), 700.0)), 1)]
+
+
+# ---- Envelopes: certified proofs that one privacy curve lies above another everywhere
+
+
+_MOST_CELLS = 5000
+_BITS = 192
+
+
+class BallCurve(Protocol):
+    """δ(ε) of a symmetric set of pairs, in ball arithmetic; convex in e^ε, and 0 from ``total`` on."""
+
+    @property
+    def total(self) -> Fraction:
+        """The largest privacy loss."""
+
+    def delta(self, epsilon: Fraction) -> arb:
+        """δ at one ε ≥ 0."""
+
+
+def dominates(mu: arb, curve: BallCurve) -> bool:
+    """Whether δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
+
+    Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the
+    middle and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that
+    they do not settle is halved. Symmetric pairs need ε ≥ 0 only, and δ(ε) = 0 beyond the curve's total.
+    """
+    # A comparison of balls is true only when it is certain: a doubt halves a cell and never passes it.
+    with precisely(_BITS):
+        known: dict[Fraction, arb] = {}
+        cells = [(Fraction(0), curve.total)]
+        for _ in range(_MOST_CELLS):
+            if not cells:
+                return True
+            low, high = cells.pop()
+            for end in (low, high):
+                if end not in known:
+                    known[end] = curve.delta(end)
+                    if gaussian_delta(mu, end) < known[end]:
+                        return False
+            if not _settled(mu, low, high, known):
+                middle = (low + high) / 2
+                cells += [(low, middle), (middle, high)]
+        return False
+
+
+def _settled(mu: arb, low: Fraction, high: Fraction, known: dict[Fraction, arb]) -> bool:
+    centre = (low + high) / 2
+    # dδ_μ/dx = −Φ(−μ/2 − ε/μ): the terms that contain the density cancel.
+    height, slope = gaussian_delta(mu, centre), -normal_cdf(-mu / 2 - ball(centre) / mu)
+    at = ball(centre).exp()
+    return all(bool(height + slope * (ball(end).exp() - at) >= known[end]) for end in (low, high))
+
+
+def supremum(function: Callable[[float], float], low: float, high: float) -> float:
+    """The largest value of a function that is smooth between few kinks; a numerical estimate, not a bound."""
+    from scipy.optimize import minimize_scalar
+
+    grid = np.linspace(low, high, 33)
+    values = [function(float(x)) for x in grid]
+    best = int(np.argmax(values))
+    window = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
+    found = minimize_scalar(lambda x: -function(x), bounds=window, method="bounded", options={"xatol": 1e-12})
+    return max(values[best], -float(found.fun))
+
+
+def gaussian_parameter(epsilon: float, delta: float) -> float:
+    """A float solution μ of δ_μ(ε) = δ; only a starting point for certified searches."""
+    from scipy.optimize import brentq
+
+    if delta < 1e-300:
+        return 0.0
+    exact = Fraction(epsilon)
+
+    def excess(log_mu: float) -> float:
+        value = gaussian_delta(ball(math.exp(log_mu)), exact)
+        return float(value.log()) - math.log(delta) if value > 0 else -1e9
+
+    return math.exp(brentq(excess, -700.0, 8.0, xtol=1e-15, rtol=1e-15))
+
+
+def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
+    """The first of guess·(1 + 2^{−46}), guess·(1 + 2^{−44}), … for which a certificate exists."""
+    # Each step gives up two bits of tightness, never of rigour: only what is certified is returned.
+    for bits in range(46, 0, -2):
+        candidate = guess * (1 + 2.0**-bits)
+        if holds(candidate):
+            return candidate
+    raise ArithmeticError("no certificate was found near the numerical solution")

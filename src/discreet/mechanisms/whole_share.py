@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.law import Law
-from discreet.contract.mechanism import Mechanism, mechanism_from_dict
+from discreet.contract.mechanism import Law, Mechanism, mechanism_from_dict
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee

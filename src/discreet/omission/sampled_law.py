@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.law import Law
+from discreet.contract.mechanism import Law
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Floats, Truth, float_truth, generator
 

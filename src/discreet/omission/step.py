@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, PureDP
-from discreet.core.noise.bernoulli import exact_events
+from discreet.core.noise.choice import exact_events
 from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
 from discreet.core.noise.truth import generator
 from discreet.core.protection import ROW, Neighbours, Unit

@@ -12,8 +12,15 @@ from scipy import stats
 from discreet.core.guarantee import ZeroConcentratedDP
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.paired_differences import PairedDifferences
-from discreet.papers.coverage_cells import GUARANTEES, LEVEL, Parameters, coverage_part, coverage_row, settings
-from discreet.papers.coverage_parts import columns_of
+from discreet.papers.coverage_cells import (
+    GUARANTEES,
+    LEVEL,
+    Parameters,
+    columns_of,
+    coverage_part,
+    coverage_row,
+    settings,
+)
 from discreet.papers.populations import Population
 from discreet.papers.study import Row
 from discreet.questions.signed_rank import SignedRankQuestion

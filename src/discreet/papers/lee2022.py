@@ -22,8 +22,7 @@ from discreet.mechanisms.tables.clipping import onto_simplex, onto_total
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import PostProcessed
 from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
-from discreet.papers.claims.lee2022_figure_claims import FIGURE_CLAIMS
-from discreet.papers.claims.lee2022_formula_claims import FORMULA_CLAIMS
+from discreet.papers.claims.lee2022_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
 from discreet.papers.lee2022_tests import TEST_PARTS
 from discreet.papers.study import Parameters, Part, Row, Study

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import GaussianDP
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference import departures
+from discreet.inference import chi_square
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.tables.clipped import Clipped
@@ -112,11 +112,11 @@ def _paper_rejections(
     mechanism = _mechanism(name, mu)
     values = [_published(mechanism, rng.multinomial(n, truth, size=runs), rng)]
     if test == "goodness of fit":
-        observed = departures.pearson_goodness(values[0], null)
+        observed = chi_square.pearson_goodness(values[0], null)
         shares = np.broadcast_to(null, values[0].shape)
     else:
         values.append(_published(mechanism, rng.multinomial(n, null, size=runs), rng))
-        observed = departures.pearson_homogeneity(values)
+        observed = chi_square.pearson_homogeneity(values)
         shares = _shares(values[0] + values[1])
     totals = [np.maximum(np.round(value.sum(axis=-1)), 0).astype(np.int64) for value in values]
 
@@ -124,8 +124,8 @@ def _paper_rejections(
         drawn = [_draw(rng, total[index], shares[index], count) for total in totals]
         again = [_published(mechanism, tables, rng) for tables in drawn]
         if test == "goodness of fit":
-            return departures.pearson_goodness(again[0], null)
-        return departures.pearson_homogeneity(again)
+            return chi_square.pearson_goodness(again[0], null)
+        return chi_square.pearson_homogeneity(again)
 
     return _rejections(resampled, observed, resamples) / runs
 
@@ -177,17 +177,17 @@ Observe = Callable[[Sequence[Array]], Array]
 
 
 def _goodness(null: Array, n: int | None, sigma: float) -> Observe:
-    return lambda samples: departures.shrunken_goodness(samples[0], null, n, sigma**2)
+    return lambda samples: chi_square.shrunken_goodness(samples[0], null, n, sigma**2)
 
 
 def _homogeneity(n: int | None, sigma: float) -> Observe:
-    return lambda samples: departures.shrunken_homogeneity(samples, [n, n], [sigma**2] * 2)
+    return lambda samples: chi_square.shrunken_homogeneity(samples, [n, n], [sigma**2] * 2)
 
 
 def _independence(n: int | None, sigma: float) -> Observe:
     def observe(samples: Sequence[Array]) -> Array:
         square = samples[0].reshape(*samples[0].shape[:-1], 3, -1)
-        return departures.shrunken_independence(square, n, sigma**2)
+        return chi_square.shrunken_independence(square, n, sigma**2)
 
     return observe
 

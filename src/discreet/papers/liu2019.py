@@ -4,21 +4,300 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
+from discreet.inference.sampling import Binomial, NoiseAware, ReleaseLaw
+from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.papers.claims.liu2019_figure_claims import FIGURE_CLAIMS
-from discreet.papers.claims.liu2019_formula_claims import FORMULA_CLAIMS
+from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
+from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.papers.claims.liu2019_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
-from discreet.papers.liu2019_proportions import PROPORTION_PARTS, few_sizes
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.covariance_matrix import CovarianceMatrix
+from discreet.questions.proportion_vector import ProportionVector
 
-__all__ = ["STUDY"]
+__all__ = [
+    "PROPORTION_PARTS", "STUDY", "few_sizes", "figure_2", "figure_3", "figure_4", "figure_5", "figure_6",
+    "figure_7",
+]  # fmt: skip
+
+
+# ---- liu2019, Figures 2 to 7: sanitized proportion vectors, their bias, error and coverage
+
+
+Array = NDArray[np.float64]
+Method = Literal["rescale", "all_but_one", "universal_histogram"]
+
+SHARES = np.array([0.1, 0.2, 0.3, 0.4])
+NORMAL = 1.959963984540054
+SETS = 5
+PROPORTION_VERSIONS = (
+    ("truncated", "as published"),
+    ("truncated", "certified"),
+    ("BIT", "certified"),
+    ("original", "not private"),
+)
+"""liu2019's boundary-inflated mechanism is ε-DP as published; its truncated one is not (errata E1). The original
+proportions are the red lines of the paper's figures."""
+SUMS = ((0, 1), (1, 2), (1, 3))
+"""p1 + p2, a node of the tree, and p2 + p3 and p2 + p4, which are none."""
+
+
+def _cells(quick: bool) -> list[dict[str, Any]]:
+    sizes = (50, 200, 500) if quick else (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
+    return [
+        {"n": n, "epsilon": e, "mechanism": m, "version": v, "repeats": 100 if quick else 2000}
+        for n in sizes
+        for e in (0.1, 0.5, 1.0)
+        for m, v in PROPORTION_VERSIONS
+    ]
+
+
+def _mechanism(parameters: Mapping[str, Any], method: Method, share: float = 1.0) -> BoundedProportions:
+    """δ₁ = 1/n, as in the paper: add/remove neighbours with n public; of no use to the original proportions."""
+    n, epsilon = parameters["n"], parameters["epsilon"] * share
+    statistic = ProportionVector(categories=(1, 2, 3, 4), n=n)
+    noise: Literal["bounded", "inflated"] = "inflated" if parameters["mechanism"] == "BIT" else "bounded"
+    if parameters["version"] == "as published":
+        levels = 2 if method == "universal_histogram" else 1
+        return BoundedProportions(scale=levels / (n * epsilon), categories=4, method=method, noise=noise, left_out=0)
+    sensitivity = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE)
+    return BoundedProportions.calibrate(
+        PureDP(epsilon), sensitivity, categories=4, method=method, noise=noise, left_out=0
+    )
+
+
+def _scalar(mechanism: BoundedProportions) -> BoundedLaplace | BoundaryInflatedLaplace:
+    """The mechanism of one measured proportion."""
+    kind = BoundaryInflatedLaplace if mechanism.noise == "inflated" else BoundedLaplace
+    return kind(scale=mechanism.scale, bounds=(0, 1))
+
+
+def _queries(samples: Array, method: Method) -> Array:
+    if method == "all_but_one":
+        return samples[:, 1:]
+    if method == "universal_histogram":
+        upper = np.stack([samples[:, 0] + samples[:, 1], samples[:, 2] + samples[:, 3]], axis=1)
+        return np.concatenate([upper, samples], axis=1)
+    return samples
+
+
+def _sanitized(
+    parameters: Mapping[str, Any], method: Method, samples: Array, rng: np.random.Generator, share: float = 1.0
+) -> tuple[Array, Array, BoundedProportions]:
+    mechanism = _mechanism(parameters, method, share)
+    if parameters["mechanism"] == "original":
+        return samples, samples, mechanism
+    measured = np.asarray(_scalar(mechanism).law(_queries(samples, method)).sample(rng=rng))
+    return mechanism.present(measured), measured, mechanism
+
+
+def _samples(parameters: Mapping[str, Any], rng: np.random.Generator) -> Array:
+    counts = rng.multinomial(parameters["n"], SHARES, size=parameters["repeats"])
+    return np.asarray(counts / parameters["n"])
+
+
+def _covers(estimates: Array, n: int, truth: float) -> Array:
+    """The paper's interval: the released proportion taken for the sample's."""
+    reach = NORMAL * np.sqrt(np.maximum(estimates * (1 - estimates), 0) / n)
+    return np.asarray(np.abs(estimates - truth) <= reach)
+
+
+def _row(
+    parameters: Mapping[str, Any], target: str, estimates: Array, truth: float, covered: Array, aware: float | None
+) -> Row:
+    return {
+        "epsilon": parameters["epsilon"],
+        "n": parameters["n"],
+        "mechanism": parameters["mechanism"],
+        "version": parameters["version"],
+        "target": target,
+        "bias": float(np.mean(estimates) - truth),
+        "rmse": float(np.sqrt(np.mean((estimates - truth) ** 2))),
+        "coverage": float(np.mean(covered)),
+        "noise_aware_coverage": aware,
+        "repeats": parameters["repeats"],
+    }
+
+
+def _proportions(parameters: Mapping[str, Any], seed: int, method: Method) -> Iterator[Row]:
+    rng = np.random.default_rng(seed)
+    samples = _samples(parameters, rng)
+    released, measured, mechanism = _sanitized(parameters, method, samples, rng)
+    law = ReleaseLaw(model=Binomial(n=parameters["n"]), mechanism=_scalar(mechanism))
+    for index, truth in enumerate(SHARES):
+        column = index - 4 if method != "all_but_one" else index - 1
+        aware = None
+        measures = method != "all_but_one" or index > 0  # the first proportion is not measured there
+        if measures and parameters["mechanism"] != "original":
+            aware = float(np.mean(NoiseAware().accepts(law, measured[:, column], float(truth))))
+        estimates = released[:, index]
+        covered = _covers(estimates, parameters["n"], truth)
+        yield _row(parameters, f"p{index + 1}", estimates, float(truth), covered, aware)
+
+
+def figure_2(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """Rescaling."""
+    yield from _proportions(parameters, seed, "rescale")
+
+
+def figure_4(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """All but one; the first proportion takes the rest."""
+    yield from _proportions(parameters, seed, "all_but_one")
+
+
+def figure_5(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """Universal histogram over a binary tree."""
+    yield from _proportions(parameters, seed, "universal_histogram")
+
+
+def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """Multiple synthesis: five rescaled sets at ε/5, combined (liu2023 (6)–(7))."""
+    from scipy.special import stdtrit
+
+    rng = np.random.default_rng(seed)
+    samples = _samples(parameters, rng)
+    sets = np.stack([_sanitized(parameters, "rescale", samples, rng, 1 / SETS)[0] for _ in range(SETS)])
+    if parameters["mechanism"] == "original":  # five equal sets carry no noise to combine
+        yield from _proportions(parameters, seed, "rescale")
+        return
+    for index, truth in enumerate(SHARES):
+        estimates = sets[:, :, index]
+        centre, between = estimates.mean(axis=0), estimates.var(axis=0, ddof=1)
+        within = np.mean(estimates * (1 - estimates), axis=0) / parameters["n"]
+        df = (SETS - 1) * (1 + SETS * within / np.maximum(between, 1e-300)) ** 2
+        reach = stdtrit(np.minimum(df, 1e10), 0.975) * np.sqrt(between / SETS + within)
+        covered = np.abs(centre - truth) <= reach
+        yield _row(parameters, f"p{index + 1}", centre, float(truth), np.asarray(covered), None)
+
+
+def _sums(parameters: Mapping[str, Any], seed: int, method: Method) -> Iterator[Row]:
+    rng = np.random.default_rng(seed)
+    released, _, _ = _sanitized(parameters, method, _samples(parameters, rng), rng)
+    for one, other in SUMS:
+        truth = float(SHARES[one] + SHARES[other])
+        estimates = released[:, one] + released[:, other]
+        covered = _covers(estimates, parameters["n"], truth)
+        yield _row(parameters, f"p{one + 1} + p{other + 1}", estimates, truth, covered, None)
+
+
+def figure_6(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """Pairwise sums after rescaling."""
+    yield from _sums(parameters, seed, "rescale")
+
+
+def figure_7(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+    """Pairwise sums in the universal histogram."""
+    yield from _sums(parameters, seed, "universal_histogram")
+
+
+def _finding(rows: list[Row]) -> str:
+    lines = []
+    noisy = [row for row in rows if row["mechanism"] != "original"]
+    for epsilon in sorted({row["epsilon"] for row in noisy}):
+        chosen = [row for row in noisy if row["epsilon"] == epsilon]
+        paper = [row["coverage"] for row in chosen]
+        text = f"ε = {epsilon:g}: the paper's interval covers {100 * min(paper):.0f}–{100 * max(paper):.0f} %"
+        aware = [row["noise_aware_coverage"] for row in chosen if row["noise_aware_coverage"] is not None]
+        if aware:
+            text += f", the noise-aware one {100 * min(aware):.1f}–{100 * max(aware):.1f} %"
+        worst = max(chosen, key=lambda row: abs(row["bias"]))
+        lines.append(f"{text}; largest bias {worst['bias']:+.3f} ({worst['target']}, n = {worst['n']}).")
+    error = {
+        version: float(np.mean([row["rmse"] for row in noisy if (row["mechanism"], row["version"]) == version]))
+        for version in PROPORTION_VERSIONS[:3]
+    }
+    lines.append(
+        f"Mean RMSE: truncated as published {error[PROPORTION_VERSIONS[0]]:.4f} (not ε-DP), truncated and certified "
+        f"{error[PROPORTION_VERSIONS[1]]:.4f}, BIT {error[PROPORTION_VERSIONS[2]]:.4f}."
+    )
+    return " ".join(lines)
+
+
+def few_sizes(rows: list[Row]) -> list[Row]:
+    """The smallest, a middle and the largest n."""
+    sizes = sorted({row["n"] for row in rows})
+    kept = {sizes[0], sizes[len(sizes) // 2], sizes[-1]}
+    return [row for row in rows if row["n"] in kept]
+
+
+def _with_errors(rows: list[Row]) -> list[Row]:
+    """Names of procedures as on the figures, and two Monte-Carlo standard errors on either side of every number."""
+    return [{**row, "procedure": _procedure(row), **_ends(row)} for row in rows]
+
+
+def _procedure(row: Row) -> str:
+    return "original data" if row["mechanism"] == "original" else f"{row['mechanism']}, {row['version']}"
+
+
+def _ends(row: Row) -> dict[str, float]:
+    n = row["repeats"]
+    errors = {
+        "bias": math.sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / n),
+        "rmse": row["rmse"] / math.sqrt(2 * n),  # as for normal errors
+        "coverage": math.sqrt(row["coverage"] * (1 - row["coverage"]) / n),
+    }
+    ends = {f"{name} low": row[name] - 2 * error for name, error in errors.items()}
+    return ends | {f"{name} high": row[name] + 2 * error for name, error in errors.items()}
+
+
+def _shown(rows: list[Row]) -> list[Row]:
+    names = ("epsilon", "n", "procedure", "target", "bias", "rmse", "coverage", "noise_aware_coverage")
+    return [{name: row[name] for name in names} for row in few_sizes(rows)]
+
+
+def _figures(name: str) -> tuple[Figure, ...]:
+    return tuple(
+        Figure(
+            name=f"{name}-{y}",
+            title=f"{name.capitalize().replace('-', ' ')}: {title}",
+            x="n",
+            y=y,
+            low=f"{y} low",
+            high=f"{y} high",
+            colour="target",
+            column="epsilon",
+            row="procedure",
+            measure=words,
+            target=target,
+        )
+        for y, title, words, target in (
+            ("bias", "bias", "bias", 0.0),
+            ("rmse", "root mean squared error", "root mean squared error", None),
+            ("coverage", "coverage of the paper's interval", "coverage of 95 % intervals", 0.95),
+        )
+    )
+
+
+def _part(name: str, title: str, compute: Any) -> Part:
+    return Part(
+        name=name,
+        title=title,
+        cells=_cells,
+        compute=compute,
+        reported="",
+        summary=_with_errors,
+        finding=_finding,
+        figures=_figures(name),
+        shown=_shown,
+    )
+
+
+PROPORTION_PARTS = (
+    _part("figure-2", "Figure 2: rescaling", figure_2),
+    _part("figure-3", "Figure 3: multiple synthesis, five sets", figure_3),
+    _part("figure-4", "Figure 4: all but one", figure_4),
+    _part("figure-5", "Figure 5: universal histogram", figure_5),
+    _part("figure-6", "Figure 6 (S1): pairwise sums after rescaling", figure_6),
+    _part("figure-7", "Figure 7 (S2): pairwise sums in the universal histogram", figure_7),
+)
+
 
 BOUNDS = ((-3.0, 3.0), (-4.5, 4.5))
 SETTINGS = ((1.0, 2.0, 0.0), (1.0, 2.0, -0.4), (1.0, 2.0, 0.7))

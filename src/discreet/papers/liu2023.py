@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from discreet.core.guarantee import PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.arm_means import Contrast, contrast
+from discreet.inference.noise_aware import CensoredNormal, LocationEstimate
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.claims.liu2023_claims import CLAIMS
-from discreet.papers.comparisons import direct, summary
+from discreet.papers.comparisons import LAWS, Sample, direct, simulated_contrast, summary
 from discreet.papers.figure import Figure
-from discreet.papers.liu2023_case import CASE, HISTOGRAMS
-from discreet.papers.liu2023_readings import QUANTILES, READINGS
 from discreet.papers.liu2023_simulation import (
     EPSILONS,
     MAIN,
@@ -32,14 +34,352 @@ from discreet.papers.liu2023_simulation import (
     simulation_figures,
     simulation_rows,
 )
-from discreet.papers.outcomes import LAWS
 from discreet.papers.study import Part, Row, Study
-from discreet.questions.comparison.methods import placed
-from discreet.questions.comparison.noise_shares import Spending
-from discreet.questions.comparison.paper import CensoredLikelihood
-from discreet.questions.comparison.sanitizing import SimulatedSanitizer
+from discreet.questions.comparison.methods import Spending, placed
+from discreet.questions.comparison.paper import (
+    CensoredLikelihood,
+    Ordered,
+    SimulatedSanitizer,
+    combined,
+    simulated_quantiles,
+)
 
-__all__ = ["STUDY"]
+__all__ = ["CASE", "HISTOGRAMS", "QUANTILES", "READINGS", "STUDY"]
+
+
+# ---- liu2023 section 6, Table 3: a generated case of the same shape as its click-through data
+
+
+CENSORS = ((0.1, 0.1), (0.15, 0.05))
+"""Table 3's own: the simulation's asymmetric case is the other way round."""
+BOUNDS = (0.0, 50_000.0)
+"""Public bounds of the clicks of a device; differences of partitions lie in ±50,000."""
+OPTIMISTIC = (0.0, 100.0)
+"""What the paper gives 2S instead, "unrealistically optimistic": partition differences in ±100."""
+METHODS = ("original", "2S", "6S", "6SDD", "4S", "4SDD", "naive", "direct", "noise_aware")
+SYMMETRIC = ("winsorized", "trimmed")
+
+PAPER_SE = {
+    "original": (25.46,) * 5,
+    "2S": (2400.0, 2042.0, 921.2, 489.8, 66.31),
+    "6S": (98.06, 25.51, 7.853, 10.09, 7.770),
+    "6SDD": (60.12, 61.88, 7.852, 8.083, 7.811),
+    "4S": (84.36, 21.40, 27.14, 8.905, 7.721),
+    "4SDD": (204.3, 22.82, 12.26, 8.422, 7.717),
+    "winsorized": (142.6, 52.89, 10.63, 9.523, 7.927),
+    "trimmed": (152.1, 59.81, 12.15, 10.44, 7.927),
+    "naive": (150.4, 99.29, 10.54, 4.766, 4.687),
+}
+"""Table 3, α = β = 0.1: standard errors in thousandths at ε = 0.5, 1, 2, 5, 50."""
+
+
+def _case_cells(quick: bool) -> list[dict[str, Any]]:
+    """Table 3 is one data set with one draw each; draws are repeated here, so that their spread shows."""
+    return [{"n": 100_000 if quick else 3_364_743, "P": 100 if quick else 800, "draws": 5 if quick else 40}]
+
+
+def _clicks(n: int, rng: np.random.Generator) -> Any:
+    """Clicks per device: two thirds zeros, a long tail, and a few devices with tens of thousands of clicks."""
+    clicks = np.floor(rng.lognormal(0.88, 1.4, n)) * (rng.random(n) < 0.34)
+    clicks[:12] = rng.uniform(5_000, 46_000, 12)
+    return rng.permutation(clicks)
+
+
+def _case_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
+    """Every method, budget and censoring on one data set, ``draws`` times."""
+    rng = np.random.default_rng(seed)
+    n, partitions, draws = parameters["n"], parameters["P"], parameters["draws"]
+    size = n // partitions
+    arms = [_clicks(size * partitions, rng) for _ in range(2)]
+    sums = [clicks.reshape(partitions, size).sum(axis=1) for clicks in arms]
+    sample = Sample(
+        differences=np.repeat(((sums[1] - sums[0]) / size)[None], draws, axis=0),
+        sums=np.repeat(np.array([[clicks.sum() for clicks in arms]]), draws, axis=0),
+        squares=np.repeat(np.array([[(clicks**2).sum() for clicks in arms]]), draws, axis=0),
+        n=size * partitions,
+    )
+    for censor in CENSORS:
+        for name in (*METHODS, *(SYMMETRIC if censor[0] == censor[1] else ())):
+            for budget in EPSILONS:
+                bounds = OPTIMISTIC if name == "2S" else BOUNDS
+                found = simulated_contrast(
+                    name, sample, PureDP(budget), bounds=bounds, censor=censor, rng=rng, as_published=True
+                )
+                estimate, half = np.ravel(found.estimate), np.ravel(found.half_width(0.95))
+                errors = 1000 * np.ravel(found.standard_error)
+                low, middle, high = np.quantile(errors, [0.1, 0.5, 0.9])
+                yield {
+                    "α": censor[0],
+                    "β": censor[1],
+                    "method": name,
+                    "ε": budget,
+                    "estimate": float(np.median(estimate)),
+                    "SE": float(middle),
+                    "SE low": float(low),
+                    "SE high": float(high),
+                    "holds 0": float((np.abs(estimate) <= half).mean()),
+                    "draws": draws,
+                }
+
+
+def _shown(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["ε"] in (0.5, 1.0, 5.0) and row["α"] == row["β"]]
+
+
+def _figure(name: str, title: str, censor: tuple[float, float]) -> Figure:
+    printed = (
+        tuple(
+            {"ε": budget, "SE": value, "method": method, "α": 0.1}
+            for method, values in PAPER_SE.items()
+            for budget, value in zip(EPSILONS, values, strict=True)
+        )
+        if censor == CENSORS[0]
+        else ()
+    )
+    return Figure(
+        name=name, title=title, x="ε", y="SE", low="SE low", high="SE high", column="method", log_x=True, log_y=True,
+        measure="standard error (10⁻³)", where=(("α", censor[0]),),
+        paper=printed,
+    )  # fmt: skip
+
+
+# ---- Figure 2: histograms of the generated case --------------------------------------------------------------------
+
+
+def _histogram_cells(quick: bool) -> list[dict[str, Any]]:
+    return [{"n": 100_000 if quick else 3_364_743, "P": 100 if quick else 800}]
+
+
+def histogram_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
+    """Clicks per device in classes that double, and differences of partition means in 25 equal classes."""
+    rng = np.random.default_rng(seed)
+    size = parameters["n"] // parameters["P"]
+    arms = [_clicks(size * parameters["P"], rng) for _ in range(2)]
+    edges = np.array([0, 1, *(2**k for k in range(1, 17))])
+    counts = np.histogram(np.concatenate(arms), edges)[0]
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        label = f"{low}" if high == low + 1 else f"{low}–{high - 1}"
+        if count:  # the axis is logarithmic
+            yield {"panel of": "clicks", "class": label, "from": float(low + 1), "count": int(count)}
+    sums = [clicks.reshape(parameters["P"], size).sum(axis=1) for clicks in arms]
+    differences = (sums[1] - sums[0]) / size
+    counts, places = np.histogram(differences, 25)
+    for low, count in zip(places[:-1], counts, strict=True):
+        yield {"panel of": "differences", "class": f"{low:.2f}", "from": float(low), "count": int(count)}
+
+
+HISTOGRAMS = Part(
+    name="figure-2",
+    title="Figure 2: the generated case, before and after partitioning",
+    cells=_histogram_cells,
+    compute=histogram_rows,
+    figures=(
+        Figure(
+            name="figure-2-clicks", title="Figure 2 (a): clicks per device, classes that double", x="from", y="count",
+            log_x=True, log_y=True, measure="devices", x_words="1 + least clicks of the class",
+            where=(("panel of", "clicks"),),
+        ),
+        Figure(
+            name="figure-2-differences", title="Figure 2 (b): differences of partition means", x="from", y="count",
+            measure="partitions", x_words="difference of means, from", where=(("panel of", "differences"),),
+        ),
+    ),
+)  # fmt: skip
+
+
+CASE = Part(
+    name="table-3",
+    title="Table 3: a generated case of the same shape",
+    cells=_case_cells,
+    compute=_case_rows,
+    shown=_shown,
+    figures=(
+        _figure("table-3-symmetric", "Table 3, α = β = 0.1: median and the middle 80 % of 40 draws", CENSORS[0]),
+        _figure(
+            "table-3-asymmetric", "Table 3, α = 0.15, β = 0.05: median and the middle 80 % of 40 draws", CENSORS[1]
+        ),
+    ),
+)
+
+
+# ---- liu2023: how fast a private quantile converges (Theorem 4), and readings of the doubling-down forms
+#
+# The paper reports that 4SDD and 6SDD under-cover where the means differ. Algorithm 2 as printed does not show it for
+# 6SDD. What it leaves open is tried here: whether the m sanitizations share one pair (l*, u*), whether the counts are
+# taken at the sanitized or at the raw quantiles, and what happens to ends in the wrong order.
+
+
+Array = NDArray[np.float64]
+M = 4
+
+
+# ---- Theorem 4 and Corollary 5 ------------------------------------------------------------------------------------
+
+
+def _quantile_cells(quick: bool) -> list[dict[str, Any]]:
+    repeats = 1_000 if quick else 20_000
+    return [{"P": p, "ε": 1.0, "q": 0.1, "repeats": repeats} for p in (50, 100, 200, 400, 800, 1600)]
+
+
+def quantile_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
+    """Mean and mean square of l* − l for normal values, as published: no end intervals, weights exp(−ε|j − qP|)."""
+    rng = np.random.default_rng(seed)
+    p, epsilon, q, repeats = (parameters[name] for name in ("P", "ε", "q", "repeats"))
+    found: list[Array] = []
+    away: list[Array] = []
+    for _ in range(20):
+        ordered = np.sort(rng.standard_normal((repeats // 20, p)), axis=1)
+        drawn = simulated_quantiles(ordered, q, epsilon, None, 1, rng)[:, 0]
+        found.append(drawn - ordered[:, int(q * p + 1e-9) - 1])
+        away.append(drawn - stats.norm.ppf(q))
+    gap, total = np.concatenate(found), np.concatenate(away)
+    density = float(stats.norm.pdf(stats.norm.ppf(q)))
+    yield {
+        "P": p,
+        "mean": float(gap.mean()),
+        "mean error": float(gap.std() / sqrt(gap.size)),
+        "square": float((gap**2).mean()),
+        "square error": float((gap**2).std() / sqrt(gap.size)),
+        "P²·square": float(p**2 * (gap**2).mean()),
+        "total": float((total**2).mean()),
+        "total error": float((total**2).std() / sqrt(gap.size)),
+        "log claimed": float(np.log(2 / 3) - 2 * p * epsilon - 2 * np.log(p * density)),
+    }
+
+
+QUANTILES = Part(
+    name="private-quantile",
+    title="Theorem 4 and Corollary 5: how fast a private quantile converges",
+    cells=_quantile_cells,
+    compute=quantile_rows,
+    figures=(
+        Figure(
+            name="private-quantile", title="Theorem 4: the error of PrivateQuantile, ε = 1, q = 0.1, normal values",
+            x="P", y="P²·square", log_x=True, measure="P²·E(l* − l)²",
+        ),
+    ),
+)  # fmt: skip
+
+
+# ---- readings of the doubling-down forms ---------------------------------------------------------------------------
+
+_VARIANTS: dict[str, tuple[bool, bool, bool]] = {
+    "as printed": (False, False, True),
+    "counts at the raw quantiles": (False, True, True),
+    "one pair (l*, u*) for all m": (True, False, True),
+    "one pair, raw counts": (True, True, True),
+    "ends in the wrong order are kept": (False, False, False),
+}
+"""Whether (l*, u*) are shared by the m rounds, whether counts are raw, whether crossed ends are put in order."""
+
+
+def _reading_cells(quick: bool) -> list[dict[str, Any]]:
+    grids = (("Gaussian", 100),) if quick else (("Gaussian", 100), ("Gaussian", 1_000), ("ZINB", 100))
+    repeats = 50 if quick else 500
+    return [
+        {"law": law, "n": 1_000_000, "P": p, "ε": epsilon, "different": different, "repeats": repeats}
+        for law, p in grids for epsilon in (0.5, 2.0, 5.0) for different in (False, True)
+    ]  # fmt: skip
+
+
+def reading_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
+    """Coverage of 4SDD and 6SDD under each reading, α = 0.05 and β = 0.15."""
+    law, rng = LAWS[parameters["law"]], np.random.default_rng(seed)
+    sample = law.sample(parameters["n"], parameters["P"], parameters["repeats"], parameters["different"], rng)
+    for name, reading in _VARIANTS.items():
+        for counts in (False, True):
+            found = _estimates(sample.ordered, PureDP(parameters["ε"]), law.bounds, counts, reading, rng)
+            values = summary(combined(found), law.effect(parameters["different"]))
+            yield {
+                "reading": name,
+                "method": "6SDD" if counts else "4SDD",
+                "law": law.name,
+                "P": parameters["P"],
+                "ε": parameters["ε"],
+                "θ": law.effect(parameters["different"]),
+                "case": "means differ" if parameters["different"] else "no effect",
+                "coverage": values["coverage"],
+                "bias": values["bias"],
+                "width": values["width"],
+                "repeats": parameters["repeats"],
+            }
+
+
+def _estimates(
+    ordered: Ordered, guarantee: PureDP, bounds: tuple[float, float], counts: bool, reading: tuple[bool, bool, bool],
+    rng: np.random.Generator,
+) -> LocationEstimate:  # fmt: skip
+    """m estimates for every row of partition values."""
+    shared, raw, sorts = reading
+    alpha, beta, p, width = 0.05, 0.15, ordered.count, bounds[1] - bounds[0]
+    spending = Spending(guarantee, rng).split([1.0] * ((6 if counts else 4) * M))[0]
+    sanitizer = SimulatedSanitizer.of(spending, (-width, width), M, as_published=True)
+    low, high = (sanitizer.quantile(ordered.values, q) for q in (alpha, 1 - beta))
+    if shared:
+        low, high = (np.repeat(end[:, :1], M, axis=1) for end in (low, high))
+    if sorts:
+        low, high = np.minimum(low, high), np.maximum(low, high)
+    rows = range(len(low))
+    first, last = (np.stack([np.searchsorted(ordered.values[i], end[i]) for i in rows]) for end in (low, high))
+    at = [int(p * alpha + 1e-9), p - int(p * beta + 1e-9)]
+    sums = [
+        np.where(last > first, _between(run, first, last), 0.0) for run in (ordered.running, ordered.running_squares)
+    ]
+    total = sanitizer.add(sums[0], np.abs(high - low))
+    squares = sanitizer.add(sums[1], np.maximum(low**2, high**2))
+    if counts:
+        begin, end = (np.full(low.shape, at[0]), np.full(low.shape, at[1])) if raw else (first, last)
+        below = np.clip(sanitizer.add(begin.astype(float), 1.0), 0, p)
+        above = np.clip(sanitizer.add((p - end).astype(float), 1.0), 0, p)
+        inside = np.maximum(p - below - above, 1.0)
+    else:
+        below, above = np.full(low.shape, float(at[0])), np.full(low.shape, float(p - at[1]))
+        inside = np.full(low.shape, float(at[1] - at[0]))
+    found = CensoredNormal(
+        below=below, inside=inside, above=above, lower=low, upper=high, total=total, squares=squares
+    ).posterior(17)  # fmt: skip
+    return LocationEstimate(np.clip(found.estimate, -width, width), np.minimum(found.variance, width**2))
+
+
+def _between(running: Array, first: Any, last: Any) -> Array:
+    return np.asarray(np.take_along_axis(running, last, axis=1) - np.take_along_axis(running, first, axis=1))
+
+
+def _finding(rows: list[Row]) -> str:
+    def mean(reading: str, method: str, case: str) -> str:
+        found = [row for row in rows if (row["reading"], row["method"], row["case"]) == (reading, method, case)]
+        return f"{np.mean([row['coverage'] for row in found]):.0%}"
+
+    printed, shared, both = "as printed", "one pair (l*, u*) for all m", "one pair, raw counts"
+    return (
+        f"As printed, 6SDD covers in {mean(printed, '6SDD', 'means differ')} of runs where the means differ: its noisy "
+        f"counts make its intervals wide. 4SDD covers in {mean(printed, '4SDD', 'means differ')}, because sums inside "
+        "(l*, u*) are divided by a number of values that belongs to (l, u), an error that grows with θ. Only two "
+        "readings bring more under-coverage, both with one pair (l*, u*) for all m sanitizations: 4SDD then covers in "
+        f"{mean(shared, '4SDD', 'means differ')}, and 6SDD, if its counts are those of the raw quantiles too, in "
+        f"{mean(both, '6SDD', 'means differ')}. Without an effect they under-cover as well "
+        f"({mean(shared, '4SDD', 'no effect')} and {mean(both, '6SDD', 'no effect')}), which the paper does not "
+        "report. So no reading tried here gives all that the paper reports; the code behind its figures would decide."
+    )
+
+
+READINGS = Part(
+    name="readings",
+    title="Why 6SDD covers here: five readings of the doubling-down forms",
+    cells=_reading_cells,
+    compute=reading_rows,
+    finding=_finding,
+    shown=lambda rows: [row for row in rows if row["law"] == "Gaussian" and row["P"] == 100 and row["θ"] != 0],
+    figures=tuple(
+        Figure(
+            name=f"readings-{method.lower()}-{law.lower()}", title=f"Coverage of {method}, {law}", x="ε", y="coverage",
+            colour="reading", column="case", row="P", log_x=True, target=0.95,
+            where=(("method", method), ("law", law)),
+        )
+        for law in ("Gaussian", "ZINB") for method in ("4SDD", "6SDD")
+    ),
+)  # fmt: skip
+
 
 # ---- the default method against the published ones ---------------------------------------------------------------
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
-from discreet.plans.plan_file import PlanFile
-from discreet.plans.planned_question import PlannedQuestion
+from discreet.plans.plan_file import PlanFile, PlannedQuestion
 
 __all__ = ["command_lines", "notebook", "python_script"]
 

@@ -26,8 +26,7 @@ from discreet.ledgers import Ledger
 from discreet.plans.bundle import FORMAT, signed_content
 from discreet.plans.bundled_ledger import BundledLedger
 from discreet.plans.meaning import meaning
-from discreet.plans.plan_file import PlanFile
-from discreet.plans.planned_question import PlannedQuestion
+from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.publish.facts import Entry, report_facts
 from discreet.publish.methods_note import methods_markdown, methods_page
 from discreet.publish.prose import as_markdown

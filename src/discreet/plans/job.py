@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import (
     DiscreetError,
+    InsufficientBudget,
+    LedgerError,
     MissingExtra,
+    NoConversion,
     NotApproved,
     PlanFileError,
 )
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger.approval import digest_of
 from discreet.core.regular_file import read_regular, reason
 from discreet.core.schema import Schema
 from discreet.ledgers import Ledger
+from discreet.mechanisms.composition import compose
 from discreet.plans.attacked import attack_words
-from discreet.plans.first_look import refuse_unusable
-from discreet.plans.job_cost import charges_now, cost_in_all, cost_of, refusal_of
 from discreet.plans.job_results import JobPlan, JobResult, Progress
 from discreet.plans.ledger_terms import begun
 from discreet.plans.meaning import differences, meaning
-from discreet.plans.other_ledgers import other_ledgers
-from discreet.plans.plan_file import PlanFile
-from discreet.plans.planned_question import PlannedQuestion
+from discreet.plans.plan_file import PlanFile, PlannedQuestion, refuse_unusable
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
-from discreet.plans.source_state import SourceState
 from discreet.publish.anchors import check_not_rolled_back, write_anchor
 from discreet.publish.export import RESULTS_FORMAT, export
 from discreet.publish.facts import Entry, report_facts
@@ -44,10 +45,173 @@ from discreet.publish.whole_file import write_whole
 from discreet.questions.profiles.released_first import check_approvable, released_first
 from discreet.session import Session
 
+__all__ = ["Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of"]
+
+
+# ---- Job cost: what the releases of a plan cost together, now and in all periods, and why they cannot be paid for
+
+
+def charges_now(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> list[Guarantee]:
+    """What each of the releases would add to the ledger's total."""
+    return [one.question.charge_now(ledger) for one in waiting]
+
+
+def cost_of(charges: Sequence[Guarantee]) -> Guarantee | None:
+    """What releases cost together, rounded up to be shown; None where there are none."""
+    return _together(charges) if charges else None
+
+
+def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """The guarantee of all of them, or a refusal where no budget counts them together."""
+    failing = [one for one in guarantees if isinstance(one, ApproxDP) and one.delta > 0]
+    normal = [one for one in guarantees if isinstance(one, GaussianDP | ZeroConcentratedDP)]
+    if failing and normal:
+        raise NoConversion(
+            f"no ledger can be charged both {failing[0]} and {normal[0]}. Give all releases the same kind (epsilon and "
+            "delta, rho, or mu), or write two plans with a ledger each, whose guarantees add up. Nothing was spent."
+        )
+    return compose(*guarantees)
+
+
+def cost_in_all(file: PlanFile) -> Guarantee | None:
+    """What all periods that a plan covers cost together; None where that is one run. A sequence is paid for once."""
+    asked = [one.question for one in file.questions]
+    if file.times == 1 and not any(question.continues for question in asked):
+        return None
+    runs = [1 if question.continues else file.times for question in asked]
+    return _together([one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)])
+
+
+def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> DiscreetError | None:
+    """Why releases of those charges, of which some were ``changed`` since they were made, cannot be paid for."""
+    left, cost = ledger.remaining(), cost_of(charges)
+    try:
+        if cost is None or ledger.affords(charges):
+            return None
+    except NoConversion:
+        return NoConversion(
+            f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
+            "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
+        )
+    fix = ledger.clock_warning()
+    if changed:
+        fix = (
+            f"{changed} of them were released before with another question or share of the budget and would be "
+            "released again: shares divide the whole budget. Put new questions into a second plan, or give each "
+            "release its epsilon."
+        )
+    elif left != ledger.budget and not fix:
+        fix = (
+            "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
+            "what is left; a larger budget is for the owner of the data to decide."
+        )
+    return InsufficientBudget(cost, left, what="the releases cost", fix=fix)
+
+
+# ---- Other ledgers: those beside the data, the plan or its ledger that count the same source
+
+
+def other_ledgers(file: PlanFile) -> tuple[str, ...]:
+    """A warning for each ledger nearby that counts releases of the plan's source and is not the plan's own."""
+    places = {
+        Path(one).parent for one in (file.ledger, file.open_options()["source"], file.path) if "://" not in str(one)
+    }
+    others = sorted(other for place in places for other in place.glob("*.ledger") if not _same(other, file.ledger))
+    return tuple(
+        f"{other} already counts releases of this data. Two ledgers for the same people add up: what one of them "
+        "guarantees does not include the other."
+        for other in others
+        if _counts(other, file.identities())
+    )
+
+
+def _same(path: Path, address: str) -> bool:
+    return os.path.exists(address) and path.samefile(address)
+
+
+def _counts(path: Path, identities: Sequence[str]) -> bool:
+    try:
+        with Ledger(path, read_only=True) as ledger:
+            return any(ledger.counts(identity) for identity in identities)
+    except LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
+        return False
+
+
+# ---- Source state: whether a file changed since a release was made of it, which a run does not say
+#
+# The record lies beside the ledger, on the machine that has the data anyway, and is in no report and no bundle. It
+# holds
+# a keyed hash of the file's size, time and ends; never a value.
+
+
+_END = 1_000_000
+
+
+class SourceState:
+    """What the source of a plan looked like when its releases were made.
+
+    Parameters
+    ----------
+    file, ledger
+        The plan and its open ledger.
+    """
+
+    def __init__(self, file: PlanFile, ledger: Ledger) -> None:
+        self._period = file.period or ""
+        self._record = Path(file.ledger).with_name(f"{Path(file.ledger).name}-sources")
+        if "://" in file.ledger:  # a ledger on a server has no place beside it: the record is beside the plan
+            self._record = file.path.with_suffix(".sources")
+        self._plan = file.path.name
+        self._plans = self._recorded()
+        self._seen = self._plans.get(self._plan, {})
+        self._now = _keyed(file.open_options()["source"], ledger.salt)
+
+    def words(self) -> list[str]:
+        """Whether the source is the one of earlier releases: a fact about its rows, for its owner alone."""
+        if self._now is None or not self._seen:
+            return []
+        before = self._seen.get(self._period)
+        if before is not None:
+            return [
+                "The source is the one that the releases were made of."
+                if before == self._now
+                else "The source changed after these answers were released; they describe it as it was."
+            ]
+        same = [period for period, state in self._seen.items() if state == self._now]
+        return [f"The source is the one of {max(same)}: nothing in it changed since then."] if same else []
+
+    def remember(self, drawn: int) -> None:
+        """Note the source of new releases. A record that cannot be written is done without."""
+        if self._now is None or not drawn:
+            return
+        plans = self._plans | {self._plan: self._seen | {self._period: self._now}}
+        with suppress(OSError):
+            write_whole(self._record, json.dumps(plans, indent=1))
+
+    def _recorded(self) -> dict[str, dict[str, str]]:
+        try:
+            found = json.loads(self._record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def _keyed(source: str, salt: bytes) -> str | None:
+    """A keyed hash of a file's size, time and both ends; None where the source is no single file."""
+    try:
+        told = os.stat(source)
+        with open(source, "rb") as file:
+            first = file.read(_END)
+            file.seek(max(0, told.st_size - _END))
+            ends = first + file.read(_END)
+    except (OSError, ValueError):
+        return None
+    return hmac.new(salt, f"{told.st_size} {told.st_mtime_ns} ".encode() + ends, "sha256").hexdigest()
+
+
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Job"]
 
 _LARGEST = 1 << 30
 

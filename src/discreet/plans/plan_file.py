@@ -8,37 +8,234 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from discreet.core.dialect import Dialect
-from discreet.core.errors import DiscreetError, PlanFileError, spelling
-from discreet.core.guarantee import Guarantee
+from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, spelling
+from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.regular_file import read_regular, reason
+from discreet.core.rounding import decimal, down
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.declarations.plain_data import read_column, schema_from_dict
-from discreet.plans.first_look import first_look
 from discreet.plans.ledger_terms import LedgerTerms
-from discreet.plans.period import period_of
-from discreet.plans.planned_question import LIMITS_OF_A_UNIT, PlannedQuestion, line_of
 from discreet.plans.scenario import Scenario
-from discreet.plans.shares import divided
 from discreet.plans.source_identity import source_identity
-from discreet.plans.source_options import DIALECT, open_options, plan_identity
-from discreet.plans.toml_lines import lines_of
 from discreet.questions import Question, asked
 from discreet.questions.forms import TEXT
+from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.profiles.profile_question import ProfileQuestion
 from discreet.questions.profiles.released_first import BOUNDS, LIMIT, first_request, released_first
+from discreet.questions.quality import UNUSABLE, QualityQuestion, QualityRelease
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import KINDS
 
-__all__ = ["PlanFile"]
+__all__ = [
+    "DIALECT", "LIMITS_OF_A_UNIT", "PlanFile", "PlannedQuestion", "Unusable", "divided", "first_look", "line_of",
+    "lines_of", "open_options", "period_of", "plan_identity", "refuse_unusable",
+]  # fmt: skip
+
+
+# ---- Period: the month, quarter or year that a release is about; the same plan is a new release in each of them
+
+
+_PATTERNS: dict[str, Callable[[date], str]] = {
+    "{date}": lambda day: day.isoformat(),
+    "{month}": lambda day: f"{day:%Y-%m}",
+    "{quarter}": lambda day: f"{day:%Y}-Q{(day.month + 2) // 3}",
+    "{year}": lambda day: f"{day:%Y}",
+}
+_NAME = re.compile(r"[\w.+-]{1,40}")
+
+
+def period_of(pattern: str, today: date | None = None) -> str:
+    """The name of the period that a plan asks for.
+
+    Parameters
+    ----------
+    pattern
+        A name such as ``2026-11``; or ``{date}``, ``{month}``, ``{quarter}`` or ``{year}``, for the current one (UTC).
+
+    Examples
+    --------
+    >>> period_of("{quarter}", date(2026, 11, 15)), period_of("spring-2026")
+    ('2026-Q4', 'spring-2026')
+    """
+    if pattern in _PATTERNS:
+        return _PATTERNS[pattern](today or datetime.now(UTC).date())
+    if not _NAME.fullmatch(pattern):
+        raise InvalidParameter(
+            "period", pattern, "must be a short name without spaces", f'Write period = "2026-11", or {list(_PATTERNS)}.'
+        )
+    return pattern
+
+
+# ---- Shares: a budget, divided among releases
+
+
+def divided(budget: Guarantee, shares: list[float]) -> list[Guarantee]:
+    """Parts of the budget; the last one takes what rounding left over, so that a finished plan leaves nothing."""
+    *parts, last = budget.split(shares)
+    if isinstance(budget, GaussianDP):  # its squares add, and are rounded already
+        return [*parts, last]
+    rest = {
+        name: down(decimal(whole) - sum(decimal(part.parameters()[name]) for part in parts))
+        for name, whole in budget.parameters().items()
+    }
+    return [*parts, type(budget)(**rest)]
+
+
+# ---- Source options: from the ``[source]`` table of a plan to what opens it, and to what tells it from other sources
+
+
+DIALECT = ("delimiter", "decimal", "encoding", "header", "thousands", "symbols")
+
+
+def open_options(table: Mapping[str, Any], folder: Path, period: str | None) -> dict[str, Any]:
+    """Arguments for a session: source, table, engine, memory, the dialect of a file, and related sources."""
+    options = dict(table)
+    place = options.pop("path", None)
+    if place is not None and period is not None:
+        place = str(place).replace("{period}", period)
+    if place is not None and "://" not in str(place):
+        place = str((folder / place) if not Path(place).is_absolute() else Path(place))
+    if "related" in options:
+        options["related"] = {name: open_options(one, folder, period) for name, one in options["related"].items()}
+    return {"source": options.pop("address", place), **options}
+
+
+def plan_identity(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What tells a source from others: its place, as seen from the plan, a table in it, and how it is written."""
+    place = options["source"]
+    if "://" not in place:  # a folder may move, with the plan and the data in it
+        place = os.path.relpath(os.path.realpath(place), os.path.realpath(folder))
+    dialect = Dialect(**{key: options[key] for key in DIALECT if key in options})
+    others = {name: plan_identity(one, folder) for name, one in options.get("related", {}).items()}
+    written = {name: value for name, value in vars(dialect).items() if value != ""}
+    return {"place": place, "table": options.get("table"), **written, **({"related": others} if others else {})}
+
+
+# ---- Planned question: one release of a plan file, and the line that a refusal of it is about
+
+
+LIMITS_OF_A_UNIT = ("groups", "rows", "total")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedQuestion:
+    """One release of a plan.
+
+    Attributes
+    ----------
+    name, title
+        Its key in the results, and what a reader is shown.
+    question, settings
+        What is asked, and the settings of the file that say so.
+    lines
+        Where it begins in the file, under the empty name, and where its settings are.
+    look
+        Whether it belongs to a first look, after which a run may stop.
+    """
+
+    name: str
+    title: str
+    question: Question[Any]
+    settings: Mapping[str, Any]
+    lines: Mapping[str, int]
+    look: bool = False
+
+    def line(self, failure: Exception) -> int:
+        """Line of the setting that a refusal is about; else of the release."""
+        return line_of(self.settings, self.lines, failure)
+
+
+def line_of(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
+    """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
+    named, value = str(getattr(failure, "name", "")).split("[")[0], getattr(failure, "value", None)
+    holding = [key for key, given in settings.items() if value is not None and _holds(given, value)]
+    keys = [named] if named in holding or not holding else holding
+    found = [one for key in keys for one in (LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
+    return min((lines[one] for one in found if one in lines), default=lines[""])
+
+
+def _holds(given: Any, value: Any) -> bool:
+    """Whether a setting is the value, or a list with it."""
+    return bool(given == value) or (isinstance(given, list) and value in given)
+
+
+# ---- First look: what a plan spends on before the rest, and when it stops there
+
+
+class Unusable(DiscreetError):
+    """A column is all but unusable, so that the rest of a plan would buy nothing."""
+
+
+def first_look(schema: Schema, guarantee: Guarantee, questions: Sequence[Question[Any]]) -> dict[str, Question[Any]]:
+    """The questions of a first look, by name: usable values of what a plan reads, and what limits per unit drop."""
+    read = {name for question in questions for name in question.columns_read()}
+    names = [name for name in schema.columns_behind(sorted(read)) if name in schema.columns]
+    looks: dict[str, Question[Any]] = {}
+    limited = schema.unit.column is not None and schema.unit.contribution is not None
+    parts = guarantee.split(2) if limited and names else [guarantee]
+    if names:
+        looks["quality"] = QualityQuestion(schema, parts[0], columns=names)
+    if limited:
+        looks["left_out"] = LeftOutQuestion(schema, parts[-1])
+    return looks
+
+
+def refuse_unusable(answer: Any, spent: Guarantee) -> None:
+    """Stop where a released share says that a column is all but unusable. It reads the noisy answer alone."""
+    columns = answer.unusable() if isinstance(answer, QualityRelease) else ()
+    if columns:
+        named = ", ".join(f"{name!r} ({100 * answer.share(name):.0f} % usable)" for name in columns)
+        raise Unusable(
+            f"quality: less than {100 * UNUSABLE:.0f} % of the values can be used in {named}, so the run stops. "
+            "Check bounds, labels, missing words and, for files, decimal, thousands and delimiter; or remove "
+            f"quality from the plan. Only this look was paid for: {spent}."
+        )
+
+
+# ---- TOML lines: where every table and setting of a plan file stands, so that refusals can name the line
+
+
+def lines_of(text: str) -> Iterator[tuple[str, int]]:
+    """Line of every table and key, by its dotted path; releases by their number."""
+    prefix, seen = "", -1
+    for position, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("[[release]]"):
+            seen += 1
+            prefix = f"release.{seen}"
+            yield prefix, position
+        elif stripped.startswith("[") and "=" not in stripped.split("]")[0]:
+            prefix = ".".join(_path(stripped.split("#")[0].strip()))
+            yield prefix, position
+        elif "=" in stripped and not stripped.startswith("#"):
+            keys = _path(f"{stripped.split('=')[0].strip()} = 0")
+            if keys:
+                yield ".".join([prefix, *keys] if prefix else keys), position
+
+
+def _path(line: str) -> list[str]:
+    """Keys that one line of TOML opens, outermost first."""
+    try:
+        table: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return []
+    keys = []
+    while isinstance(table, dict) and len(table) == 1:
+        key, table = next(iter(table.items()))
+        keys.append(key)
+    return keys
+
 
 _LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9

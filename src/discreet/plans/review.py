@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.approval import digest_of
 from discreet.core.protection import Neighbours
@@ -24,7 +25,7 @@ from discreet.publish.review_page import review_markdown, review_page
 from discreet.publish.wording import attacker_words
 from discreet.result import Result
 
-__all__ = ["PublicFact", "Review", "review"]
+__all__ = ["PublicFact", "Review", "approve_plan", "review"]
 
 
 _CHANGES = {Neighbours.ADD_REMOVE: "adding or removing one", Neighbours.REPLACE_ONE: "replacing the data of one"}
@@ -261,3 +262,31 @@ def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
         ("Who can read the data and the ledger before they are released?", None),
         ("Is the expected error small enough for the use, also for small groups?", None),
     ]  # fmt: skip
+
+
+# ---- Approving: sign what a plan says, once every public fact in it has a source
+
+
+def approve_plan(job: Job, *, by: str, sign: Callable[[], Callable[[bytes], bytes]]) -> str:
+    """Write an approval of a plan's meaning to its ledger; returns what was done, in words. Reads no data.
+
+    Parameters
+    ----------
+    job
+        The plan. What is reviewed is what is signed, whatever happens to its file.
+    by
+        Whose name of the ledger's rule approves.
+    sign
+        Gives what signs; asked for only once the plan can be approved, since it may ask for a password.
+    """
+    missing = review(job.file).unsourced
+    if missing:
+        raise InvalidParameter(
+            "source", ", ".join(missing), "has no source in the plan",
+            'Write source = "…", a sentence on where the fact is public, below each of them.',
+        )  # fmt: skip
+    signing = sign()
+    with job.ledger(write=True) as ledger:
+        job.check_approvable(ledger)
+        digest = ledger.approve(job.meaning(ledger), by=by, sign=signing)
+        return f"{by} approves plan {digest}. Approving now: {', '.join(ledger.approving(digest))}."

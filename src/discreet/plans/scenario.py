@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.bands import Bands
-from discreet.core.dates import Dates
+from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.schema import Bounds, Categories, Schema
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.display import printable
-from discreet.publish.findings import findings
-from discreet.publish.grids import Grid, grids, label_columns, label_words, place_of
+from discreet.publish.findings import Grid, findings, grids, label_columns, label_words, place_of
 from discreet.publish.readings import by_measure, reliability
 from discreet.publish.wording import measure_words, mechanism_words, moment, pvalue_words, reading_words
 

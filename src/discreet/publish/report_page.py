@@ -7,8 +7,7 @@ from typing import Any
 
 from discreet.core.errors import MissingExtra
 from discreet.publish.charts import svg
-from discreet.publish.findings import findings
-from discreet.publish.grids import grids, label_columns, label_words, place_of
+from discreet.publish.findings import findings, grids, label_columns, label_words, place_of
 from discreet.publish.page_style import rendered
 from discreet.publish.readings import by_measure, reliability
 from discreet.publish.wording import measure_words, mechanism_words, moment, pvalue_words, reading_words, verdict

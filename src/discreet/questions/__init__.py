@@ -25,7 +25,7 @@ from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
 from discreet.questions.regression import RegressionQuestion
-from discreet.questions.running_total_question import RunningTotalQuestion
+from discreet.questions.running_total import RunningTotalQuestion
 from discreet.questions.signed_rank import SignedRankQuestion
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableQuestion

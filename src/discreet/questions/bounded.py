@@ -22,8 +22,7 @@ from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.multiple_synthesis import DoubleSanitization
-from discreet.inference.population import NoiseAware, ReleaseLaw, debiased
-from discreet.inference.sampling import SamplingModel
+from discreet.inference.sampling import NoiseAware, ReleaseLaw, SamplingModel, debiased
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.releases import Release

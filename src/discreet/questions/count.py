@@ -20,7 +20,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import stability
-from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.inference.sampling import whole_count, whole_interval
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain

@@ -22,10 +22,17 @@ from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.coordinates import as_matrix, measured_coordinate, pairs
 from discreet.inference.noise_sum import largest_variance
-from discreet.inference.population import NoiseAware, ReleaseLaw
-from discreet.inference.sampling import GammaVariance, NormalCovariance, largest_fourth
+from discreet.inference.sampling import (
+    GammaVariance,
+    NoiseAware,
+    NormalCovariance,
+    ReleaseLaw,
+    as_matrix,
+    largest_fourth,
+    measured_coordinate,
+    pairs,
+)
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
@@ -33,11 +40,10 @@ from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions
 from discreet.questions.covariance import bounds_of_columns, cross_products, same_length
 from discreet.questions.covariances_in_parts import CovariancesInParts, CovariancesInPartsRelease
-from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.means_and_covariances import MeansAndCovariances, MeansAndCovariancesRelease, correlation_range
-from discreet.questions.part_weights import with_less_noise
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.parts import with_less_noise
+from discreet.questions.question import Expected, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tensor_parts import tensor_measurement
 from discreet.questions.variance import largest_squares
 from discreet.releases import Release
@@ -187,7 +193,7 @@ class CovarianceMatrixRelease(Answer):
     """A released covariance matrix.
 
     ``value`` is the vector of variances and covariances in the order of
-    `discreet.inference.coordinates.pairs`, or the matrix.
+    `discreet.inference.sampling.pairs`, or the matrix.
     """
 
     def _of(self) -> CovarianceMatrix:

@@ -18,15 +18,12 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.rounding import decimal
 from discreet.display import Facts, number
-from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import excess_kurtosis
-from discreet.inference.noisy_totals import moment_weights
-from discreet.inference.pair_moments import PairMoments, marginal
-from discreet.inference.part_moments import PartMoments, variance_moves
+from discreet.inference.part_moments import PairMoments, PartMoments, marginal, moment_weights, variance_moves
+from discreet.inference.sampling import as_matrix, pairs
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
-from discreet.questions.part_weights import part_weights
-from discreet.questions.parts import rows_per_unit
+from discreet.questions.parts import part_weights, rows_per_unit
 from discreet.questions.tensor_parts import TensorParts
 from discreet.releases import Release
 

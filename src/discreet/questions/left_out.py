@@ -22,15 +22,14 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.display import Facts, number
 from discreet.inference.noise_sum import combined_error
-from discreet.inference.whole_counts import whole_count, whole_interval
+from discreet.inference.sampling import whole_count, whole_interval
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
-from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.parts import MeanInPartsRelease
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
 __all__ = ["LeftOut", "LeftOutQuestion", "LeftOutRelease"]

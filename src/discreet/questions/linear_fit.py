@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats
+from discreet.core.schema import Contribution, Schema
 from discreet.display import Facts, number
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.interval import Interval
+from discreet.ledgers import Ledger
+from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
+from discreet.publish.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
+from discreet.questions.forms import COLUMN, COLUMNS, WHOLE, Form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.result import Result
 
-__all__ = ["Coefficients", "Design", "Fitted", "LinearEstimate", "LinearFit", "SubModel", "Term"]
+__all__ = [
+    "Coefficients", "CoefficientsQuestion", "CoefficientsRelease", "Design", "ExpectedError", "Fitted",
+    "LinearEstimate", "LinearFit", "SubModel", "Term",
+]  # fmt: skip
+
 
 Array = NDArray[np.float64]
 CONSTANT = "const"
@@ -376,3 +388,171 @@ class SubModel(LinearFit):
 
     def __str__(self) -> str:
         return self.summary()
+
+
+# ---- Coefficients of a release: what the releases of all regressions share, whatever they fit
+
+
+_FEW = 6
+
+
+@dataclass(frozen=True)
+class CoefficientsRelease(Answer, Coefficients[F]):
+    """Noisy moments, and the coefficients that follow from them."""
+
+    @abstractmethod
+    def _fitted(self, on: Sequence[str]) -> Design[F]:
+        """The fit on some of the columns."""
+
+    @abstractmethod
+    def fit_facts(self) -> Facts:
+        """How well the fit describes the outcome."""
+
+    @property
+    def on(self) -> tuple[str, ...]:
+        """The columns of the regression."""
+        return tuple(cast(Any, self.statistic).on)
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """All rows of a unit may move together, in whatever cells they are."""
+        sides = self.neighbours.sides
+        return max(1, round(self.sensitivity.require_l1() / sides))
+
+    @cached_property
+    def design(self) -> Design[F]:
+        return self._fitted(self.on)
+
+    def _fitted_on(self, on: Sequence[str]) -> Design[F]:
+        """The fit on columns that a user named."""
+        for column in on:
+            if column not in self.on or on.count(column) > 1:
+                raise InvalidParameter(
+                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
+                )
+        return self._fitted(on)
+
+    @property
+    def estimate(self) -> NDArray[np.float64]:
+        """The coefficients, the constant first."""
+        return np.array(list(self.params.values()))
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the data; privacy noise only."""
+        return _stacked(self.noise_int(1 - level), level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the coefficients in the population: noise and sampling together."""
+        return _stacked(self.conf_int(1 - level), level)
+
+    def facts(self) -> Facts:
+        """Every coefficient with its intervals, then how it was protected."""
+        lines = [(one.label, _in_words(one)) for one in self.coefficient_readings()]
+        lines.append(("intervals", BOTH_INTERVALS))
+        fit = [*self.fit_facts(), ("rows", number(round(self.nobs)))]
+        return [*lines, *fit, *self.protection_facts()]
+
+    def verdict(self) -> Mapping[str, Any]:
+        """Whether any column goes with the outcome, by the joint test of all of them."""
+        pvalue = self.wald_test().pvalue
+        return {"test": "no relation", "pvalue": pvalue, "said": [self._together(pvalue), self._each()]}
+
+    def _together(self, pvalue: float) -> str:
+        *others, last = self.on
+        columns = f"{', '.join(others)} and {last}" if others else last
+        related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
+        evidence = "evidence" if pvalue <= 0.05 else "no evidence"
+        fit = "; ".join(f"{name} {value}" for name, value in self.fit_facts()[:1])
+        shown = f"{pvalue_equation(pvalue)}; {fit}; {round(self.nobs):,} rows"
+        return f"There is {evidence} that {related} ({shown})."
+
+    def _each(self) -> str:
+        """Every coefficient but the constant in words, or which of many differ from 0."""
+        slopes = self.coefficient_readings()[1:]
+        if len(slopes) > _FEW:
+            found = [one.label for one in slopes if one.pvalue is not None and one.pvalue <= 0.05]
+            names = f": {', '.join(found)}" if found else ""
+            return f"{len(found)} of {len(slopes)} coefficients differ from 0 at the 5 % level{names}."
+        told = []
+        for one in slopes:
+            estimate, _, interval = reading_words(one.to_dict())
+            shown = f"{estimate} ({interval}; {pvalue_equation(one.pvalue or 0.0)})"
+            told.append(f"{one.label} {shown}" if one.population is not None else f"{one.label}: nothing can be said")
+        return f"Coefficients, with population intervals: {'; '.join(told)}."
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Every coefficient, with both intervals."""
+        return self.coefficient_readings()
+
+
+def _in_words(reading: Reading) -> str:
+    """A coefficient with its intervals, or that nothing can be said of it."""
+    if reading.population is None:
+        return f"{number(reading.estimate)} (nothing can be said)"
+    return reading_line(reading.to_dict())
+
+
+def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
+    low, high = (np.array([getattr(one, end) for one in intervals.values()]) for end in ("low", "high"))
+    return Interval(low, high, level)
+
+
+# ---- Coefficients question: what the questions of all regressions share, whatever they fit
+
+
+R = TypeVar("R", bound=CoefficientsRelease[Any])
+
+
+class ExpectedError(NamedTuple):
+    """Standard errors that a plan expects of a coefficient, from noise and from sampling."""
+
+    name: str
+    noise: float
+    sampling: float
+
+    @property
+    def both(self) -> float:
+        """Noise and sampling together."""
+        return math.hypot(self.noise, self.sampling)
+
+    def words(self) -> str:
+        """For readers of the plan."""
+        return (
+            f"{self.name}: standard error {self.both:.3g} ({self.noise:.3g} noise, {self.sampling:.3g} sampling); "
+            f"a 5 % test detects {DETECTED * self.both:.3g} with 80 % power"
+        )
+
+
+@dataclass(frozen=True)
+class CoefficientsQuestion(MeasuredQuestion[R]):
+    """How an outcome goes with other columns."""
+
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
+    schema: Schema
+    column: str
+    on: str | Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    def columns_read(self) -> tuple[str, ...]:
+        return (self.column, *column_names(self.on, "on"))
+
+    def _predictors(self) -> tuple[str, ...]:
+        """The columns beside the outcome; refuses none, and the outcome itself."""
+        on = column_names(self.on, "on")
+        if not on or self.column in on:
+            raise InvalidParameter("on", list(on), "must name other columns, at least one", 'Pass on=["age", "sex"].')
+        return on
+
+    @abstractmethod
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
+        """What a plan says of every coefficient but the constant, for unrelated columns that are spread evenly."""
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        first = next(iter(self._expected_errors(self.measurement)))
+        return replace(super().plan(ledger), smallest_effect=DETECTED * first.both)
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *(one.words() for one in self._expected_errors(found)))

@@ -17,15 +17,12 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.tables.direct_margins import MarginsLaplace
-from discreet.mechanisms.tables.margin_scales import Accuracy
-from discreet.mechanisms.tables.marginals import MarginsGaussian
-from discreet.mechanisms.tables.margins_noise import MarginsNoise, Workload
-from discreet.questions.forecast import Forecast
+from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
+from discreet.mechanisms.tables.margins_noise import Accuracy, MarginsNoise, Workload
 from discreet.questions.forms import BINS, COLUMN, FLAG, TABLES, WEIGHTS, WHOLE, Form
 from discreet.questions.margins import Margins, MarginsRelease, Weights
-from discreet.questions.presented_tables import MOST_PRESENTED
-from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.measured_margins import MOST_PRESENTED
+from discreet.questions.question import Forecast, MeasuredQuestion, Measurement
 from discreet.questions.table_axes import Bins, public_bins
 
 __all__ = ["TablesQuestion"]

@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.inference.chi_square import ChiSquareResult, cell_probabilities
-from discreet.inference.departures import shrunken_goodness, shrunken_independence
-from discreet.inference.margin_tests import Departure, simulated_test
+from discreet.inference.chi_square import (
+    ChiSquareResult,
+    Departure,
+    cell_probabilities,
+    shrunken_goodness,
+    shrunken_independence,
+    simulated_test,
+)
 from discreet.inference.monte_carlo import MonteCarlo
-from discreet.inference.ordered_departures import difference_of_ranks, distance_of_distributions
+from discreet.inference.ordered_groups import difference_of_ranks, distance_of_distributions
 from discreet.mechanisms.tables.clipping import onto_simplex
-from discreet.mechanisms.tables.components import Axes
+from discreet.mechanisms.tables.margins_noise import Axes
 from discreet.questions.measured_margins import MeasuredMargins
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts, number
-from discreet.inference.coordinates import as_matrix, pairs
 from discreet.inference.noise_sum import combined_error
-from discreet.inference.sampling import largest_fourth
+from discreet.inference.sampling import as_matrix, largest_fourth, pairs
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import clipped, fractions

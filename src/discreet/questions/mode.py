@@ -26,9 +26,8 @@ from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.choices.selection import Selection
 from discreet.publish.readings import Reading
 from discreet.questions.count import labelled
-from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, Form
-from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement
 from discreet.questions.table import table_measurement
 from discreet.releases import Release
 

@@ -12,8 +12,8 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.questions.clusters.clusters_question import ClustersQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
+from discreet.questions.comparison.compare import MeanComparison
 from discreet.questions.comparison.comparison_question import ComparisonQuestion
-from discreet.questions.comparison.mean_comparison import MeanComparison
 from discreet.questions.comparison.methods import Method
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesReading
@@ -27,10 +27,8 @@ from discreet.questions.named_tables import NamedTables
 from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.regression_release import RegressionRelease
-from discreet.questions.running_total import RunningTotalRelease
-from discreet.questions.running_total_question import RunningTotalQuestion
+from discreet.questions.regression import RegressionQuestion, RegressionRelease
+from discreet.questions.running_total import RunningTotalQuestion, RunningTotalRelease
 from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
 from discreet.questions.table import TableRelease

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack
 
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Contribution, Schema
-from discreet.mechanisms.tables.margin_scales import Accuracy
+from discreet.mechanisms.tables.margins_noise import Accuracy
 from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.margins import MarginsRelease, Weights
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion

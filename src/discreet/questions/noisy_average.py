@@ -19,8 +19,7 @@ from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
 from discreet.display import Facts, number
-from discreet.inference.noise_sum import combined_error, largest_variance
-from discreet.inference.ratio import ratio_interval
+from discreet.inference.noise_sum import combined_error, largest_variance, ratio_interval
 from discreet.interval import Interval
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace

@@ -25,9 +25,8 @@ from discreet.inference.monte_carlo import MonteCarlo
 from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.plan import DETECTED, Plan
-from discreet.questions.forecast import DEFAULT_ROWS
 from discreet.questions.forms import BINS, COLUMN, COLUMNS, EDGES, WHOLE, Form
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Measurement, column_names
 from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
 from discreet.questions.table_axes import Bins, public_bins
 from discreet.questions.table_tests import TableTest

@@ -3,42 +3,165 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.exact import Exact
+from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rounding import decimal
+from discreet.core.rounding import decimal, not_below
 from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
 from discreet.display import Facts, number
-from discreet.inference.noise_sum import combined_error, excess_kurtosis
+from discreet.inference.noise_sum import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.inference.part_moments import PartMoments
 from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import PrivateSizeColumn, fractions
-from discreet.questions.forecast import Forecast
 from discreet.questions.noisy_average import NoisyAverageRelease
-from discreet.questions.part_weights import part_weights, weighed_sensitivity, with_less_noise
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement
-from discreet.questions.readings_together import together
+from discreet.questions.question import Expected, Forecast, MeasuredQuestion, Measurement
 from discreet.releases import Release
+
+if TYPE_CHECKING:
+    from discreet.questions.covariances_in_parts import CovariancesInParts
+
+    P = TypeVar("P", "Parts", CovariancesInParts)
 
 __all__ = [
     "MeanAndVarianceInParts", "MeanAndVarianceInPartsRelease", "MeanInParts", "MeanInPartsRelease", "Parts",
-    "parts_measurement", "root_interval", "rows_per_unit",
+    "part_weights", "parts_measurement", "root_interval", "rows_per_unit", "together", "weighed_sensitivity",
+    "with_less_noise",
 ]  # fmt: skip
+
+
+# ---- Part weights: what parts are multiplied by before Gaussian noise is added, so that inner ones have less of it
+#
+# Laplace noise is as large as the parts of a row are together, and they add up to one wherever the row lies. Gaussian
+# noise is as large as the root of the sum of their squares, which is one for a row at an end of the bounds and less for
+# every other row. Weights above one for the inner parts use what is left. Proof: ``docs/proofs/parts.md``.
+
+
+_WEIGHTS: Mapping[int, tuple[str, ...]] = {
+    2: ("1", "1.87", "1"),
+    4: ("1", "1.95", "1.9", "1.95", "1"),
+}
+"""By degree. The squares of weights times parts add up to at most 1 for every row, which a test proves in fractions."""
+
+
+def part_weights(degree: int) -> tuple[Fraction, ...]:
+    """The weights for Gaussian noise of the d + 1 parts of a row.
+
+    Examples
+    --------
+    >>> [str(weight) for weight in part_weights(2)]
+    ['1', '187/100', '1']
+    """
+    return tuple(Fraction(weight) for weight in _WEIGHTS.get(degree, ("1",) * (degree + 1)))
+
+
+def weighed_sensitivity(sensitivity: Sensitivity, weights: Iterable[Fraction]) -> Sensitivity:
+    """How far a unit moves parts with weights: ℓ₂ stays, and ℓ₁ grows at most by the largest weight.
+
+    Examples
+    --------
+    >>> weighed_sensitivity(Sensitivity(l1=2.0, dimension=3), part_weights(2)).l1
+    3.74
+    """
+    total = Fraction(sensitivity.require_l1()) * max(weights)
+    return Sensitivity(l1=not_below(total), l2=sensitivity.require_l2(), dimension=sensitivity.dimension)
+
+
+def with_less_noise(guarantee: Guarantee, parts: P, measured: Callable[[P], Measurement]) -> Measurement:
+    """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
+    plain, weighed = measured(parts), replace(parts, weighed=True)
+    if is_pure(guarantee) or weighed.multiplied == parts.multiplied:
+        return plain
+    return min(plain, measured(weighed), key=lambda one: one.standard_error() or 0.0)
+
+
+# ---- Readings together: the numbers of many groups in parts, with the intervals of all of them worked out at once
+
+
+LEVEL = 0.95
+_AT_ONCE = 200
+"""Groups whose intervals are worked out at once: as many as a processor's cache holds with all points of a search."""
+
+
+def together(parts: Sequence[MeanInPartsRelease]) -> list[list[Reading]]:
+    """The readings of each group, as the group alone would give them."""
+    return [one for start in range(0, len(parts), _AT_ONCE) for one in _some(parts[start : start + _AT_ONCE])]
+
+
+def _some(parts: Sequence[MeanInPartsRelease]) -> list[list[Reading]]:
+    kind = cast("Parts", parts[0].statistic)
+    if kind.degree < 2:
+        return [[mean] for mean in _means(parts)]
+    spreads = _spreads(parts, "standard deviation")
+    if kind.title == "standard deviation":
+        return [[spread] for spread in spreads]
+    first = _spreads(parts, "variance") if kind.title == "variance" else _means(parts)
+    return [list(pair) for pair in zip(first, spreads, strict=True)]
+
+
+def _stacked(parts: Sequence[MeanInPartsRelease]) -> PartMoments:
+    """The moments of all groups, along the first axis."""
+    values = np.array([np.asarray(part.value, dtype=float) for part in parts])
+    return replace(parts[0].moments, totals=parts[0].divided(values))
+
+
+def _means(parts: Sequence[MeanInPartsRelease]) -> list[Reading]:
+    """The mean of each group, with both intervals."""
+    first, moments = parts[0], _stacked(parts)
+    (low, high), centre, reach = first.place()
+    top, bottom = moments.parts @ cast("Parts", first.statistic).positions, moments.parts.sum(axis=-1)
+    noise = ratio_interval((top, bottom), first.mechanism, (low, high), centre, reach, LEVEL, first.noise_weights)
+    divided = np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high)
+    shared = np.where(bottom >= 1, divided, np.clip((low + high) / 2, noise.low, noise.high))
+    errors = reach * np.linalg.norm(first.noise_weights((shared - centre) / reach), axis=0) / np.maximum(bottom, 1.0)
+    deviation = float(np.sqrt(largest_variance(first.mechanism)))
+    population = [np.clip(low + (high - low) * np.asarray(end), low, high) for end in moments.mean_interval(LEVEL)]
+    return [
+        Reading(
+            "", mean, _interval(noise, place), _interval(population, place), measure=first.measure,
+            standard_error=deviation * error if rows >= 1 else None,
+        )
+        for place, (mean, error, rows) in enumerate(zip(shared.tolist(), errors.tolist(), bottom.tolist(), strict=True))
+    ]  # fmt: skip
+
+
+def _spreads(parts: Sequence[MeanInPartsRelease], measure: str) -> list[Reading]:
+    """The standard deviation of each group, or its variance, with both intervals."""
+    moments = _stacked(parts)
+    (low, high), _, _ = parts[0].place()
+    read = np.sqrt if measure == "standard deviation" else np.asarray
+
+    def scaled(value: Any) -> NDArray[np.float64]:
+        return np.asarray(read((high - low) ** 2 * np.maximum(np.asarray(value, dtype=float), 0.0)))
+
+    noise, population = (
+        [scaled(end) for end in one.variance_interval(LEVEL)] for one in (replace(moments, rows_per_unit=0), moments)
+    )
+    return [
+        Reading("", value, _interval(noise, place), _interval(population, place), measure=measure)
+        for place, value in enumerate(scaled(moments.variance).tolist())
+    ]
+
+
+def _interval(ends: Any, place: int) -> Interval:
+    low, high = ends
+    return Interval(float(np.asarray(low)[place]), float(np.asarray(high)[place]), LEVEL)
+
 
 Array = NDArray[np.float64]
 

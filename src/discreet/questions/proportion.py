@@ -26,11 +26,10 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags
-from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LABEL, SHARE, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanInParts, MeanInPartsRelease
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import Expected, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.weighted import check_weighted, weighting_notes
 from discreet.releases import Release
 

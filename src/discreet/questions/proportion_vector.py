@@ -17,9 +17,7 @@ from discreet.core.grid import MAX_ROWS
 from discreet.core.protection import Neighbours
 from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.coordinates import measured_coordinate
-from discreet.inference.population import NoiseAware, ReleaseLaw
-from discreet.inference.sampling import Binomial
+from discreet.inference.sampling import Binomial, NoiseAware, ReleaseLaw, measured_coordinate
 from discreet.interval import Interval
 from discreet.mechanisms.tables.clipping import onto_simplex
 from discreet.questions.bounded import Domain, PublicSizeStatistic, fractions

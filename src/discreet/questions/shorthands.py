@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Unpack, overload
 
-from discreet.core.columns import Label
-from discreet.core.dates import Order
+from discreet.core.columns import Label, Order
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.questions.comparison.arms_question import ArmsQuestion
@@ -26,8 +25,7 @@ from discreet.questions.quality import QualityQuestion, QualityRelease
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
 from discreet.questions.question import Question
 from discreet.questions.spending import Spend, spending
-from discreet.questions.spread_in_parts import SpreadInPartsRelease
-from discreet.questions.variance import StandardDeviationQuestion
+from discreet.questions.variance import SpreadInPartsRelease, StandardDeviationQuestion
 
 __all__ = ["SHORTHANDS", "Shorthand", "Shorthands"]
 

@@ -31,8 +31,7 @@ from discreet.display import Facts, number
 from discreet.inference.chi_square import ChiSquareResult
 from discreet.inference.monte_carlo import MonteCarlo
 from discreet.inference.noise_sum import largest_variance
-from discreet.inference.paired_differences import PairedDifferences, lean_error
-from discreet.inference.paired_scores import METHODS, PairedScores, scores_of
+from discreet.inference.paired_differences import METHODS, PairedDifferences, PairedScores, lean_error, scores_of
 from discreet.interval import Interval
 from discreet.ledgers import Ledger
 from discreet.mechanisms.additive import additive_noise
@@ -40,9 +39,8 @@ from discreet.plans.plan import DETECTED, Plan
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, fractions
 from discreet.questions.common_step import common_step
-from discreet.questions.forecast import DEFAULT_ROWS, Forecast
 from discreet.questions.forms import COLUMN, COLUMN_OR_NUMBER, METHOD, WHOLE, Form
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement
+from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
 from discreet.questions.table_tests import require_independent_rows
 from discreet.releases import Release
 

@@ -32,9 +32,8 @@ from discreet.interval import Interval
 from discreet.ledgers import Ledger
 from discreet.plans.plan import Plan
 from discreet.publish.readings import Reading
-from discreet.questions.forecast import DEFAULT_ROWS
 from discreet.questions.forms import COLUMN, COLUMNS, SHARES, WHOLE, Form
-from discreet.questions.question import MeasuredQuestion, Question, column_names
+from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Question, column_names
 from discreet.questions.table import ContingencyTable, TableQuestion, TableRelease
 
 __all__ = [

@@ -3,7 +3,7 @@
 For whoever builds on them: make a subclass of `TensorParts` with a ``name`` and a ``release_type``, give every column
 the degree that the wanted moments need (1 for yes/no columns, 2 for means and covariances, 4 for their intervals), and
 measure it with `tensor_measurement`. One query adds everything up, on any engine and by any public labels. What was
-released is read by `discreet.inference.pair_moments`, or through `TensorParts.weights`: Σ weights · totals is the total
+released is read by `discreet.inference.part_moments`, or through `TensorParts.weights`: Σ weights · totals is the total
 of a monomial in u = (x − low)/(high − low), and its noise variance is ν·Σ weights².
 """
 
@@ -31,14 +31,13 @@ from discreet.core.rows import coarsening
 from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.core.stability import in_parts
-from discreet.inference.noisy_totals import moment_weights
+from discreet.inference.part_moments import moment_weights
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import bounds_of_columns
-from discreet.questions.forecast import Forecast
-from discreet.questions.part_weights import weighed_sensitivity
-from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.parts import weighed_sensitivity
+from discreet.questions.question import Forecast, MeasuredQuestion, Measurement
 
 __all__ = ["TensorParts", "tensor_measurement"]
 

@@ -22,19 +22,109 @@ from discreet.inference.sampling import GammaVariance
 from discreet.interval import Interval
 from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.forecast import Forecast
 from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import MeanAndVarianceInParts, Parts, parts_measurement, root_interval
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
-from discreet.questions.spread_in_parts import SpreadInPartsRelease, StandardDeviationInParts, VarianceInParts
+from discreet.questions.parts import (
+    MeanAndVarianceInParts,
+    MeanAndVarianceInPartsRelease,
+    Parts,
+    parts_measurement,
+    root_interval,
+)
+from discreet.questions.question import Expected, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.releases import Release
 
 __all__ = [
-    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "StandardDeviationRelease", "Variance",
-    "VarianceQuestion", "VarianceReading",
-    "VarianceRelease", "largest_squares", "largest_variance",
+    "LEAST_SHARE", "SpreadInPartsRelease", "StandardDeviation", "StandardDeviationInParts",
+    "StandardDeviationQuestion", "StandardDeviationRelease", "Variance", "VarianceInParts", "VarianceQuestion",
+    "VarianceReading", "VarianceRelease", "largest_squares", "largest_variance",
 ]  # fmt: skip
+
+
+# ---- Spread in parts: the five totals of a mean with its variance, asked for the variance or for its root
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarianceInParts(MeanAndVarianceInParts):
+    """Variance of a column in public bounds: the totals of `MeanAndVarianceInParts`, read for the variance.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Examples
+    --------
+    >>> VarianceInParts(bounds=(0, 10)).title
+    'variance'
+    """
+
+    name: ClassVar[str] = "variance_in_parts"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return SpreadInPartsRelease
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardDeviationInParts(VarianceInParts):
+    """Standard deviation of a column in public bounds: the same totals, read for the root of the variance.
+
+    Guarantee
+    ---------
+    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Examples
+    --------
+    >>> StandardDeviationInParts(bounds=(0, 10)).title
+    'standard deviation'
+    """
+
+    name: ClassVar[str] = "standard_deviation_in_parts"
+
+
+@dataclass(frozen=True)
+class SpreadInPartsRelease(MeanAndVarianceInPartsRelease):
+    """Five noisy totals, asked for the variance or the standard deviation: both intervals are of what was asked for."""
+
+    @property
+    def _rooted(self) -> bool:
+        return isinstance(self.statistic, StandardDeviationInParts)
+
+    @property
+    def measure(self) -> str:
+        return self._of.title
+
+    @property
+    def standard_error(self) -> None:
+        """Not known in closed form; the intervals are."""
+        return None
+
+    @property
+    def estimate(self) -> float:
+        """What was asked for."""
+        return self.standard_deviation if self._rooted else self.variance
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data; privacy noise only."""
+        return self.standard_deviation_interval(level) if self._rooted else self.variance_interval(level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population: noise and sampling together, from measured fourth moments."""
+        if self._rooted:
+            return self.population_standard_deviation_interval(level)
+        return self.population_variance_interval(level)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """What was asked for, and the standard deviation, each with both intervals."""
+        return super().readings(columns)[1 if self._rooted else 0 :]
+
+    def facts(self) -> Facts:
+        """What to show, with what was asked for first and the mean before the number of rows."""
+        shown = [fact for fact in super().facts()[1:] if not (self._rooted and fact[0] == "standard deviation")]
+        place = [name for name, _ in shown].index(self.rows_name)
+        mean = ("mean", number(self.mean))
+        return [(self.measure, number(self.estimate)), *shown[:place], mean, *shown[place:]]
+
 
 LEAST_SHARE = 1e-6
 

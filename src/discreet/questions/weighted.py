@@ -13,8 +13,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.plans.sampling_error import groups_of, sampling_error
-from discreet.questions.forecast import DEFAULT_ROWS
-from discreet.questions.question import Measurement
+from discreet.questions.question import DEFAULT_ROWS, Measurement
 
 __all__ = ["check_weighted", "weighting_notes"]
 

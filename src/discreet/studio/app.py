@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,10 +21,52 @@ from discreet.core.errors import DiscreetError
 from discreet.studio import plan_pages, profile_pages, publish_pages, start_pages
 from discreet.studio.desk import HERE, Desk, from_script
 from discreet.studio.folder import Folder
-from discreet.studio.guard import Guard
-from discreet.studio.turns import Turns
+from discreet.studio.guard import Guard, Message, Receive, Send
 
-__all__ = ["FAILED", "MOST_UPLOAD", "studio_app"]
+__all__ = ["FAILED", "MOST_UPLOAD", "Turns", "studio_app"]
+
+
+# ---- Turns: a page about a plan waits for the changes of that plan that were sent before it
+#
+# Without turns, a slow machine shows the price of a plan while its last change is still being written. The page then
+# refuses what is about to be right, or shows a price that is out of date before anybody can accept it.
+
+
+class Turns:
+    """ASGI middleware behind the guard, which has read the forms.
+
+    Parameters
+    ----------
+    app
+        The application behind it.
+    at_once
+        Addresses that never wait.
+    """
+
+    def __init__(self, app: Any, *, at_once: tuple[str, ...] = ()) -> None:
+        self.app, self.at_once = app, at_once
+        self._under_way: set[tuple[str, asyncio.Event]] = set()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Note a change until it is answered; let anything else wait for the changes noted so far."""
+        about = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("plan")
+        if about is None or scope["path"] in self.at_once:
+            await self.app(scope, receive, send)
+            return
+        plan = about[-1]
+        if scope["method"] != "POST":
+            for answered in [answered for changed, answered in self._under_way if changed == plan]:
+                await answered.wait()
+            await self.app(scope, receive, send)
+            return
+        change = (plan, asyncio.Event())
+        self._under_way.add(change)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._under_way.discard(change)
+            change[1].set()
+
 
 MOST_UPLOAD = 500_000_000
 FAILED = "The studio could not answer this"

@@ -15,8 +15,7 @@ from discreet.core.errors import DiscreetError, PlanFileError
 from discreet.plans.job import Job
 from discreet.plans.job_results import JobPlan
 from discreet.plans.plan import Plan
-from discreet.plans.plan_file import PlanFile
-from discreet.plans.toml_lines import lines_of
+from discreet.plans.plan_file import PlanFile, lines_of
 from discreet.studio.toml_document import Place, value_at
 
 __all__ = ["Draft", "drafted"]

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.display import number
 from discreet.plans.plan import Plan
+from discreet.plans.plan_file import PlannedQuestion
 from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
-from discreet.plans.planned_question import PlannedQuestion
 from discreet.plans.sampling_error import (
     COUNTS,
     SPREAD,

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from discreet.core.errors import DiscreetError
 from discreet.display import printable
+from discreet.plans.plan_file import open_options
 from discreet.plans.question_gallery import gallery, suggested
-from discreet.plans.source_options import open_options
 from discreet.studio.desk import Desk, FormData, form_of, from_script
 from discreet.studio.draft import Draft
 from discreet.studio.form_fields import (
@@ -27,7 +27,7 @@ from discreet.studio.form_fields import (
 )
 from discreet.studio.live_view import live_view
 from discreet.studio.pictures import unit_picture
-from discreet.studio.start_view import columns_of
+from discreet.studio.start_pages import columns_of
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 from discreet.studio.typed_text import shown_text, typed_value
 

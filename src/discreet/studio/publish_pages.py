@@ -3,36 +3,162 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from discreet.core.errors import DiscreetError
-from discreet.plans.approving import approve_plan
+from discreet import Gaussian, Geometric, Ledger, PureDP, Sensitivity
+from discreet.core.errors import DiscreetError, LedgerMissing
+from discreet.core.guarantee import Guarantee
 from discreet.plans.as_python import command_lines, notebook, python_script
 from discreet.plans.bundle import write_bundle
 from discreet.plans.job import Job
 from discreet.plans.keys import default_directory, public_key, signer
 from discreet.plans.plan_file import PlanFile
-from discreet.plans.review import review
+from discreet.plans.review import approve_plan, review
+from discreet.publish.anchors import anchored_heads, write_anchor
 from discreet.publish.export import export, read_facts
 from discreet.publish.findings import findings
+from discreet.publish.ledger_statement import planned_release
 from discreet.publish.wording import attacker_words
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.guard import PUBLISHED_POLICY
-from discreet.studio.ledger_view import anchored, ledger_view, verified
 from discreet.studio.pictures import odds_picture
-from discreet.studio.self_attack import attack_oneself
 from discreet.studio.toml_document import TomlDocument, digest_of
 
 __all__ = [
-    "anchor", "approve", "bundle", "download", "learn_page", "ledger_page", "progress", "review_page", "run_page",
-    "start_run",
+    "SelfAttack", "anchor", "anchored", "approve", "attack_oneself", "bundle", "download", "learn_page",
+    "ledger_page", "ledger_view", "progress", "review_page", "run_page", "start_run", "verified",
 ]  # fmt: skip
+
+
+# ---- Ledger view: what was spent, by release, team and period; whether the ledger is intact
+
+
+def ledger_view(file: PlanFile) -> dict[str, Any] | None:
+    """The account of a plan's ledger; None where nothing was released yet."""
+    try:
+        with Ledger(file.ledger, read_only=True) as ledger:
+            statement = ledger.statement()
+    except LedgerMissing:
+        return None
+    rows, by = [], {"team": defaultdict[str, int](int), "period": defaultdict[str, int](int)}
+    for spend in statement.spends:
+        planned = planned_release(spend.request)
+        name, period = planned if planned is not None else (spend.request or spend.release_id[:12], None)
+        by["team"][spend.team or "no team"] += 1
+        by["period"][period or "no period"] += 1
+        rows.append(
+            {
+                "seq": spend.seq,
+                "created": spend.created[:16].replace("T", " "),
+                "name": name,
+                "period": period or "",
+                "team": spend.team or "",
+                "title": spend.title,
+                "charge": str(spend.charge),
+                "spent": str(spend.spent),
+            }
+        )
+    return {
+        "path": file.ledger_name,
+        "budget": str(statement.budget),
+        "spent": str(statement.spent),
+        "remaining": str(statement.remaining),
+        "protects": statement.protects,
+        "head": statement.head,
+        "rows": rows,
+        "groups": {kind: sorted(counted.items()) for kind, counted in by.items() if set(counted) - {f"no {kind}"}},
+    }
+
+
+def verified(file: PlanFile) -> list[str]:
+    """Check every entry of the ledger again; what was found, line by line."""
+    with Ledger(file.ledger, read_only=True) as ledger:
+        found = ledger.verify(anchor=anchored_heads(ledger, None))
+    return [f"{name}: {value}" for name, value in found.facts()]
+
+
+def anchored(file: PlanFile, place: Path) -> str:
+    """Append the head to a file that is kept elsewhere."""
+    if place.exists() and not place.name.endswith(".txt"):
+        raise DiscreetError(f"file = {place.name!r}: must end in .txt. Choose another name.")
+    with Job(file).ledger(write=True) as ledger:
+        return write_anchor(ledger, place)
+
+
+# ---- Self attack: a made-up person in and out of made-up data, and how often an attacker tells which, at this budget
+
+
+_OTHERS = 100
+"""Made-up people whom the attacker knows everything about."""
+_ALPHAS = np.linspace(0.0, 1.0, 2001)
+
+
+@dataclass(frozen=True)
+class SelfAttack:
+    """What an attacker made of many releases.
+
+    Attributes
+    ----------
+    tries, right
+        How often the attacker guessed, and in which proportion rightly.
+    most
+        The proportion that no attacker exceeds on average, whatever is released, by the guarantee alone.
+    shown
+        The first releases: whether the person was in, the published count, and whether the guess was right.
+    """
+
+    tries: int
+    right: float
+    most: float
+    shown: tuple[tuple[bool, float, bool], ...]
+
+
+def attack_oneself(budget: Guarantee, *, tries: int = 2000, seed: int | None = None) -> SelfAttack:
+    """Release a count of made-up people again and again, with and without one of them, and guess which it was.
+
+    Parameters
+    ----------
+    budget
+        What each release may spend: the whole budget at once, the best case for the attacker.
+    tries
+        How many releases.
+    seed
+        The draws repeat for the same seed; new ones by default. No real data takes part.
+
+    Examples
+    --------
+    >>> attack = attack_oneself(PureDP(1.0), seed=1)
+    >>> 0.5 < attack.right < attack.most + 0.05, round(attack.most, 3)
+    (True, 0.731)
+    """
+    rng = np.random.default_rng(seed)
+    present = rng.random(tries) < 0.5
+    mechanism: Any = (Geometric if isinstance(budget, PureDP) else Gaussian).calibrate(budget, Sensitivity(l1=1.0))
+    published = mechanism.law(float(_OTHERS)).sample(tries, rng=rng) + present
+    middle = _OTHERS + 0.5
+    guesses = np.where(published == middle, rng.random(tries) < 0.5, published > middle)
+    right = guesses == present
+    shown = tuple(
+        (bool(one), round(float(value), 1), bool(hit))
+        for one, value, hit in zip(present[:8], published[:8], right[:8], strict=True)
+    )
+    return SelfAttack(tries, float(right.mean()), most_right(budget), shown)
+
+
+def most_right(guarantee: Guarantee) -> float:
+    """How often a guess with even odds is right at most: one minus half of the smallest sum of both errors."""
+    errors = np.asarray(guarantee.tradeoff(_ALPHAS), dtype=float) + _ALPHAS
+    return float(1 - errors.min() / 2)
+
 
 _FILES = {
     "report.html": "text/html; charset=utf-8",

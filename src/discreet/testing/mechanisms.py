@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.exact_losses import ExactAudit, audit_exactly
-from discreet.contract.law import Law
-from discreet.contract.mechanism import Mechanism, mechanism_from_dict
+from discreet.contract.mechanism import Law, Mechanism, mechanism_from_dict
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP

@@ -76,7 +76,7 @@ class Accounting:
 
     @staticmethod
     def own(budget: Guarantee) -> Accounting:
-        """A guarantee counted in its own kind. `discreet.ledgers.counting` counts it in others."""
+        """A guarantee counted in its own kind. `discreet.ledgers.terms` counts it in others."""
         name, power = next((name, power) for name, (kind, power) in CURRENCIES.items() if kind is type(budget))
         return Accounting(name, budget, amount_of(budget, power))
 

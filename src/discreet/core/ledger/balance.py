@@ -7,22 +7,158 @@ it, so a total that was written can never differ unnoticed from a total that was
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
-from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerCorrupted, LedgerMismatch
+from discreet.core.errors import (
+    DiscreetError,
+    InsufficientBudget,
+    InvalidParameter,
+    LedgerCorrupted,
+    LedgerMismatch,
+    NotApproved,
+)
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less
-from discreet.core.ledger.approval import Approvals
+from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, peak
+from discreet.core.ledger.approval import Approvals, digest_of
 from discreet.core.ledger.claim import fingerprint
-from discreet.core.ledger.consent import Consent
 from discreet.core.ledger.journal import ROOT, Entry, chained
-from discreet.core.ledger.partition import Costs, ParallelSpending, Partition
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["FORMAT", "WINDOWS", "Balance", "texts", "window_of"]
+__all__ = ["Balance", "Consent", "Costs", "FORMAT", "ParallelSpending", "Partition", "WINDOWS", "texts", "window_of"]
+
+
+# ---- Consent: which plans were approved in a ledger, by whom, and how often their releases may still be made
+
+
+class Consent:
+    """The approvals of a ledger, added up. Without a rule everything is allowed."""
+
+    def __init__(self, rule: Approvals | None) -> None:
+        self.rule = rule
+        self.meanings: dict[str, Mapping[str, Any]] = {}
+        self.approving: dict[str, set[str]] = {}
+        """By digest of a plan: what it means, and who approves it."""
+        self.made: Counter[tuple[str, str]] = Counter()
+
+    def check_statement(self, head: str, content: Mapping[str, Any]) -> None:
+        """Refuse an approval or a withdrawal that nobody of the rule signed, or that is about no plan."""
+        if self.rule is None:
+            raise InvalidParameter(
+                "approvals", None, "this ledger was opened without a rule", "Open a ledger with approvals=Approvals(…)."
+            )
+        self.rule.check(head, content)
+        plan, meaning = content["plan"], content["meaning"]
+        if meaning is not None and digest_of(meaning) != plan:
+            raise InvalidParameter("plan", plan, "is not the digest of its meaning", "Approve the plan again.")
+        if meaning is None and plan not in self.meanings:
+            raise InvalidParameter("plan", plan, "was never approved", "Nothing has to be withdrawn.")
+
+    def state(self, head: str, content: Mapping[str, Any]) -> None:
+        """Count an approval or its withdrawal."""
+        self.check_statement(head, content)
+        plan = content["plan"]
+        self.meanings.setdefault(plan, content["meaning"])
+        agreed = self.approving.setdefault(plan, set())
+        (agreed.add if content["approves"] else agreed.discard)(content["by"])
+
+    def agreed(self, plan: str) -> bool:
+        """Whether enough people approve a plan now."""
+        return self.rule is None or len(self.approving.get(plan, ())) >= self.rule.need
+
+    def check(self, plan: str | None, fingerprint: str) -> None:
+        """Refuse a release that is not in an approved plan, or was made as often as the plan says."""
+        if self.rule is None:
+            return
+        if plan is None or not self.agreed(plan):
+            missing = self.rule.need - len(self.approving.get(plan or "", ()))
+            raise NotApproved(
+                f"this ledger pays for approved plans only; {missing} more of {sorted(self.rule.keys)} must approve "
+                "this one. Run `discreet review` and `discreet approve`. Nothing was spent."
+            )
+        times = self.meanings[plan].get("releases", {}).get(fingerprint, 0)
+        if self.made[plan, fingerprint] >= times:
+            raise NotApproved(
+                f"the approved plan allows this release {times} times, and it was made as often. Raise times in the "
+                "plan and have it approved again. Nothing was spent."
+            )
+
+    def make(self, plan: str, fingerprint: str) -> None:
+        """Count a release."""
+        self.made[plan, fingerprint] += 1
+
+
+# ---- Partition: disjoint groups of privacy units, and what was spent in each of them
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Disjoint groups of privacy units that are charged in parallel.
+
+    Attributes
+    ----------
+    name
+        What the groups are.
+    parts
+        Their names: public, fixed before any release, and each unit belongs to at most one of them.
+    membership_public
+        Whether it is public which unit belongs to which part, so that a replaced unit stays in its part.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    membership_public: bool = False
+
+    def check(self, neighbours: Neighbours | None, parts: Iterable[str] = ()) -> None:
+        """Refuse parts that were not declared, and parallel composition where a unit may move between parts."""
+        if neighbours is Neighbours.REPLACE_ONE and not self.membership_public:
+            raise InvalidParameter(
+                "membership_public", False,
+                f"a replaced unit may leave one part of {self.name!r} and enter another, so the parts do not "
+                "compose in parallel under REPLACE_ONE",
+                "Use ADD_REMOVE, or declare membership_public=True if who belongs to which part is public.",
+            )  # fmt: skip
+        known = frozenset(self.parts) if parts else frozenset()
+        unknown = [part for part in parts if part not in known]
+        if unknown:
+            raise InvalidParameter(
+                "parts", unknown, f"are not parts of {self.name!r}", "Name parts that were declared."
+            )
+
+
+Costs = Mapping[str, Amount] | Amount
+"""What a release costs: one amount, or one for each part that it reads."""
+
+
+class ParallelSpending:
+    """What single parts spent beyond what was spent in all of them alike."""
+
+    def __init__(self, partition: Partition, nothing: Amount) -> None:
+        self.partition = partition
+        self._nothing = self.highest = nothing
+        self.extra: dict[str, Amount] = {}
+
+    def charge(self, costs: Costs) -> Amount:
+        """How much the largest total over the parts would rise; one amount for all raises it by just that."""
+        if not isinstance(costs, Mapping):
+            return costs
+        return less(reduce(peak, set(self._after(costs).values()), self.highest), self.highest)
+
+    def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
+        """What the named parts would have spent by themselves."""
+        return {part: added(self.extra.get(part, self._nothing), cost) for part, cost in costs.items()}
+
+    def spend(self, costs: Costs) -> None:
+        """Count it."""
+        if isinstance(costs, Mapping):
+            self.highest = added(self.highest, self.charge(costs))
+            self.extra |= self._after(costs)
+
 
 FORMAT = 3
 """Version of the entries. Kinds and fields are added under a new version and never re-meant."""

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.core.ledger.accounting import Amount
-from discreet.core.ledger.balance import FORMAT, Balance, texts
+from discreet.core.ledger.balance import FORMAT, Balance, ParallelSpending, Partition, texts
 from discreet.core.ledger.journal import Entry
-from discreet.core.ledger.partition import ParallelSpending, Partition
 from discreet.core.protection import Neighbours, Unit
 
 __all__ = ["EVERY", "restored", "state_of"]

@@ -2,10 +2,18 @@
 
 from discreet.core.rows.keep import Selected
 from discreet.core.rows.snapshot import Snapshot, take
-from discreet.core.rows.totals import Totals, coarsening, histograms, matrix, totals, totals_by_partition, unit_counts
-from discreet.core.rows.unkept import left_out
-from discreet.core.rows.usability import usable_totals
-from discreet.core.rows.weigh import weighted_totals
+from discreet.core.rows.totals import (
+    Totals,
+    coarsening,
+    histograms,
+    left_out,
+    matrix,
+    totals,
+    totals_by_partition,
+    unit_counts,
+    usable_totals,
+    weighted_totals,
+)
 
 __all__ = [
     "Selected", "Snapshot", "Totals", "coarsening", "histograms", "left_out", "matrix", "take", "totals",

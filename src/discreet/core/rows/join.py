@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.columns import Bounds, Categories, Column
-from discreet.core.related import Related
 from discreet.core.rows.keep import START_DIGITS, digits, evenly
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import Schema, related_schema
+from discreet.core.schema import Related, Schema, related_schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

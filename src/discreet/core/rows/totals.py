@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows, taking_part
-from discreet.core.rows.snapshot import UNIT, Snapshot
+from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows, refuse_excess, scope_of, taking_part
+from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
 from discreet.core.schema import Bounds
 from discreet.core.stability import unit_sum_steps
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = [
-    "BUCKETS", "SHARES", "Totals", "by_cell", "clipped", "coarsening", "distinct_labels", "exact_sum", "histograms",
-    "matrix", "squares", "totals", "totals_by_partition", "unit_counts",
+    "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "clipped", "coarsening", "distinct_labels", "exact_sum",
+    "histograms", "left_out", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
+    "weighted_totals",
 ]  # fmt: skip
+
 
 _SMALL = 2**22
 """Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
@@ -268,3 +271,132 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
     held = rows.mutate(label=rows[UNIT if ids else snapshot.names[column]])
     held = held.filter(held.label.notnull())
     return held if snapshot.by_row else keep_groups(snapshot, held.select(UNIT, CELL, "label").distinct(), groups)
+
+
+# ---- Weigh: totals of all rows of units, in which the rows of one unit weigh no more than its limit lets it keep
+#
+# A row is a public whole number, split into whole parts. A unit with m rows and a limit of k counts each
+# sum of its parts times k/m, rounded down. So nothing is chosen, and no unit adds up to more than k rows. Proofs:
+# ``docs/proofs/weighted_rows.md``.
+
+
+_LARGEST_WHOLE = 2**30
+"""What a row is split into, at most: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
+_TOO_MANY = 2**31
+"""A unit with so many rows counts nothing, because its sums could leave 64 bits."""
+_NUDGE = 2**-10
+"""More than floating point can be off: parts that are whole stay so, and others are never more than they should be."""
+
+
+def weighted_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArray[Any]:
+    """For every cell the weights of its rows in Bernstein parts of the degree, as fractions. Private.
+
+    Of the single column that is selected, or, of degree 0 and for no column, the weights themselves.
+    """
+    limits = snapshot.schema.contribution(selected.contribution)
+    most = min(limits.most_rows_in_a_group(), _TOO_MANY)
+    rows = kept_rows(snapshot, selected)
+    whole, parts = _row_parts(snapshot, rows, selected, degree)
+    names = [f"p{place}" for place in range(degree + 1)]
+    rows = rows.select(UNIT, CELL, **dict(zip(names, parts, strict=True)))
+    sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * _TOO_MANY) for name in names}
+    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), **sums)
+    scope = scope_of(limits)
+    units = units.mutate(held=units.n.sum().over(group_by=list(scope)).cast("int64"))
+    units = units.filter(units.held < _TOO_MANY)
+    weighed = {name: _weighed(units[name], units.held, most) for name in names}
+    units = stored(snapshot.dataset, units.select(UNIT, CELL, **weighed))
+    limit = most * whole
+    weight = sum((units[name] < 0).ifelse(limit + 1, units[name]) for name in names)  # none may be negative either
+    refuse_excess(snapshot, units.group_by(list(scope)).aggregate(n=weight.sum()), limit)
+    totals = {name: exact_sum([units[name]], [limit]) for name in names}
+    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(**totals)).to_pydict()
+    cells = snapshot.schema.cells(selected.by)
+    found = np.array([by_cell(fetched, name, cells) for name in names], dtype=object)
+    return np.asarray(np.vectorize(lambda total: Fraction(total, whole), otypes=[object])(found.T))
+
+
+def _row_parts(snapshot: Snapshot, rows: ir.Table, selected: Selected, degree: int) -> tuple[int, list[Any]]:
+    """What a row is split into, and its parts: whole, not negative, and none more than its exact share."""
+    import ibis
+
+    if not selected.columns:
+        return _LARGEST_WHOLE, [ibis.literal(_LARGEST_WHOLE).cast("int64")]
+    bounds = snapshot.schema.bounds(selected.columns[0])
+    across = bounds.highest - bounds.lowest
+    exact = across**degree <= _LARGEST_WHOLE
+    whole = _LARGEST_WHOLE - _LARGEST_WHOLE % (across**degree if exact else 1)
+    nudge = _NUDGE if exact else -_NUDGE
+    above = snapshot.column(rows, selected.columns[0]) - bounds.lowest
+    up, down = (steps.cast("float64") / float(across) for steps in (above, across - above))
+    parts: list[Any] = []
+    for place in range(degree + 1):
+        share: Any = float(math.comb(degree, place) * whole)
+        share = math.prod([up] * place + [down] * (degree - place), start=share)  # not powers: engines multiply alike
+        parts.append((share + nudge).floor().cast("int64").clip(0, whole))
+    return whole, parts
+
+
+def _weighed(total: Any, held: Any, most: int) -> Any:
+    """A unit's total times most/held, rounded down, where it holds more rows than the most that may count."""
+    over = _quotient(total, held) * most + _quotient(total % held * most, held)
+    return (held <= most).ifelse(total, over)
+
+
+def _quotient(number: Any, by: Any) -> Any:
+    """How often ``by`` goes into a number. Engines divide whole numbers each in their own way, or not at all."""
+    return ((number - number % by) / by).round().cast("int64")
+
+
+# ---- Left out: what limits and missing values keep out of a question, unit by unit and up to a public number of rows
+
+
+def left_out(snapshot: Snapshot, selected: Selected, most: int) -> tuple[int, int, int]:
+    """Units with rows left out, rows beyond the limits, rows without a value: ``most`` rows of a unit. Private.
+
+    A unit's rows beyond the limits count first. Both numbers are clipped, so that no engine can make one unit count
+    for more than ``most``.
+    """
+    taking = taking_part(snapshot, selected)
+    if snapshot.by_row:
+        both = [snapshot.dataset.fetch(rows.aggregate(n=rows.count())) for rows in (snapshot.table, taking)]
+        whole, part = (int(found.column("n")[0].as_py()) for found in both)
+        return whole - part, 0, whole - part
+    kept = kept_rows(snapshot, selected)
+    units = snapshot.table.group_by(UNIT).aggregate(held=snapshot.table.count())
+    for rows, name in ((taking, "part"), (kept, "kept")):
+        own = rows.group_by(UNIT).aggregate(n=rows.count())
+        units = units.left_join(own, UNIT).select(*units.columns, **{name: own.n.fill_null(0)})
+    over = (units.part - units.kept).clip(0, most)
+    units = units.mutate(over=over, missing=(units.held - units.part).clip(0, most))
+    units = units.mutate(missing=(units.missing + units.over > most).ifelse(most - units.over, units.missing))
+    any_row = (units.over + units.missing > 0).ifelse(1, 0)
+    sums = units.aggregate(units=any_row.sum(), over=units.over.sum(), missing=units.missing.sum())
+    found = snapshot.dataset.fetch(sums).to_pylist()[0]
+    return tuple(int(found[name] or 0) for name in ("units", "over", "missing"))  # type: ignore[return-value]
+
+
+# ---- Usability: how many values of each column can be read, lie inside the bounds and are on the list
+
+
+WHOLE = 256
+"""Parts of a unit whose values can all be used."""
+
+
+def usable_totals(snapshot: Snapshot, names: Sequence[str]) -> tuple[int, list[int]]:
+    """Units that take part, and for each column the parts of them, of `WHOLE`, whose values can be used. Private.
+
+    A unit counts for the share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
+    """
+    snapshot.require(*names)
+    marked = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True, attach=snapshot.attach)
+    table = marked.table
+    marks = {f"s{place}": table[MARK + marked.names[name]].cast("int64").sum() for place, name in enumerate(names)}
+    if not snapshot.by_row:
+        units = table.group_by(UNIT).aggregate(held=table.count(), **marks)
+        shares = {name: (units[name] * WHOLE / units.held).floor().cast("int64").clip(0, WHOLE) for name in marks}
+        table = units.select(**shares)
+        marks = {name: table[name].sum() for name in marks}
+    found = marked.dataset.fetch(table.aggregate(n=table.count(), **marks)).to_pylist()[0]
+    scale = WHOLE if snapshot.by_row else 1
+    return int(found["n"]), [int(found[name] or 0) * scale for name in marks]

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from discreet.core.dates import Dates, Order
+from discreet.core.columns import Dates, Order
 from discreet.core.dialect import Dialect
-from discreet.core.rows.calendar import date_count
-from discreet.core.rows.expressions import identifier, number_of
+from discreet.core.rows.expressions import date_count, identifier, number_of
 from discreet.core.rows.keep import Selected, kept_rows
 from discreet.core.rows.snapshot import UNIT, Snapshot, stored
 from discreet.core.schema import Bounds, Contribution

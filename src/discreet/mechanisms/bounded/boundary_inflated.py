@@ -14,8 +14,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.location import power_of_two
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.clamped_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
 from discreet.mechanisms.bounded.domain import Domain
+from discreet.mechanisms.bounded.truncated_laplace_law import ClampedLaplaceLaw, clamped_laplace_interval
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 
 if TYPE_CHECKING:

@@ -17,12 +17,17 @@ from discreet.core.noise.location import power_of_two
 from discreet.core.noise.truth import float_truth
 from discreet.core.rounding import decimal, least
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.bounded_loss import Coordinate, assigned_loss, common_scale, spread_loss
-from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile
+from discreet.mechanisms.bounded.bounded_profile import (
+    BoundedLaplaceProfile,
+    Coordinate,
+    assigned_loss,
+    common_scale,
+    spread_loss,
+)
 from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, published_scale
 from discreet.mechanisms.bounded.domain import Domain, require_covered
 from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw, truncated_laplace_interval
-from discreet.mechanisms.implied import ImpliedProfile
+from discreet.mechanisms.calibration import ImpliedProfile
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

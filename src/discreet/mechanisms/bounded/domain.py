@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.truth import Truth, float_truth
+from discreet.core.noise.truth import Floats, Truth, float_truth
 from discreet.core.sensitivity import Sensitivity
+from discreet.omission.sampled_law import SampledLaw
 
-__all__ = ["Domain", "require_covered"]
+__all__ = ["Domain", "StructuredLaw", "require_covered"]
+
 
 Array = NDArray[np.float64]
 
@@ -151,3 +153,35 @@ def require_covered(changes: Sequence[float], sensitivity: Sensitivity) -> None:
             f"may exceed the changes {tuple(changes)} that this mechanism was calibrated to, coordinate by coordinate",
             "Pass Sensitivity(coordinates=…) with one bound per coordinate, or larger changes.",
         )
+
+
+# ---- Structured law: the distribution of an output that several steps make, known through draws
+
+
+class Simulable(Protocol):
+    """A mechanism that can draw many outputs at once, in floating point."""
+
+    def simulate(self, truth: Truth, size: int, rng: int | np.random.Generator | None) -> Array:
+        """``size`` outputs for one truth."""
+
+    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+        """One output."""
+
+
+class StructuredLaw(SampledLaw):
+    """The joint distribution of a vector whose coordinates are drawn one after another and repaired together.
+
+    Moments and distribution functions are coordinate by coordinate, from simulated draws with a fixed seed.
+    """
+
+    mechanism: Simulable  # type: ignore[assignment]  # anything that simulates will do
+
+    def __init__(self, mechanism: Simulable, truth: Truth, lower: Array, upper: Array) -> None:
+        self.mechanism, self.truth = mechanism, truth
+        self.location = float_truth(truth)
+        self._support = lower, upper
+
+    @property
+    def support(self) -> tuple[Floats, Floats]:
+        """Public ends of every coordinate."""
+        return self._support

@@ -19,8 +19,7 @@ from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
 from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.domain import Domain
-from discreet.mechanisms.tables.structured_law import StructuredLaw
+from discreet.mechanisms.bounded.domain import Domain, StructuredLaw
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

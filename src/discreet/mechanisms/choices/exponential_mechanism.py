@@ -10,13 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.noise.choice import choose
+from discreet.core.noise.choice import choose, noisy_argmax
 from discreet.core.noise.families import GumbelFamily
-from discreet.core.noise.race import noisy_argmax
 from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.choices.selection import WeighedSelection, exact_scores, whole_gaps
-from discreet.mechanisms.choices.selection_profile import RangeProfile
+from discreet.mechanisms.choices.selection import RangeProfile, WeighedSelection, exact_scores, whole_gaps
 
 __all__ = ["ExponentialMechanism"]
 

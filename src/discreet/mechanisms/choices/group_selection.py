@@ -6,7 +6,7 @@ Proofs: ``docs/proofs/group_selection.md``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -16,21 +16,101 @@ import numpy as np
 from flint import arb, fmpz
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Mechanism
+from discreet.contract.mechanism import Law, Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
-from discreet.core.noise.truth import Truth, float_truth, generator
+from discreet.core.noise.truth import Floats, Truth, float_truth, generator
 from discreet.core.rounding import ball, decimal, precisely, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.choices.inclusion_law import InclusionLaw
-from discreet.mechanisms.implied import ImpliedProfile
+from discreet.mechanisms.calibration import ImpliedProfile
 
 if TYPE_CHECKING:
     from discreet.core.privacy_profile import Profile
 
-__all__ = ["GroupSelection", "OptimalSelection", "changed_groups", "selecting_guarantee"]
+__all__ = ["GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee"]
+
+
+# ---- InclusionLaw: independent yes and no, each with its own probability
+
+
+Array = NDArray[np.float64]
+
+
+class InclusionLaw(Law):
+    """One (shown) or zero (hidden) for every group.
+
+    Parameters
+    ----------
+    probabilities
+        Of being shown, one per group.
+    draw
+        The exact sampler; `sample` without a generator calls it.
+
+    Examples
+    --------
+    >>> law = InclusionLaw(np.array([0.25, 1.0]), lambda: np.array([False, True]))
+    >>> law.mean.tolist(), law.pdf([[1, 1], [0, 0]]).tolist(), law.quantile(0.5).tolist()
+    ([0.25, 1.0], [[0.25, 1.0], [0.75, 0.0]], [0.0, 1.0])
+    """
+
+    def __init__(self, probabilities: Array, draw: Callable[[], NDArray[np.bool_]]) -> None:
+        self.probabilities = np.asarray(probabilities, dtype=float)
+        self._draw = draw
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number per group."""
+        return self.probabilities.shape
+
+    @property
+    def support(self) -> tuple[Floats, Floats]:
+        """Zero and one."""
+        return 0.0, 1.0
+
+    @property
+    def mean(self) -> Floats:
+        """The probabilities."""
+        return self.probabilities
+
+    @property
+    def variance(self) -> Floats:
+        """p(1 − p)."""
+        return np.asarray(self.probabilities * (1 - self.probabilities))
+
+    @property
+    def bias(self) -> Floats:
+        """Against showing every group."""
+        return np.asarray(self.probabilities - 1)
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Probability of each outcome."""
+        points = np.asarray(x, dtype=float)
+        return np.where(points == 1, self.probabilities, np.where(points == 0, 1 - self.probabilities, 0.0))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Probability of an outcome of at most ``x``."""
+        points = np.asarray(x, dtype=float)
+        return np.where(points >= 1, 1.0, np.where(points >= 0, 1 - self.probabilities, 0.0))
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Zero up to the probability of being hidden, then one."""
+        return np.where(np.asarray(q, dtype=float) <= 1 - self.probabilities, 0.0, 1.0)
+
+    def sample(
+        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
+    ) -> Floats:
+        """Zeros and ones."""
+        count = 1 if size is None else int(np.prod(size))
+        if rng is None:
+            draws = np.array([self._draw() for _ in range(count)], dtype=float)
+        else:
+            draws = (generator(rng).random((count, *self.shape)) < self.probabilities).astype(float)
+        if size is None:
+            return np.asarray(draws[0])
+        return draws.reshape((size if isinstance(size, tuple) else (size,)) + self.shape)
+
 
 Flags = NDArray[np.bool_]
 _BITS = 256

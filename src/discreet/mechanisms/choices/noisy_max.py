@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.noise.choice import noisy_argmax
 from discreet.core.noise.families import ExponentialFamily, GaussianFamily, LaplaceFamily
-from discreet.core.noise.race import noisy_argmax
 from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.privacy_profile import Profile
 from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.selection import Selection, exact_scores, largest_move, moves_one_way, whole_gaps
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.implied import ImpliedProfile
 from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 
 __all__ = ["ReportNoisyMax"]

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
-from discreet.core.noise.bernoulli import exact_events
+from discreet.core.noise.choice import exact_events
 from discreet.core.noise.entropy import SYSTEM_ENTROPY
 from discreet.core.noise.truth import Truth, float_truth, generator
 from discreet.core.rounding import ball, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.selection import WeighedSelection, exact_scores, whole_gaps
-from discreet.mechanisms.implied import ImpliedProfile
 
 __all__ = ["PermuteAndFlip", "flip_probabilities"]
 

@@ -18,14 +18,12 @@ from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.rounding import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.choices.choice_law import ChoiceLaw
+from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
 from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
 from discreet.mechanisms.choices.ranks import Histogram, RankClasses, group_histograms, histogram, share_of
-from discreet.mechanisms.choices.selection_profile import RangeProfile
-from discreet.mechanisms.composed import compose_profiles
-from discreet.mechanisms.composition import compose
-from discreet.mechanisms.implied import ImpliedProfile
+from discreet.mechanisms.choices.selection import ChoiceLaw, RangeProfile
+from discreet.mechanisms.composition import compose, compose_profiles
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

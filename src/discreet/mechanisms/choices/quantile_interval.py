@@ -7,6 +7,7 @@ the interval to cover. Proofs: ``docs/proofs/quantile.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
@@ -21,9 +22,10 @@ from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.truth import Floats, Truth, generator
 from discreet.core.rounding import up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.choices.interval_ends import PARTS, IntervalEnds
+from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.quantile_choice import range_factor
 from discreet.mechanisms.choices.ranks import (
+    FARTHEST,
     Histogram,
     RankClasses,
     below,
@@ -31,20 +33,178 @@ from discreet.mechanisms.choices.ranks import (
     picked,
     share_of,
 )
-from discreet.mechanisms.choices.round_ladders import round_ladders
-from discreet.mechanisms.choices.selection_profile import RangeProfile
-from discreet.mechanisms.composed import compose_profiles
-from discreet.mechanisms.composition import compose
-from discreet.mechanisms.implied import ImpliedProfile
+from discreet.mechanisms.choices.selection import RangeProfile
+from discreet.mechanisms.composition import compose, compose_profiles
 
 if TYPE_CHECKING:
-    from discreet.contract.law import Law
+    from discreet.contract.mechanism import Law
     from discreet.core.exact import Exact
     from discreet.core.privacy_profile import Profile
 
-__all__ = ["QuantileInterval", "fine_pair", "rough_pair"]
+__all__ = ["IntervalEnds", "PARTS", "QuantileInterval", "fine_pair", "rough_pair", "round_ladders", "roundest"]
+
+
+# ---- Interval ends: the pairs of edges that an interval may begin and end at, and how far each has to reach
+#
+# A pair that is likely, because its edges are close to the middle, has a small margin; the others share what is left of
+# the error probability. Proofs: ``docs/proofs/quantile.md``, Theorem 4.
+
 
 Integers = NDArray[np.int64]
+
+PARTS = 16
+"""Margins are whole multiples of 1/16 rank, so that ranks stay short fractions."""
+_MOST = 2**31
+_FALL = 0.5
+_FLAT = 3.0
+"""The k-th edge from the middle outwards, from 0 on, has the weight (k + 3)^−½; edges across it that of the first."""
+
+
+@dataclass(frozen=True)
+class IntervalEnds:
+    """Pairs of a lower and an upper edge, and the ranks beyond its targets that each pair has to reach.
+
+    A lower end stands for the cell up to below the next edge, an upper end for that from above the edge before.
+
+    Parameters
+    ----------
+    lower, upper
+        Edges in order: the first lower one is the lowest point of the grid, the last upper one the highest.
+    margins
+        For each pair, in sixteenths of a rank: larger for lower edges farther down and upper edges farther up.
+    """
+
+    lower: Integers
+    upper: Integers
+    margins: Integers
+
+    @classmethod
+    def of(cls, lower: Integers, upper: Integers, *, middle: float, factor: float, others: float) -> IntervalEnds:
+        """Margins with which wrong pairs together have ``others`` times the weight of a right one, at most."""
+        across = int(np.count_nonzero(lower > middle)), int(np.count_nonzero(upper < middle))
+        outwards = _costs(lower.size, across[0])[::-1, None] + _costs(upper.size, across[1])
+        allowed = math.log(np.exp(-outwards).sum() / others)
+        sixteenths = np.ceil(PARTS * (allowed + outwards) / factor * (1 + 1e-12))
+        if sixteenths.max() > _MOST:  # farther than distances are told apart: the whole grid
+            return cls(lower[:1], upper[-1:], np.ones((1, 1), dtype=np.int64))
+        return cls(lower, upper, np.maximum(sixteenths, 0).astype(np.int64))
+
+    def distances(self, part: Histogram, targets: tuple[Fraction, Fraction], common: int) -> Integers:
+        """How far each pair is from reaching as far as it has to and no farther, in parts of 1/common.
+
+        The largest of four numbers of rows: those by which either end falls short of its margin, and those by which the
+        next edge inwards would not. The outermost edges never fall short, and the innermost have no next.
+        """
+        steps, counts = part
+        ranks = np.concatenate([[0], np.cumsum(counts)])
+        below, upto = ranks[np.searchsorted(steps, self.lower)], ranks[np.searchsorted(steps, self.upper, side="right")]
+        margins = common // PARTS * self.margins
+        low_short = margins + (common * below - int(targets[0] * common))[:, None]
+        high_short = margins + (int(targets[1] * common) - common * upto)
+        furthest = np.full((4, *margins.shape), -FARTHEST)
+        furthest[0, 1:], furthest[1, :, :-1] = low_short[1:], high_short[:, :-1]
+        furthest[2, :-1], furthest[3, :, 1:] = -low_short[1:], -high_short[:, :-1]
+        # Beyond 2·10⁸ ranks pairs are equally far: a distance cut off by constants moves no more than itself.
+        return np.asarray(np.clip(furthest.max(axis=0).ravel(), -FARTHEST, FARTHEST))
+
+    def at(self, places: Integers | int) -> tuple[Integers, Integers]:
+        """Lower and upper ends of pairs at places in the order of the distances."""
+        first, second = np.divmod(places, self.upper.size)
+        ends = self.lower[first], self.upper[second]
+        return np.minimum(*ends), np.maximum(*ends)  # ends that cross, which is unlikely, are put in order
+
+
+def _costs(size: int, across: int) -> NDArray[np.float64]:
+    """Logarithms of how unlikely the edges of a list are, from its inner end outwards; across the middle all alike."""
+    return np.asarray(_FALL * np.log(np.maximum(np.arange(size) - across, 0) + _FLAT))
+
+
+# ---- Round ladders: where the public cells around two points begin and end
+#
+# People heap: ages at multiples of five, incomes at thousands. An interval that ends exactly on a heap leaves its
+# rows on
+# the edge, and one that ends a step beside it encloses them all. So each rung of a ladder is the roundest number there.
+
+
+_RATIO, _COARSE = 1.09, 1.5
+"""Of the distances of neighbouring rungs from their point, and of those that are close to it."""
+_CLOSE, _CLOSEST = 2.0**-6.5, 2.0**-10
+"""Parts of half the way: beside a gap all rows between the points are that close to one of them."""
+_BEYOND = 3
+"""Rungs beyond the points are farther apart each time, up to the ends of the grid."""
+_ACROSS, _FEW = 1.7, 11
+"""The same ratio for the few rungs beyond the middle: where one point lies in an empty tail, both ends belong there."""
+
+
+def round_ladders(low: int, high: int, lowest: int, highest: int) -> tuple[Integers, Integers]:
+    """Edges for lower ends, from the lowest point of the grid to the middle, and for upper ends, on to the highest.
+
+    Rungs become denser and denser towards ``low`` and ``high``: whatever the scale on which rows lie beside them, some
+    rungs lie between these rows. Each list has a few edges on the other side of the middle, too.
+
+    Examples
+    --------
+    >>> lower, upper = round_ladders(103, 197, 0, 1000)
+    >>> lower[lower > 120].tolist()
+    [122, 124, 125, 128, 130, 132, 135, 138, 140, 145, 150, 180, 185, 190, 192, 195, 196]
+    >>> upper[upper > 190].tolist()
+    [191, 192, 193, 194, 195, 196, 197, 200, 230, 300, 500, 1000]
+    """
+    half = max((high - low) / 2, 1.0)
+    rungs = {lowest, low, high, highest, *_between(low, half, 1), *_between(high, half, -1)}
+    rungs |= {*_beyond(low, half, -1, highest - lowest), *_beyond(high, half, 1, highest - lowest)}
+    edges = np.array(sorted(rung for rung in rungs if lowest <= rung <= highest), dtype=np.int64)
+    middle = (low + high) / 2
+    lower = np.union1d(edges[edges <= middle], [*_across(high, half, -1)])
+    upper = np.union1d(edges[edges >= middle], [*_across(low, half, 1)])
+    return lower.astype(np.int64), upper.astype(np.int64)
+
+
+def roundest(low: float, high: float) -> int | None:
+    """The roundest whole number between two: a multiple of the largest of 1, 5, 10, 50, … that has one there.
+
+    Examples
+    --------
+    >>> roundest(103, 197), roundest(103.5, 109), roundest(103.1, 103.9)
+    (150, 105, None)
+    """
+    first, last = math.ceil(low), math.floor(high)
+    if first > last:
+        return None
+    digits = len(str(max(-first, last)))
+    steps = (five * 10**power for power in range(digits, -1, -1) for five in (5, 1))
+    step: int = next(step for step in steps if last // step * step >= first)
+    middle = round((first + last) / 2 / step) * step  # of several, the one in the middle
+    return middle if first <= middle <= last else last // step * step
+
+
+def _between(point: int, half: float, side: int) -> Iterator[int]:
+    """Rungs on one side of a point, from half the way to the other down to the closest."""
+    away = half
+    while away >= max(half * _CLOSEST, 0.5):
+        rung = roundest(*sorted((point + side * away / _RATIO, point + side * away)))
+        away /= _RATIO if away > half * _CLOSE else _COARSE
+        if rung is not None:
+            yield rung
+
+
+def _across(point: int, half: float, side: int) -> Iterator[int]:
+    """Rungs on one side of a point, coarser, for the ends that belong on the other side of the middle."""
+    for away in (half / _ACROSS**step for step in range(1, _FEW + 1)):
+        rung = roundest(*sorted((point + side * away / _ACROSS, point + side * away)))
+        if rung is not None:
+            yield rung
+
+
+def _beyond(point: int, half: float, side: int, most: int) -> Iterator[int]:
+    """Rungs on one side of a point, farther and farther apart."""
+    away, step = 0.0, max(half / 4, 1.0)
+    while away < most:
+        rung = roundest(*sorted((point + side * (away + 1), point + side * (away + step))))
+        away, step = away + step, _BEYOND * step
+        if rung is not None:
+            yield rung
+
 
 _FIRST_SHARE = 0.22
 _AIM = 80.0

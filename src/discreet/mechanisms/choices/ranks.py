@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.choice import choose
+from discreet.core.noise.choice import choose, noisy_argmax
 from discreet.core.noise.families import LargestExponentialFamily
-from discreet.core.noise.race import noisy_argmax
 from discreet.core.noise.truth import Truth
 from discreet.core.rounding import decimal
 

@@ -4,28 +4,180 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from flint import arb
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Mechanism
+from discreet.contract.mechanism import Law, Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.truth import Floats, Truth, float_truth
-from discreet.core.rounding import decimal, greatest
+from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.noise.truth import Floats, Truth, float_truth, generator, plain
+from discreet.core.rounding import ball, decimal, greatest, precisely, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.choices.choice_law import ChoiceLaw
+from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, curve_loss
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
 
-__all__ = ["Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way", "whole_gaps"]
+__all__ = [
+    "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",
+    "whole_gaps",
+]  # fmt: skip
+
+
+# ---- The profile of mechanisms of bounded range, such as the exponential mechanism
+
+
+class RangeProfile(CurveProfile):
+    """η-bounded range: between neighbours all log-probabilities change by amounts within an interval of length η.
+
+    Parameters
+    ----------
+    span
+        η, exact.
+
+    Notes
+    -----
+    **Guarantee.** η-DP, η²/8-zCDP, μ-GDP for Φ(μ/2) = 1/(1 + e^{−η/2}), and δ(ε) = (1 − e^{(ε−η)/2})²/(1 − e^{−η});
+    each is the smallest that holds for all η-bounded-range mechanisms, but for zCDP (``docs/proofs/selection.md``).
+
+    Examples
+    --------
+    >>> profile = RangeProfile(Fraction(1))
+    >>> print(profile.pure(), profile.concentrated(), profile.gaussian())
+    PureDP(ε=1) ZeroConcentratedDP(ρ=0.125) GaussianDP(μ=0.623893)
+    """
+
+    def __init__(self, span: Fraction) -> None:
+        self.span = span
+
+    def _delta(self, epsilon: float) -> float:
+        gap = decimal(epsilon) - self.span
+        if gap >= 0:
+            return 0.0
+        with precisely():
+            return min(up((ball(gap) / 2).expm1() ** 2 / -(-ball(self.span)).expm1()), 1.0)
+
+    def _epsilon(self, delta: float) -> float:
+        if self._delta(0.0) <= delta:
+            return 0.0
+        with precisely():
+            root: arb = (ball(decimal(delta)) * -(-ball(self.span)).expm1()).sqrt()
+            return max(0.0, up(ball(self.span) + 2 * (1 - root).log()))
+
+    def gaussian(self) -> GaussianDP:
+        return PureDP(up(self.span / 2)).to(GaussianDP)
+
+    def pure(self) -> PureDP:
+        return PureDP(up(self.span))
+
+    def concentrated(self) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(up(self.span**2 / 8))
+
+    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+        return [(_range_loss(self.span), 1)]
+
+    def _reach(self) -> float:
+        return min(float(self.span), 700.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"profile": "range", "span": str(self.span)}
+
+
+@lru_cache(maxsize=64)  # the steps of one release share η, and the door asks for each of them more than once
+def _range_loss(span: Fraction) -> PrivacyLoss:
+    profile = RangeProfile(span)
+    return curve_loss(profile._delta, profile._reach())
+
+
+# ---- ChoiceLaw: the distribution of a chosen candidate
+
 
 Array = NDArray[np.float64]
+
+
+class ChoiceLaw(Law):
+    """Outcomes 0 … k − 1 with given probabilities.
+
+    Parameters
+    ----------
+    probabilities
+        One per candidate.
+    best
+        Position of the truly best candidate, from which bias is counted.
+    draw
+        The exact sampler; `sample` without a generator calls it.
+
+    Examples
+    --------
+    >>> law = ChoiceLaw(np.array([0.25, 0.75]), best=1, draw=lambda: 1)
+    >>> law.mean, law.pdf([0, 1, 2]).tolist(), law.quantile(0.2)
+    (0.75, [0.25, 0.75, 0.0], 0.0)
+    """
+
+    def __init__(self, probabilities: Array, best: int, draw: Callable[[], int]) -> None:
+        self.probabilities = probabilities / probabilities.sum()
+        self.best = best
+        self._draw = draw
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One position."""
+        return ()
+
+    @property
+    def support(self) -> tuple[Floats, Floats]:
+        """First and last position."""
+        return 0.0, float(self.probabilities.size - 1)
+
+    @property
+    def mean(self) -> Floats:
+        """Expected position."""
+        return float(self.probabilities @ np.arange(self.probabilities.size))
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of the position."""
+        return float(self.probabilities @ np.square(np.arange(self.probabilities.size) - self.mean))
+
+    @property
+    def bias(self) -> Floats:
+        """Expected position minus that of the best candidate."""
+        return self.mean - self.best
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Probability of each position; 0 for what is none."""
+        points = np.asarray(x, dtype=float)
+        known = (points == np.floor(points)) & (points >= 0) & (points < self.probabilities.size)
+        return plain(np.where(known, self.probabilities[np.where(known, points, 0).astype(int)], 0.0))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Probability of a position of at most ``x``."""
+        sums = np.concatenate([[0.0], np.cumsum(self.probabilities)])
+        return plain(sums[np.clip(np.floor(np.asarray(x, dtype=float)) + 1, 0, self.probabilities.size).astype(int)])
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Smallest position with that much probability up to it."""
+        sums = np.cumsum(self.probabilities)
+        # Cumulated probabilities are off by a few floats: q = 1/2 must find the position whose sum is 1/2.
+        positions = np.searchsorted(sums, np.asarray(q, dtype=float) * (1 - 2.0**-50))
+        return plain(np.minimum(positions, sums.size - 1).astype(float))
+
+    def sample(self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None) -> Any:
+        """Positions, as integers."""
+        count = 1 if size is None else int(np.prod(size))
+        if rng is None:
+            draws = np.array([self._draw() for _ in range(count)])
+        else:
+            draws = generator(rng).choice(self.probabilities.size, size=count, p=self.probabilities)
+        return int(draws[0]) if size is None else draws.reshape(size)
 
 
 def exact_scores(truth: Truth) -> list[Fraction]:

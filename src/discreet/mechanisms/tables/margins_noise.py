@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,231 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Truth
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.tables.components import Axes, below, centred_share, shape_of
-from discreet.mechanisms.tables.margin_scales import Accuracy
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from discreet.core.exact import Exact
 
-__all__ = ["Component", "MarginsNoise", "Workload"]
+__all__ = [
+    "Accuracy", "Axes", "Component", "MarginsNoise", "Workload", "below", "cell_covariance", "centred",
+    "centred_share", "component_variances", "direct_shares", "lifted", "margin_of", "scaled_centred", "shape_of",
+    "variance_shares",
+]  # fmt: skip
+
+
+# ---- Components of margins: every margin of a table as a sum of parts that do not overlap
+#
+# The *component* of a set A of axes is what the A-margin says beyond all smaller margins: the margin, centred along
+# each
+# of its axes. A margin W is the sum of the components below it, each spread evenly over the axes it lacks. No matrix is
+# ever built: everything is a mean along an axis. Proof: ``docs/proofs/margins.md``.
+
 
 Array = NDArray[np.float64]
+Axes = tuple[int, ...]
+"""Positions of some axes, in increasing order; the empty one stands for the total."""
+
+
+def below(tables: Iterable[Axes]) -> tuple[Axes, ...]:
+    """All margins of some tables, the smallest first.
+
+    Examples
+    --------
+    >>> below([(0, 2), (1,)])
+    ((), (0,), (1,), (2,), (0, 2))
+    """
+    found = {part for table in tables for size in range(len(table) + 1) for part in combinations(table, size)}
+    return tuple(sorted(found, key=lambda axes: (len(axes), axes)))
+
+
+def shape_of(sizes: Sequence[int], axes: Axes) -> tuple[int, ...]:
+    """Shape of a margin."""
+    return tuple(sizes[axis] for axis in axes)
+
+
+def centred_share(sizes: Sequence[int], axes: Axes) -> Fraction:
+    """p = ∏(1 − 1/d): squared length of one row in a component, and the part of the noise that centring leaves."""
+    return math.prod((Fraction(sizes[axis] - 1, sizes[axis]) for axis in axes), start=Fraction(1))
+
+
+def centred(margin: Array, first: int = 0) -> Array:
+    """The component of a margin: its mean along every axis, from the ``first`` on, removed."""
+    part = margin
+    for axis in range(first, margin.ndim):
+        part = part - part.mean(axis=axis, keepdims=True)
+    return part
+
+
+def lifted(component: Array, sizes: Sequence[int], axes: Axes, table: Axes) -> Array:
+    """A component (or a stack of them) with an axis of length 1 for each axis of the table that it lacks."""
+    spread = [sizes[axis] if axis in axes else 1 for axis in table]
+    return component.reshape((*component.shape[: component.ndim - len(axes)], *spread))
+
+
+def scaled_centred(margin: NDArray[Any]) -> NDArray[Any]:
+    """The component times the number of cells: d·x − Σx along every axis, in whole numbers."""
+    # |d·x − Σx| ≤ d·Σ|x| along every axis in turn; beyond 64 bits Python's own integers take over.
+    largest = math.prod(margin.shape) * int(np.sum(np.abs(margin)))
+    part = margin.astype(np.int64 if largest < 2**62 else object)
+    for axis, size in enumerate(margin.shape):
+        part = part * size - part.sum(axis=axis, keepdims=True)
+    return np.asarray(part)
+
+
+def margin_of(components: Mapping[Axes, Array], sizes: Sequence[int], table: Axes) -> Array:
+    """A margin from the components below it."""
+    total = np.zeros(shape_of(sizes, table))
+    for axes in below([table]):
+        if axes in components:
+            others = math.prod(sizes[axis] for axis in table if axis not in axes)
+            total += lifted(components[axes], sizes, axes, table) / others
+    return total
+
+
+def cell_covariance(
+    variances: Mapping[Axes, float], sizes: Sequence[int], one: Mapping[int, int], other: Mapping[int, int]
+) -> float:
+    """Noise covariance of two cells, each given by its position along its own axes.
+
+    ``variances`` are those of the noise in each component, before it is centred.
+    """
+    shared = tuple(sorted(set(one) & set(other)))
+    found = 0.0
+    for axes in below([shared]):
+        if axes in variances:
+            alike = math.prod((one[axis] == other[axis]) - 1 / sizes[axis] for axis in axes)
+            spread = math.prod(sizes[axis] for cell in (one, other) for axis in cell if axis not in axes)
+            found += variances[axes] * alike / spread
+    return found
+
+
+# ---- Scales of margins: how to split one budget over components so that the wanted tables are most accurate
+#
+# A search like any calibration, and not trusted: the door verifies what comes of it.
+
+
+Accuracy = Literal["sum", "largest"]
+_ROUNDS = 5_000
+_MOST_CANDIDATES = 256
+_SMALL, _NOTHING = -3.0, 1e-3
+"""Where the search starts for tables that are not wanted, and the share below which a table is not measured at all."""
+_POWERS = (4.0, 16.0, 64.0, 256.0)
+"""Powers whose sums lead from the sum of errors to the largest of them."""
+_GAP = 1e-7
+"""The search for the least largest variance stops within this of the optimum, which duality bounds."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of each component's variance reaches a cell of each table, and what a row costs in each component."""
+
+    components: tuple[Axes, ...]
+    of_tables: csr_array
+    cost: Array
+
+
+def variance_shares(sizes: Sequence[int], tables: Sequence[Axes]) -> Shares:
+    """Cell variance of table W is Σ σ_A²·p_A/∏d² over the components A below it, with d of the axes that A lacks."""
+    from scipy.sparse import csr_array
+
+    components = below(tables)
+    column = {axes: position for position, axes in enumerate(components)}
+    cost = np.array([float(centred_share(sizes, axes)) for axes in components])
+    entries, rows, columns = [], [], []
+    for row, table in enumerate(tables):
+        for axes in below([table]):
+            spread = math.prod(sizes[axis] for axis in table if axis not in axes)
+            entries.append(cost[column[axes]] / spread**2)
+            rows.append(row)
+            columns.append(column[axes])
+    shape = (len(tables), len(components))
+    return Shares(components, csr_array((entries, (rows, columns)), shape=shape), cost)
+
+
+def component_variances(shares: Shares, weights: Array, accuracy: Accuracy) -> Array:
+    """Noise variances of the components, for a row that costs μ² = 1 in all.
+
+    ``"sum"`` makes the weighted sum of cell variances least, in closed form: with v = Σ w·share, σ² ∝ √(p/v) (Xiao et
+    al., NeurIPS 2023). ``"largest"`` makes the largest weighted cell variance least: the sum for those weights on the
+    tables that make it largest, since the two problems are dual.
+    """
+    if accuracy == "sum":
+        return _least_sum(shares, weights)
+    chosen = np.full(weights.size, 1 / weights.size)
+    for _ in range(_ROUNDS):
+        variances = _least_sum(shares, chosen * weights)
+        cells = weights * (shares.of_tables @ variances)
+        average = float(chosen @ cells)  # no choice of variances can do better than this for all tables at once
+        if cells.max() <= average * (1 + _GAP):
+            break
+        chosen *= cells / average
+        chosen /= chosen.sum()
+    return variances
+
+
+def _least_sum(shares: Shares, weights: Array) -> Array:
+    value = shares.of_tables.T @ weights / shares.cost  # v of one unit of σ²·p
+    # A component that no weighted table needs still gets finite noise: next to none of the budget.
+    value = np.maximum(value, 1e-12 * value.max())
+    per_cost = 1 / np.sqrt(value)
+    return np.asarray(per_cost * float(np.sum(shares.cost / per_cost)))
+
+
+def direct_shares(
+    sizes: Sequence[int], tables: Sequence[Axes], weights: Array, accuracy: Accuracy = "sum"
+) -> dict[Axes, float]:
+    """Shares of a pure budget for tables that are measured directly; those without a share are not measured.
+
+    A table W with share e tells about each component A below it with variance ∏d/e² (d of the axes of W that A lacks),
+    and several tables tell more together. The weighted cell variances are not convex in the shares, so the search for
+    their least sum starts from the wanted tables, from the largest ones alone, and from all margins, and keeps the
+    best. The search for the least of the largest goes on from there with power sums of higher and higher powers.
+    """
+    shares = variance_shares(sizes, tables)
+    candidates = shares.components if len(shares.components) <= _MOST_CANDIDATES else tuple(dict.fromkeys(tables))
+    told = np.array(
+        [
+            [
+                0.0 if not set(axes) <= set(table) else 1 / math.prod(sizes[a] for a in table if a not in axes)
+                for axes in shares.components
+            ]
+            for table in candidates
+        ]
+    )
+
+    def cost(logs: Array, power: float) -> tuple[float, Array]:
+        """Logarithm of the power mean of weighted cell variances, and its slope."""
+        parts = np.exp(logs - logs.max())
+        split = parts / parts.sum()
+        precision = split**2 @ told
+        cells = weights * (shares.of_tables @ (1 / precision))
+        largest = float(cells.max())
+        powers = (cells / largest) ** power
+        pull = powers / cells / float(powers.sum())
+        wanted = shares.of_tables.T @ (pull * weights)
+        slope = 2 * split * (told @ (-wanted / precision**2))
+        return math.log(largest) + math.log(float(powers.sum())) / power, split * (slope - float(slope @ split))
+
+    largest = [not any(set(one) < set(other) for other in candidates) for one in candidates]
+    starts = [[one in tables for one in candidates], largest, [True] * len(candidates)]
+    found = [_descended(lambda x: cost(x, 1.0), np.where(np.array(start) | largest, 0.0, _SMALL)) for start in starts]
+    last = 1.0
+    if accuracy == "largest":
+        for last in _POWERS:
+            found = [_descended(lambda x, power=last: cost(x, power), logs) for logs in found]  # type: ignore[misc]
+    best = min(found, key=lambda logs: cost(logs, last)[0])
+    split = np.exp(best - best.max())
+    split = np.where((split < _NOTHING * split.sum()) & ~np.array(largest), 0.0, split)
+    return {table: float(part) for table, part in zip(candidates, split / split.sum(), strict=True) if part > 0}
+
+
+def _descended(cost: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    from scipy.optimize import minimize
+
+    return np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * start.size).x)
+
+
 Rng = int | np.random.Generator | None
 _MOST_COMPONENTS = 2**20
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.papers.claims.stored_rows import average, least, most, pick
-from discreet.papers.paper_claim import Claim, Measured, Rows, compared, votes
+from discreet.papers.paper_claim import Claim, Measured, Rows, average, compared, least, most, pick, votes
 
 __all__ = ["CLAIMS"]
 

@@ -18,14 +18,12 @@ from discreet.core.stability import check_unit_sum
 from discreet.ledgers import Ledger
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
 from discreet.questions.comparison.comparison_plan import plan_methods
+from discreet.questions.comparison.comparison_question import OutcomesOfArms, arms_on_engine
 from discreet.questions.comparison.many_arms import ArmComparisons, compare_arm_totals
-from discreet.questions.comparison.methods import Setting
-from discreet.questions.comparison.noise_shares import Spending
-from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
-from discreet.questions.comparison.partitioning import arms_on_engine
-from discreet.questions.forecast import DEFAULT_ROWS
+from discreet.questions.comparison.methods import Setting, Spending
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import DEFAULT_ROWS
 
 __all__ = ["ArmsQuestion"]
 

@@ -6,30 +6,165 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.rows import Snapshot
-from discreet.core.schema import Bounds, Schema
+from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
+from discreet.core.rows.totals import BUCKETS
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.stability import check_unit_sum
+from discreet.display import number
 from discreet.ledgers import Ledger
 from discreet.plans.plan import EXPECTED_ROWS, Plan, affordable
-from discreet.questions.comparison.compare import compare_totals
+from discreet.questions.comparison.arms import Arms
+from discreet.questions.comparison.compare import MeanComparison, Terms, compare_totals, method_named, public_facts
 from discreet.questions.comparison.comparison_plan import ComparisonPlan, plan_methods
-from discreet.questions.comparison.mean_comparison import MeanComparison
-from discreet.questions.comparison.methods import Best, Direct, Method, NoiseAware, Setting
-from discreet.questions.comparison.noise_shares import Spending
-from discreet.questions.comparison.outcomes_of_arms import OutcomesOfArms
-from discreet.questions.comparison.partitioning import arms_by_column, arms_on_engine
-from discreet.questions.forecast import DEFAULT_ROWS
+from discreet.questions.comparison.methods import Best, Direct, Method, NoiseAware, Setting, Spending
 from discreet.questions.forms import COLUMN, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
 from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.questions.question import DEFAULT_ROWS, Question
 
-__all__ = ["ComparisonQuestion"]
+__all__ = ["ComparisonQuestion", "OutcomesOfArms", "arms_by_column", "arms_on_engine"]
+
+
+# ---- Partitioning: the arms of a comparison from the totals of a data set, per arm and partition
+
+
+MOST_PARTITIONS = BUCKETS // 8
+"""Beyond this, folding buckets would make partitions unequal."""
+
+
+def arms_by_column(snapshot: Snapshot, selected: Selected) -> Arms:
+    """Totals by arm and natural partition: two columns of labels, of which a unit keeps one combination."""
+    name = selected.columns[0]
+    outcome = selected.unit_sum or snapshot.schema.bounds(name)
+    found = totals(snapshot, selected, [(name,), (name, name)])
+    counts, sums, squares = found.counts, found.sums[(name,)], found.sums[name, name]
+    low = outcome.lowest
+    offsets = (counts, sums - low * counts, squares - 2 * low * sums + low**2 * counts)
+    return _arms(snapshot, selected, *offsets)
+
+
+def arms_on_engine(snapshot: Snapshot, selected: Selected, partitions: int | None) -> Arms:
+    """Totals of the units of every arm: the cells of ``selected``, whose single column is the outcome."""
+    if len(selected.by) != 1 or len(selected.columns) != 1:
+        raise InvalidParameter("by", selected.by, "must be one column of arms, with one outcome", "Name one of each.")
+    if partitions is not None and partitions > MOST_PARTITIONS:
+        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer partitions.")
+    if selected.unit_sum is not None:
+        return _arms(snapshot, selected, *totals_by_partition(snapshot, selected, partitions))
+    if partitions is not None:
+        raise InvalidParameter(
+            "partitions", partitions, "needs an id column as privacy unit, to tell units apart",
+            'Declare PrivacyUnit("id"), or use method="direct".',
+        )  # fmt: skip
+    return arms_by_column(snapshot, selected)
+
+
+def _arms(
+    snapshot: Snapshot, selected: Selected, counts: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any]
+) -> Arms:
+    """Arms from counts, sums and squares of offsets from the lower bound, one row per arm."""
+    labels = tuple(str(label) for label in snapshot.schema.categories(selected.by[0]).labels)
+    outcome = selected.unit_sum or snapshot.schema.bounds(selected.columns[0])
+    shape = (len(labels), -1)
+    largest = outcome.highest - outcome.lowest
+    return Arms(
+        low=float(outcome.lowest * outcome.step),
+        width=float(largest * outcome.step),
+        largest=largest,
+        counts=counts.reshape(shape).astype(np.int64),
+        sums=sums.reshape(shape),
+        squares=tuple(int(value) for value in squares.reshape(shape).sum(axis=1)),
+        labels=labels,
+    )
+
+
+# ---- Outcomes of arms: what questions about two arms and about several have in common
+
+
+A = TypeVar("A")
+
+
+class OutcomesOfArms(Question[A]):
+    """A column, the column of its arms, and how outcomes are bounded, protected and added up.
+
+    The fields are those of the questions: their order is that of the methods of a session.
+    """
+
+    column: str
+    by: str
+    censor: tuple[float, float]
+    method: str | Method
+    arm: str
+    unit_sum: Bounds | None
+    spread: float | None
+    statistic: MeanDifference
+
+    @property
+    def _by_id(self) -> bool:
+        return self.schema.unit.column is not None
+
+    @property
+    def outcome(self) -> Bounds:
+        """Bounds of one unit's outcome."""
+        return self.unit_sum or self.schema.bounds(self.column)
+
+    @property
+    def _method(self) -> Method:
+        return method_named(self.method, spread=self.spread)
+
+    @property
+    def _guess(self) -> float:
+        """The standard deviation that a plan expects."""
+        return (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
+
+    def _scenario(self, rows: int) -> str:
+        """What a plan takes the data to be."""
+        guessed = "" if self.spread is not None else ", a hundredth of the bounds' width"
+        spread = f"a standard deviation of {number(self._guess)}{guessed}"
+        return f"{rows:,} rows per arm, most at the lower bound, with {spread}"
+
+    def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
+        """What is measured. Sizes of arms are public only where rows are the units and no row can drop out."""
+        self.schema.bounds(self.column)  # refuses labels
+        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
+        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
+        return MeanDifference(
+            bounds=(self.outcome.low, self.outcome.high),
+            arms=arms,
+            partitions=partitions,
+            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
+            arm="private" if replaced and not fixed else self.arm,
+        )
+
+    def _selected(self, *within: str) -> Selected:
+        """What has to be added up, by arm and by the columns ``within`` them."""
+        return Selected(
+            by=(self.by, *within),
+            columns=(self.column,),
+            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
+            unit_sum=self.outcome if self._by_id else None,
+        )
+
+    def _terms(self) -> Terms:
+        """Validated arguments of the comparison itself."""
+        facts = public_facts(self.schema.neighbours, self.statistic.arm)
+        return Terms.of(
+            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
+            question=self.content(),
+        )  # fmt: skip
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        return self._terms().certified_claim(self.statistic)
+
 
 _WITHIN = NormalDist().inv_cdf(0.975)
 

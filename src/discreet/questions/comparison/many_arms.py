@@ -26,10 +26,8 @@ from discreet.publish.readings import Reading
 from discreet.publish.tidy import Row, aligned
 from discreet.publish.wording import pvalue_equation, reading_line, reading_words
 from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
-from discreet.questions.comparison.compare import Rng, Terms, public_facts
-from discreet.questions.comparison.mean_comparison import MeanComparison
-from discreet.questions.comparison.methods import Direct, NoiseAware, Setting, public_sizes
-from discreet.questions.comparison.noise_shares import Spending
+from discreet.questions.comparison.compare import MeanComparison, Rng, Terms, public_facts
+from discreet.questions.comparison.methods import Direct, NoiseAware, Setting, Spending, public_sizes
 from discreet.questions.mean_difference import MeanDifference, size_is_public
 
 if TYPE_CHECKING:

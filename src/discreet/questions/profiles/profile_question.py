@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.contract.mechanism import mechanism_of
 from discreet.core import requirements
-from discreet.core.dates import Order
+from discreet.core.columns import Order
 from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
@@ -23,14 +23,13 @@ from discreet.core.schema import PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise_sum import largest_variance
 from discreet.ledgers import Ledger
-from discreet.ledgers.counting import accounting_of
+from discreet.ledgers.terms import accounting_of
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.plans.plan import Plan, affordable
 from discreet.questions.forms import COLUMNS, METHOD, SHARE, Form
-from discreet.questions.profiles.cell_edges import FIRST, UNIT_SIZES
-from discreet.questions.profiles.fine_cells import Grid, fine_counts, sizes_between
+from discreet.questions.profiles.column_profile import FIRST, UNIT_SIZES
 from discreet.questions.profiles.profile_release import SIZES, TOTAL, ProfileRelease, Stage
-from discreet.questions.profiles.unit_rows import unit_rows
+from discreet.questions.profiles.unit_rows import Grid, fine_counts, sizes_between, unit_rows
 from discreet.questions.question import Question, column_names
 
 __all__ = ["Counting", "ProfileQuestion", "check_proportion", "undeclared"]

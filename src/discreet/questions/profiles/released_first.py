@@ -8,29 +8,160 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from discreet.core import requirements
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.rounding import decimal
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.ledgers import Ledger
 from discreet.questions.common_step import common_step
-from discreet.questions.profiles.cell_edges import UNIT_SIZES
-from discreet.questions.profiles.private_bounds import PrivateBounds, bounds_questions, declared_by
-from discreet.questions.profiles.private_limit import (
-    PrivateContribution,
-    limit_question,
-    private_limit,
-    released_sizes,
-)
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.profile_release import ProfileRelease
+from discreet.questions.profiles.column_profile import UNIT_SIZES
+from discreet.questions.profiles.profile_question import ProfileQuestion, check_proportion, undeclared
+from discreet.questions.profiles.profile_release import ProfileRelease, UnitSizes
 from discreet.questions.question import Question
 from discreet.releases import Release
 
 __all__ = [
-    "BOUNDS", "LIMIT", "Settled", "between_edges", "check_approvable", "first_request", "has_private_facts",
-    "released_first", "settled",
+    "BOUNDS", "LIMIT", "PrivateBounds", "PrivateContribution", "Settled", "between_edges", "bounds_questions",
+    "check_approvable", "declared_by", "first_request", "has_private_facts", "limit_question", "private_limit",
+    "released_first", "released_sizes", "settled",
 ]  # fmt: skip
+
+
+# ---- Private bounds: a column whose bounds are released before the first question that reads it
+
+
+@dataclass(frozen=True)
+class PrivateBounds(Bounds):
+    """A numeric column whose bounds nobody knows. The first question that reads it pays for them.
+
+    A session asks `ProfileQuestion` for the column, for ``epsilon`` of its own, and stores the answer in the ledger
+    under a name that follows from what is asked: later questions use it for free. Questions then read the column with
+    the released bounds. Intervals account for noise, and not for values that the bounds move.
+
+    Parameters
+    ----------
+    low, high
+        Bounds that are expected: plans state errors for them, and they hold where no number stands out from the noise.
+    proportion
+        Proportion of the values that the released bounds are to hold. For sums and means use 0.999: what lies beyond
+        is lost.
+    epsilon
+        What finding them costs.
+
+    Examples
+    --------
+    >>> income = PrivateBounds(0, 100_000, proportion=0.999, epsilon=0.1)
+    >>> income.to_dict()["private"]
+    {'proportion': 0.999, 'epsilon': 0.1}
+    """
+
+    proportion: float = 0.95
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "proportion", check_proportion(self.proportion))
+        object.__setattr__(self, "epsilon", requirements.positive("epsilon", self.epsilon))
+        if not isinstance(self.nulls, str):
+            raise InvalidParameter(
+                "nulls", self.nulls, "may lie outside bounds that are not known", 'Pass "drop", or declare bounds.'
+            )
+        if self.value is not None:
+            raise InvalidParameter(
+                "value", self.value.text, "has no column in the source to find bounds of", "Declare its bounds."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return super().to_dict() | {"private": {"proportion": self.proportion, "epsilon": self.epsilon}}
+
+
+def bounds_questions(schema: Schema, names: Any) -> dict[str, ProfileQuestion]:
+    """The questions that release the private bounds of some columns, and of those that their formulas name."""
+    known = [name for name in names if name in schema.columns]
+    private = {name: schema.columns[name] for name in schema.columns_behind(known)}
+    return {
+        name: ProfileQuestion(undeclared(schema), PureDP(one.epsilon), columns=[name], proportion=one.proportion)
+        for name, one in private.items()
+        if isinstance(one, PrivateBounds)
+    }
+
+
+def declared_by(found: ProfileRelease, name: str, expected: Bounds) -> Bounds:
+    """The released bounds of a column; the expected ones where no number stood out."""
+    released = found.columns[name].declared()
+    if not isinstance(released, Bounds) or found.columns[name].kind == "date":
+        return Bounds(expected.low, expected.high, expected.grid, nulls=expected.nulls, missing=expected.missing)
+    return replace(released, nulls=expected.nulls, missing=expected.missing)
+
+
+# ---- Private limit: how many rows of a unit count, released before the first question that needs to know
+
+
+@dataclass(frozen=True)
+class PrivateContribution(Contribution):
+    """A limit on rows per unit that nobody knows. The first question that needs it pays for it.
+
+    A session releases how many rows units have, for ``epsilon`` of its own, and stores the answer in the ledger: later
+    questions use it for free. Each question then gets the limit at which dropped rows and noise together move a count
+    of all rows least, at the question's own guarantee. Intervals do not account for the rows that are dropped.
+
+    Parameters
+    ----------
+    total
+        The limit that is expected: plans state errors for it.
+    epsilon
+        What finding the limit costs.
+
+    Examples
+    --------
+    >>> PrivateContribution(total=8, epsilon=0.1).to_dict()
+    {'total': 8, 'private': {'epsilon': 0.1}}
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.total is None or self.rows is not None or self.groups is not None:
+            raise InvalidParameter(
+                "total", self.total, "a limit that is released is on all rows of a unit", "Pass total=8, for example."
+            )
+        super().__post_init__()
+        object.__setattr__(self, "epsilon", requirements.positive("epsilon", self.epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        return super().to_dict() | {"private": {"epsilon": self.epsilon}}
+
+
+def limit_question(limits: PrivateContribution, schema: Schema) -> ProfileQuestion:
+    """The question that releases how many rows units have: a profile of no column."""
+    return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon))
+
+
+def private_limit(question: Question[Any], schema: Schema) -> PrivateContribution | None:
+    """The limit that must be released before a question; None where the question has its own, or needs none."""
+    own, declared = getattr(question, "contribution", None), schema.unit.contribution
+    if own is not None:
+        return own if isinstance(own, PrivateContribution) else None
+    if not isinstance(declared, PrivateContribution):
+        return None
+    try:
+        without = replace(schema, unit=replace(schema.unit, contribution=None))
+        replace(question, schema=without).claim(None)  # type: ignore[type-var]  # questions are dataclasses
+    except InvalidParameter as refusal:
+        return declared if refusal.name == "contribution" else None
+    return None
+
+
+def released_sizes(found: ProfileRelease, guarantee: Guarantee) -> UnitSizes:
+    """How many rows units have, as a question at this guarantee weighs them."""
+    if found.unit_sizes is None:
+        raise InvalidParameter("found", found.names, "has no numbers of rows per unit", "Name the id column.")
+    return replace(found.unit_sizes, guarantee=guarantee)
+
 
 A = TypeVar("A")
 BOUNDS, LIMIT = "bounds-", "limit-"
