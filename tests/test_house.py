@@ -195,7 +195,24 @@ def measured() -> dict[str, float]:
     }
 
 
-MOST = {}
+MOST = {
+    "files": 366,
+    "code lines": 59_200,
+    "classes": 625,
+    "class names with several meanings": 18,
+    "entries at the top": 31,
+    "core: code lines": 5_592,
+    "imports, per mille of the code": 105,
+    "own classes in the longest MRO of a release": 9,
+    "facade: code lines": 736,
+    "code lines for each comment": 35,
+    "mean: files": 50,
+    "mean: lines": 1_100,
+    "mean: calls from room to room": 132,
+    "regression: files": 59,
+    "regression: lines": 1_445,
+    "regression: calls from room to room": 370,
+}
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
 
