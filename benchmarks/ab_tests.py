@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
-from discreet.inference.noise_aware import CensoredNormal
+from discreet.inference.two_sample import CensoredNormal
 from discreet.questions.comparison.compare import MeanComparison
 
 ROWS, DEVICES, PARTITIONS = 40_000_000, 6_700_000, 800

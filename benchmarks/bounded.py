@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import BoundaryInflatedLaplace, BoundedLaplace, Laplace
-from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales
+from discreet.mechanisms.bounded.scale import bounded_laplace_scales
 from timing import Figure, figure
 
 HERE = Path(__file__).parent

@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 
 from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity
-from discreet.audit.repetition import audit_repetition
-from discreet.audit.statistical import audit_draws
-from discreet.audit.sweep import _settings
-from discreet.audit.timing import audit_timing
+from discreet.audit.exact_losses import _settings
+from discreet.audit.statistical import audit_draws, audit_repetition, audit_timing
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.choice import choose
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.selection import ExponentialMechanism
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "audit" / "false_alarms.json"
 ALPHA = 1e-9

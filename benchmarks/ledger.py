@@ -12,7 +12,7 @@ from pathlib import Path
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Protection
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 
 SPENDS = 1000
 TARGET = 2.0  # times the bare commit; the milliseconds are the disk's

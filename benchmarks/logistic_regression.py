@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from discreet.inference.least_squares import Linear
-from discreet.inference.logistic_fit import LogisticFit
-from discreet.inference.part_moments import NoisyTotals
+from discreet.inference.logistic import LogisticFit
+from discreet.inference.moments import NoisyTotals
 
 Array = NDArray[np.float64]
 Figures = dict[str, list[dict[str, object]]]

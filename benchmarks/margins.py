@@ -19,11 +19,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet import Categories, GaussianDP, PureDP, Schema, Sensitivity, Session, all_margins, release
-from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
-from discreet.mechanisms.tables.margins_noise import Accuracy, Axes, Workload, margin_of, shape_of
-from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import Margins, MarginsRelease
-from discreet.questions.measured_margins import SyntheticEstimate
+from discreet.mechanisms.tables.margins import (
+    Accuracy,
+    Axes,
+    MarginsGaussian,
+    MarginsLaplace,
+    Workload,
+    margin_of,
+    shape_of,
+)
+from discreet.questions.tables.margins import Margins, MarginsRelease, TablesQuestion
+from discreet.questions.tables.measured import SyntheticEstimate
 
 Counts = NDArray[np.int64]
 ONE = GaussianDP(1.0)

@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from discreet.audit.recomputing import RECOMPUTING
+from discreet.audit.run import RECOMPUTING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mutant_judge import OPEN, UNDECIDED, Item, Judge, Map, share_out
@@ -60,13 +60,12 @@ def loaded() -> None:
 def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
     """Parts of the default audit, as small as they can be run alone; each tells whether it passes."""
     from discreet.audit import run
-    from discreet.audit.audited_names import PIPELINES
+    from discreet.audit.attack_plan import PIPELINES
     from discreet.audit.catalogue import cases
-    from discreet.audit.generated_worlds import generated_worlds
     from discreet.audit.pipeline import audit_pipeline
     from discreet.audit.replay import replay_cases
-    from discreet.audit.session_attacks import attack_world
     from discreet.audit.statistical import audit_pair
+    from discreet.audit.worlds import attack_world, generated_worlds
 
     def piped(pipeline: Any) -> bool:
         audit = audit_pipeline(pipeline, scripts=1, pairs=6)

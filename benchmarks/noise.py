@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from discreet import Gaussian, Laplace
 from discreet.core.noise.choice import choose
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from timing import Figure, figure
 
 HERE = Path(__file__).parent

@@ -32,10 +32,10 @@ from discreet import (
     independence,
     release,
 )
-from discreet.inference.chi_square import Departure
 from discreet.inference.least_squares import LeastSquares, Linear, LinearMoments
-from discreet.inference.ordered_groups import correlation_of_ranks, difference_of_ranks, distance_of_distributions
-from discreet.inference.part_moments import PairMoments, PartMoments
+from discreet.inference.moments import PairMoments, PartMoments
+from discreet.inference.ranks import correlation_of_ranks, difference_of_ranks, distance_of_distributions
+from discreet.inference.tables import Departure
 from kept_rows import Row, run_missing
 from published_tests import LEVEL, RESAMPLES, Generator, Groups, geometric
 
@@ -56,7 +56,7 @@ def noisy_table(groups: Groups, epsilon: float, rng: Generator) -> Array:
 
 
 def by_table(departure: Departure, cells: Array, epsilon: float, rng: Generator) -> bool:
-    """Whether a test of a noisy table rejects, as `discreet.inference.ordered_groups` simulates it."""
+    """Whether a test of a noisy table rejects, as `discreet.inference.ranks` simulates it."""
     rows = max(round(cells.sum()), 1)
     margins = [np.maximum(cells.sum(axis=axis), 0.0) for axis in (1, 0)]
     shares = np.outer(*(one / max(one.sum(), 1e-9) for one in margins)).ravel()

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
 from discreet import PureDP
-from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
+from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.papers import load
 from discreet.papers.miranda2026 import MEAN_NOISES, MODE_MECHANISMS
 from discreet.papers.miranda2026_data import Omit, column, gaussian_scale, spendable

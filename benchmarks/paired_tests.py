@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 
 from discreet import ApproxDP, GaussianDP, MonteCarlo, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.guarantee import Guarantee
-from discreet.inference.paired_differences import PairedDifferences, PublicRankScores
+from discreet.inference.ranks import PairedDifferences, PublicRankScores
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.signed_rank import PairedBalance
 from kept_rows import Row, run_missing

@@ -23,10 +23,8 @@ from discreet import ApproxDP, Bounds, PureDP, Schema
 from discreet.core.door import Passed, Unclaimed
 from discreet.core.guarantee import Guarantee
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.profiles.column_profile import FIRST, chosen_bounds, second_counts
-from discreet.questions.profiles.profile_question import Counting, ProfileQuestion
-from discreet.questions.profiles.profile_release import ProfileRelease
-from discreet.questions.profiles.unit_rows import Grid
+from discreet.questions.profile.columns import FIRST, Grid, chosen_bounds, second_counts
+from discreet.questions.profile.question import Counting, ProfileQuestion, ProfileRelease
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "results" / "private_bounds.json"

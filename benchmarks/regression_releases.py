@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import Bounds, Schema
-from discreet.contract.mechanism import Mechanism, mechanism_of
 from discreet.core.door import Step
 from discreet.core.guarantee import Guarantee
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.regression_moments import MomentBoxes, MomentProducts, Moments, first_fit, fit_on
+from discreet.mechanisms.mechanism import Mechanism, mechanism_of
+from discreet.questions.regression.linear import RegressionQuestion
+from discreet.questions.regression.moments import MomentBoxes, MomentProducts, Moments, first_fit, fit_on
 
 Array = NDArray[np.float64]
 _AT_ONCE = 1_000

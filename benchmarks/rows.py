@@ -57,7 +57,7 @@ def plain(path: Path) -> float:
 
 def plain_spark(path: Path) -> float:
     """Spark's own two-level group-by."""
-    from discreet.opening import open_source
+    from discreet.core.rows.source import open_source
 
     spark = open_source(str(path), engine="spark").connection._session
     start = time.perf_counter()
@@ -71,8 +71,8 @@ def plain_spark(path: Path) -> float:
 def questions(path: Path, *, count: int = 1, engine: str | None = None, total: int | None = None) -> float:
     """Questions of one session, by groups: per unit at most 2 groups and 2 rows in each, or ``total`` rows in all."""
     from discreet.core.rows import Selected, histograms, take, totals
+    from discreet.core.rows.source import open_source
     from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-    from discreet.opening import open_source
 
     limits = Contribution(groups=LIMIT_GROUPS, rows=LIMIT_ROWS) if total is None else Contribution(total=total)
     schema = Schema(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from discreet import PureDP, Schema, Session
 from discreet.core.protection import Protection
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 
 RELEASES, REPEATS = 2000, 40
 TARGET = 1.5  # times the first requests

@@ -28,7 +28,7 @@ from discreet import (
     homogeneity,
     release,
 )
-from discreet.papers.lee2022_tests import age_shares
+from discreet.papers.lee2022 import age_shares
 
 RESAMPLES, ROWS, CELLS, SCALE = 5000, 1000, 18, 4.714
 LOOPED = 200

@@ -15,8 +15,7 @@ import numpy as np
 
 from adult_bins import EDGES, codes, keep
 from discreet import ApproxDP, release
-from discreet.questions.many_tables import margins_noise
-from discreet.questions.margins import Margins, MarginsRelease
+from discreet.questions.tables.margins import Margins, MarginsRelease, margins_noise
 
 
 def main(path: str, repeats: int = 3) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from discreet.studio.serve import StudioServer, studio_server
+from discreet.studio.app import StudioServer, studio_server
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet import Laplace, Mean, Neighbours, PureDP
-from discreet.omission.advice import advise
+from discreet.plans.advice import advise
 
 ROWS = 4000
 

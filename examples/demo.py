@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discreet.core.errors import InsufficientBudget
-from discreet.plans.job import Job
-from discreet.plans.job_results import Progress
+from discreet.plans.job import Job, Progress
 
 BANDS = ["18-24", "25-34", "35-49", "50-64", "65+"]
 REGIONS = ["north", "east", "south", "west"]

@@ -16,8 +16,8 @@ import numpy as np
 
 from discreet.core.errors import DiscreetError, InsufficientBudget
 from discreet.core.guarantee import GaussianDP
-from discreet.ledgers import Ledger
 from discreet.plans.job import Job
+from discreet.results.ledger import Ledger
 
 BUDGET = GaussianDP(1.0)
 HEAD = """

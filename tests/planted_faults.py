@@ -33,23 +33,19 @@ from discreet import (
     release,
 )
 from discreet.audit.catalogue import _kept_law, _mixed
-from discreet.audit.exact_losses import audit_cells, audit_choices, audit_laws
-from discreet.audit.exhaustive import cells_hold, laplace_masses
-from discreet.audit.hostile_calls import audit_hostile
-from discreet.audit.repetition import audit_repetition
+from discreet.audit.exact_losses import audit_cells, audit_choices, audit_laws, cells_hold, laplace_masses
+from discreet.audit.hostile import audit_hostile
 from discreet.audit.replay import audit_replay
-from discreet.audit.spending_attacks import audit_spending
-from discreet.audit.statistical import audit_pair
-from discreet.audit.timing import audit_timing
+from discreet.audit.statistical import audit_pair, audit_repetition, audit_timing
+from discreet.audit.tampering import audit_spending
 from discreet.core.errors import InsufficientBudget
+from discreet.core.numbers import precisely
 from discreet.core.protection import Protection, Unit
-from discreet.core.rounding import precisely
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.choices.selection import RangeProfile
 from discreet.mechanisms.laplace import LaplaceLaw
-from discreet.omission import OutlierSuppression
-from discreet.omission.amplification import poisson_sampling
-from discreet.omission.outliers import AbsoluteDistance
+from discreet.mechanisms.omission.amplification import poisson_sampling
+from discreet.mechanisms.omission.step import AbsoluteDistance, OutlierSuppression
 from discreet.testing import check_sampler
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

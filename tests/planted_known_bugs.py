@@ -15,9 +15,9 @@ import tests.planted_session_faults  # noqa: F401  (plants its own)
 from discreet import Laplace, Ledger, Neighbours, PureDP
 from discreet.audit.catalogue import _mixed
 from discreet.audit.exact_losses import audit_cells
-from discreet.audit.ledger_programs import audit_ledger_programs
+from discreet.audit.ledgers import audit_ledger_programs
 from discreet.core.protection import Protection
-from discreet.omission.amplification import poisson_sampling
+from discreet.mechanisms.omission.amplification import poisson_sampling
 from tests.planted_faults import FAULTS, Finding, drawn, exact, fault, measured, replayed
 
 __all__ = ["CORPUS", "FAULTS"]

@@ -26,9 +26,8 @@ from discreet import (
     Session,
     release,
 )
-from discreet.audit.pipeline import Pipeline, audit_pipeline
+from discreet.audit.pipeline import Pipeline, World, audit_pipeline, row_world, unit_world
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
-from discreet.audit.worlds import World, row_world, unit_world
 from discreet.core.door import Allowance, Claim
 from discreet.core.protection import Protection
 from discreet.questions import MeasuredQuestion

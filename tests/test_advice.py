@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
-from discreet.omission.advice import advise
-from discreet.omission.amplification import before_poisson_sampling
+from discreet.mechanisms.omission.amplification import before_poisson_sampling
+from discreet.plans.advice import advise
 
 
 @given(st.floats(0.01, 10.0), st.floats(0.001, 1.0))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+from discreet.core.numbers import decimal
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import decimal
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile
-from discreet.omission.amplification import (
+from discreet.mechanisms.omission.amplification import (
     before_outlier_suppression,
     before_poisson_sampling,
     deterministic_suppression,
@@ -26,7 +26,7 @@ from discreet.omission.amplification import (
     poisson_sampling,
     sampling_without_replacement,
 )
-from discreet.omission.behind_question import SampledProfile
+from discreet.questions.omitted import SampledProfile
 
 epsilons = st.floats(0.01, 8.0)
 rates = st.floats(0.01, 1.0)

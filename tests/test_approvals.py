@@ -15,10 +15,10 @@ from discreet.core.errors import (
     LedgerMismatch,
     NotApproved,
 )
-from discreet.core.ledger import claim as written
-from discreet.core.ledger.claim import fingerprint
+from discreet.core.ledger import Approvals
+from discreet.core.ledger import balance as written
+from discreet.core.ledger.balance import fingerprint
 from discreet.core.protection import Protection
-from discreet.ledgers import Approvals
 from discreet.plans.job import refusal_of
 
 SPEND = {

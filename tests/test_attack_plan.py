@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from discreet.audit.attack_plan import attack_plan
-from discreet.cli import main
-from discreet.core import stability
-from discreet.plans.attacked import attack_words
-from discreet.plans.job import Job
+from discreet.cli.main import main
+from discreet.core import schema
+from discreet.plans.job import Job, attack_words
 from discreet.plans.plan_file import PlanFile
 from tests.planted_faults import everywhere
 
@@ -60,7 +59,7 @@ def test_every_release_is_judged_and_nothing_is_left_behind(plan):
 
 
 def test_a_fault_of_five_percent_is_found(plan):
-    original = stability.stability
+    original = schema.stability
 
     def faulty(limits, **facts):
         right = original(limits, **facts)

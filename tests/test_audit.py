@@ -10,25 +10,32 @@ import pytest
 from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
 from discreet import audit as public_audit
 from discreet.audit import run as audit_run
-from discreet.audit.audit_report import AuditReport, Line
-from discreet.audit.audited_names import PIPELINES
+from discreet.audit.attack_plan import PIPELINES
 from discreet.audit.catalogue import cases
 from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
-from discreet.audit.hostile_calls import audit_hostile, hostile_calls
-from discreet.audit.neighbours import column_pairs, numeric_candidates, unit_pairs, worst_pair
-from discreet.audit.recomputing import RECOMPUTING
-from discreet.audit.repetition import audit_repetition
-from discreet.audit.replay import audit_replay, path_taken, replay_cases, same_randomness
-from discreet.audit.run import run_audit
-from discreet.audit.spending_attacks import audit_spending
+from discreet.audit.hostile import audit_hostile, hostile_calls
+from discreet.audit.replay import (
+    audit_replay,
+    column_pairs,
+    numeric_candidates,
+    path_taken,
+    replay_cases,
+    same_randomness,
+    unit_pairs,
+    worst_pair,
+)
+from discreet.audit.report import AuditReport, Line
+from discreet.audit.run import RECOMPUTING, run_audit
 from discreet.audit.statistical import (
     audit_draws,
     audit_pair,
+    audit_repetition,
     certified_epsilon,
     certified_mu,
     clopper_pearson,
     smallest_excess,
 )
+from discreet.audit.tampering import audit_spending
 from discreet.core.errors import DiscreetError
 
 CASES = {case.name: case for case in cases()}

@@ -9,15 +9,14 @@ import pytest
 import discreet
 import discreet.questions.clusters
 import discreet.questions.naive_bayes
-from discreet.audit.audited_names import RELEASES_NOTHING, audited_names, pipelines
-from discreet.audit.hostile_calls import hostile_calls
-from discreet.audit.hostile_questions import hostile_questions
+from discreet.audit.attack_plan import RELEASES_NOTHING, audited_names, pipelines
+from discreet.audit.hostile import hostile_calls, hostile_questions
 from discreet.audit.pipeline import audit_pipeline
-from discreet.contract.mechanism import REGISTRY as MECHANISMS
-from discreet.contract.statistic import REGISTRY as STATISTICS
 from discreet.core.errors import InvalidParameter
+from discreet.mechanisms.mechanism import REGISTRY as MECHANISMS
 from discreet.questions import asked
 from discreet.questions.comparison.compare import method_named
+from discreet.results.release import REGISTRY as STATISTICS
 from discreet.session import Session
 
 AUDITED = audited_names()
@@ -106,4 +105,5 @@ def test_hostile_arguments_reach_everything_that_is_called():
     assert set(discreet._PUBLIC) - whole - enums - unvalidated == set()
     session = {f"Session.{name}" for name, _ in inspect.getmembers(Session, inspect.isfunction) if name[0] != "_"}
     inner = {"Session.ask", "Session.exact", "Session.require", "Session.source_names"}  # called by the others
+    inner.add("Session.check_source")  # it takes no arguments
     assert session - reached == inner

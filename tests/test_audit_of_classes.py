@@ -9,23 +9,21 @@ from unittest.mock import PropertyMock, patch
 import numpy as np
 import pytest
 
-from discreet.audit import failures, identities, near_ids, question_pipelines, written
+from discreet.audit import identities, session_pipelines, written
 from discreet.audit import run as audit_run
-from discreet.audit.audit_report import AuditReport, Line
-from discreet.audit.audited_names import pipelines
-from discreet.audit.chosen_words import audit_chosen_words
-from discreet.audit.every_question import every_question, made, variants
-from discreet.audit.growing_pipelines import growing_pipelines
-from discreet.audit.ledger_programs import audit_ledger_programs
+from discreet.audit.attack_plan import pipelines
+from discreet.audit.ledgers import audit_ledger_programs
 from discreet.audit.pipeline import audit_pipeline
-from discreet.audit.recomputed import recomputed
-from discreet.audit.repetition import audit_repetition
-from discreet.audit.wide_pipelines import wide_pipelines
-from discreet.cli import main
+from discreet.audit.release_pipelines import growing_pipelines, wide_pipelines
+from discreet.audit.report import AuditReport, Line, recomputed
+from discreet.audit.sampling import audit_chosen_words
+from discreet.audit.session_pipelines import every_question, made, variants
+from discreet.audit.statistical import audit_repetition
+from discreet.cli.main import main
 from discreet.core.door import Allowance
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import accounting
-from discreet.core.noise import entropy, families
+from discreet.core.ledger import balance
+from discreet.core.noise import sampler, truth
 from discreet.core.rows import expressions, keep, snapshot
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Related, Schema
@@ -162,7 +160,7 @@ def test_a_price_without_the_kind_of_guarantee_is_found():
     def converted(guarantee, kind):
         return seen.setdefault((*guarantee.parameters().values(), kind), guarantee.to(kind))
 
-    with patch.object(accounting, "_converted", converted):
+    with patch.object(balance, "_converted", converted):
         assert not audit_ledger_programs().passed
 
 
@@ -180,7 +178,7 @@ def test_every_setting_of_every_question_is_walked_over():
 
 
 def test_every_pipeline_is_in_a_report(monkeypatch):
-    one = next(iter(question_pipelines.question_pipelines()))
+    one = next(iter(session_pipelines.question_pipelines()))
     nothing = audit_pipeline(one, scripts=1, pairs=1)
     monkeypatch.setattr(audit_run, "audit_pipeline", lambda pipeline, **_: nothing)
     parts = [part for part in audit_run.part_names() if part.startswith("pipelines of")]
@@ -193,13 +191,13 @@ def test_every_pipeline_is_in_a_report(monkeypatch):
 
 def test_noise_for_nothing_after_an_error_is_found():
     with patch.object(Allowance, "used", PropertyMock(return_value=False)):
-        found = failures.audit_failures(asks=("mean",)).findings
+        found = written.audit_failures(asks=("mean",)).findings
     assert any("other noise for the same money" in one for one in found)
 
 
 def test_errors_that_tell_a_value_are_found():
     asking = Dataset.fetch
-    assert failures.audit_failures(asks=("sum",)).findings == ()
+    assert written.audit_failures(asks=("sum",)).findings == ()
     assert asking is Dataset.fetch  # nothing is left behind
 
 
@@ -210,16 +208,16 @@ def test_ids_that_are_made_alike_are_found():
         found = original(column, name)
         return found.lower() if found.type().is_string() else found
 
-    assert findings(near_ids._limited("arrow")) == []
-    assert findings(near_ids._met("parquet")) == []
+    assert findings(identities._limited("arrow")) == []
+    assert findings(identities._met("parquet")) == []
     with everywhere(original, lower):
-        assert findings(near_ids._limited("arrow"))
+        assert findings(identities._limited("arrow"))
 
 
 def test_a_scale_that_is_rounded_is_found():
-    original = families.LaplaceFamily.__init__
+    original = sampler.LaplaceFamily.__init__
     rounded = lambda self, scale, cells: original(self, np.round(scale, 2), cells * np.round(scale, 2) / scale)  # noqa: E731
-    with patch.object(families.LaplaceFamily, "__init__", rounded):
+    with patch.object(sampler.LaplaceFamily, "__init__", rounded):
         assert any("53" not in one for one in audit_chosen_words(20).findings)
 
 
@@ -235,9 +233,9 @@ def test_a_pool_without_a_lock_is_found():
     # The lines of the pool count as the noise's own.
     source = "def hand_over(pool, taken):\n    rest = pool[0][len(taken):]\n    pool[0] = rest\n    return taken\n"
     space = {}
-    exec(compile(source, entropy.__file__, "exec"), space)
+    exec(compile(source, truth.__file__, "exec"), space)
     hand_over = space["hand_over"]
-    with patch.object(entropy.SystemEntropy, "words", words):
+    with patch.object(truth.SystemEntropy, "words", words):
         found = audit_repetition(lambda: Laplace(1.0).draw([0.0] * 4), times=5, forks=0)
     assert found.where == "between threads"
 
@@ -263,7 +261,7 @@ def test_the_widest_declarations_have_answers():
 
 def test_a_missing_package_skips_what_needs_it_by_name(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "polars", None)
-    found = recomputed("ids", [partial(near_ids._limited, "polars"), partial(near_ids._limited, "arrow")])
+    found = recomputed("ids", [partial(identities._limited, "polars"), partial(identities._limited, "arrow")])
     assert (found.findings, found.skipped, found.checks) == ((), ("polars",), 2)
     world = next(one for one in audit_run.generated_worlds() if one.source == "polars")
     monkeypatch.setattr(audit_run, "generated_worlds", lambda count: [world])

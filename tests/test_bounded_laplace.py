@@ -19,16 +19,16 @@ from discreet import (
     release,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.core.rounding import ball, decimal, precisely
-from discreet.mechanisms.bounded.bounded_curve import (
-    BoundedCurve,
-    divergence,
-    divergence_bound,
-    largest_loss,
-    worst_position,
+from discreet.core.numbers import ball, decimal, precisely
+from discreet.mechanisms.bounded.curve import BoundedCurve, divergence, divergence_bound, largest_loss, worst_position
+from discreet.mechanisms.bounded.scale import (
+    BoundedLaplaceProfile,
+    Coordinate,
+    assigned_loss,
+    bounded_laplace_scale,
+    bounded_laplace_scales,
+    spread_loss,
 )
-from discreet.mechanisms.bounded.bounded_profile import BoundedLaplaceProfile, Coordinate, assigned_loss, spread_loss
-from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scale, bounded_laplace_scales
 from discreet.testing import check_calibration, check_mechanism, exact_loss
 
 UNIT = Sensitivity(l1=0.1)

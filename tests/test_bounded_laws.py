@@ -8,11 +8,7 @@ import pytest
 
 from discreet import BoundaryInflatedLaplace, BoundedLaplace, GaussianDP, Laplace, PureDP, Sensitivity
 from discreet.core.errors import DiscreetError
-from discreet.mechanisms.bounded.truncated_laplace_law import (
-    ClampedLaplaceLaw,
-    TruncatedLaplaceLaw,
-    truncated_laplace_interval,
-)
+from discreet.mechanisms.bounded.laplace import ClampedLaplaceLaw, TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 
 # Scales far above and far below the domain, truths at the ends, near them and in the middle.

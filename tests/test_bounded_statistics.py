@@ -32,9 +32,9 @@ from discreet import (
     Variance,
     release,
 )
-from discreet.contract.statistic import statistic_from_dict
 from discreet.core.errors import InvalidParameter
-from discreet.core.grid import Grid, product_total, total
+from discreet.core.numbers import Grid, product_total, total
+from discreet.results.release import statistic_from_dict
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 

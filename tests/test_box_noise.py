@@ -24,7 +24,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.box_noise import BoxLaw, _BoxFamily, _Radii
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 

@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import NotApproved
 from discreet.core.ledger.journal import ROOT, chained
-from discreet.plans.bundle import signed_content, write_bundle
-from discreet.plans.bundle_check import verify_bundle
-from discreet.plans.job import Job
-from discreet.plans.keys import KeyPair, new_key, signer
-from discreet.plans.meaning import differences
-from discreet.plans.review import review
+from discreet.plans.bundle import signed_content, verify_bundle, write_bundle
+from discreet.plans.job import Job, differences
+from discreet.plans.review import KeyPair, new_key, review, signer
 
 PLAN = """
 title = "Ages"

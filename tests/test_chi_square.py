@@ -24,10 +24,10 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference import chi_square
-from discreet.inference.measured_table import measured_table
+from discreet.inference import tables as chi_square
 from discreet.inference.power import GoodnessOfFitDesign, HomogeneityDesign, IndependenceDesign
-from discreet.papers.lee2022_tests import age_shares, default_rejections
+from discreet.inference.tables import measured_table
+from discreet.papers.lee2022 import age_shares, default_rejections
 
 KOREA, STATES = age_shares(9)
 TABLE = ContingencyTable({"age": list(range(9))})

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.noise.choice import choose, exact_events
 from discreet.core.noise.truth import float_truth
-from discreet.core.rounding import ball
+from discreet.core.numbers import ball
 
 DRAWS = 200_000
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter
 from discreet.papers import load, load_all, run_one
-from discreet.papers.paper_claim import FAILS, HOLDS, OPEN, VERDICTS, Claim, Measured, compared, votes
-from discreet.papers.verdicts import decided_in, shipped
+from discreet.papers.gallery import decided_in, shipped
+from discreet.papers.study import FAILS, HOLDS, OPEN, VERDICTS, Claim, Measured, compared, votes
 
 STORED = Path(__file__).parents[1] / "docs" / "studies"
 DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli import _app, main
+from discreet.cli.main import _app, main
 from tests.processes import output, started, told
 
 ROOT = Path(__file__).parents[1]
@@ -86,7 +86,7 @@ def test_bash_completes(typed, offered, tmp_path):
 
 def ended(status, *arguments, cwd):
     """Output and error stream of the real program, which ends with this status."""
-    program = started([sys.executable, "-c", "from discreet.cli import main; main()", *arguments], cwd=cwd)
+    program = started([sys.executable, "-c", "from discreet.cli.main import main; main()", *arguments], cwd=cwd)
     return told(program, status=status)
 
 
@@ -129,7 +129,7 @@ def test_being_stopped_says_what_is_kept(monkeypatch, capsys):
     def stopped(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.cli._app", lambda: stopped)
+    monkeypatch.setattr("discreet.cli.main._app", lambda: stopped)
     with pytest.raises(SystemExit) as ended:
         main(["audit"])
     assert ended.value.code == 130

@@ -19,14 +19,10 @@ from discreet import (
     plan_comparison,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.arm_means import Contrast
-from discreet.inference.equal_means import equal_means
-from discreet.inference.monte_carlo import MonteCarlo
-from discreet.inference.noise_aware import NoiseAwarePosterior
-from discreet.inference.noise_sum import NoiseSum
+from discreet.inference.noise import MonteCarlo, NoiseSum
+from discreet.inference.two_sample import Contrast, NoiseAwarePosterior, equal_means
 from discreet.plans.job import Job
-from discreet.questions.comparison.arms_question import ArmsQuestion
-from discreet.questions.comparison.many_arms import ArmComparisons
+from discreet.questions.comparison.many import ArmComparisons, ArmsQuestion
 
 ARMS = Schema(columns={"arm": Categories(["old", "new", "wide"]), "y": Bounds(0, 20, grid=1)})
 MEANS = {"old": 3.0, "new": 3.0, "wide": 4.0}
@@ -117,7 +113,7 @@ def test_a_plan_file_asks_it(tmp_path):
 
 def posterior(**changed):
     """What a normal population with θ = 0.1 and σ = 1 gives on average, censored at ±1.5."""
-    from discreet.inference.noise_aware import WinsorizedLaw
+    from discreet.inference.two_sample import WinsorizedLaw
 
     law = WinsorizedLaw.of(0.1, 1.0, -1.5, 1.5)
     given = {

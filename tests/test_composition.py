@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.rounding import decimal
+from discreet.core.numbers import decimal
 from discreet.mechanisms.composition import Responses, compose
 
 mpmath.mp.dps = 30

@@ -6,19 +6,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from discreet.audit.deletions import audit_deletions
-from discreet.audit.generated_worlds import generated_worlds
-from discreet.audit.ledger_programs import audit_ledger_programs
+from discreet.audit.ledgers import audit_ledger_programs
 from discreet.audit.pipeline import audit_pipeline
-from discreet.audit.session_attacks import attack_world
+from discreet.audit.replay import audit_deletions
 from discreet.audit.session_pipelines import session_pipelines
-from discreet.core import stability as stable
+from discreet.audit.worlds import attack_world, generated_worlds
+from discreet.core import schema as stable
 from discreet.core.ledger import balance
 from discreet.core.protection import Neighbours
 from discreet.core.rows import expressions, keep
 from discreet.core.schema import Contribution
-from discreet.omission import PoissonSample
-from discreet.omission.outliers import AbsoluteDistance
+from discreet.mechanisms.omission.step import AbsoluteDistance, PoissonSample
 from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.session import Session
 from tests.planted_faults import everywhere

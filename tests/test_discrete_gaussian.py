@@ -30,7 +30,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.rounding import precisely
+from discreet.core.numbers import precisely
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import (
     TABLE_ERROR,
@@ -41,7 +41,7 @@ from discreet.mechanisms.discrete_gaussian import (
     magnitude_table,
 )
 from discreet.testing import check_calibration, check_mechanism, check_sampler
-from discreet.testing.conformance import NotConformant
+from discreet.testing.mechanisms import NotConformant
 
 UNIT = Sensitivity(moves=(1,))
 MOVES = [(1,), (1, 1), (3,), (2, 1, 1), (1,) * 6]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli import _app
+from discreet.cli.main import _app
 from discreet.questions import asked
 
 ROOT = Path(__file__).parents[1]

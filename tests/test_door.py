@@ -35,9 +35,9 @@ from discreet import (
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed, SourceError
 from discreet.core.protection import ROW, Fact, Protection, Unit
-from discreet.ledgers.terms import accounting_of
 from discreet.questions.clusters import DPLloyd
-from discreet.questions.table import TableQuestion
+from discreet.questions.tables.table import TableQuestion
+from discreet.results.ledger import accounting_of
 
 UNIT = Sensitivity(l1=1.0)
 REPLACE = Neighbours.REPLACE_ONE

@@ -11,8 +11,8 @@ import pytest
 from discreet import ApproxDP, Bounds, Categories, GaussianDP, PureDP, Schema, Session, Unlisted
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.plans.job import Job
-from discreet.plans.plan import Plan
 from discreet.questions import asked
+from discreet.results.plan import Plan
 
 SCHEMA = Schema(
     columns={

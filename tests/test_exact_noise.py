@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpz
 
-from discreet.core.noise import families
-from discreet.core.noise.exact_draws import CHUNK, exact_draws
-from discreet.core.noise.families import ExponentialFamily, GumbelFamily
-from discreet.core.noise.location import Location, default_grid
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.core.noise import sampler
+from discreet.core.noise.sampler import CHUNK, ExponentialFamily, GumbelFamily, Location, default_grid, exact_draws
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.laplace import LaplaceLaw
 from tests.chosen_entropy import InterleavedEntropy
@@ -243,10 +241,10 @@ def test_error_budgets_hold_on_this_machine_with_a_factor_of_a_hundred_to_spare(
             abs(float(arb(value) / (-arb(2).sqrt() * (2 * arb(p)).erfcinv()) - 1))
             for p, value in zip(halves.tolist(), ndtri(halves).tolist(), strict=True)
         )
-    assert log_error < families.LOG_BUDGET / 100
+    assert log_error < sampler.LOG_BUDGET / 100
     # −60·x itself is rounded once, which moves the exponential by up to 60·2⁻⁵³.
-    assert exp_error < families.LOG_BUDGET / 100 + 60 * 2.0**-53
-    assert normal_error < families.NORMAL_BUDGET / 100
+    assert exp_error < sampler.LOG_BUDGET / 100 + 60 * 2.0**-53
+    assert normal_error < sampler.NORMAL_BUDGET / 100
 
 
 def test_the_ball_path_is_rare_enough_to_be_cheap():

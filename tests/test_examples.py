@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from discreet.cli import main
+from discreet.cli.main import main
 from tests import processes
 from tests.processes import ROOT
 

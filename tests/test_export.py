@@ -11,13 +11,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter
-from discreet.plans.job import Job
-from discreet.plans.job_results import JobPlan
-from discreet.publish.export import FORMATS, all_rows, as_csv, export, read_facts
-from discreet.publish.tidy import COLUMNS
-from discreet.publish.workbook import as_workbook
+from discreet.plans.job import Job, JobPlan
+from discreet.publish.export import FORMATS, all_rows, as_csv, as_workbook, export, read_facts
+from discreet.results.frames import COLUMNS
 from tests.test_every_question import ASKED, plan_of
 
 ASKS = ("count", "mean", "quantile", "table", "mode", "independence", "compare_means")

@@ -16,11 +16,10 @@ from benchmarks import answer_speed, profile_speed
 
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
-from discreet.opening import open_source
-from discreet.questions.profiles.column_profile import FIRST, even_edges, octave_quarters
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.unit_rows import Grid, number_cells, unit_rows
-from discreet.questions.profiles.unit_rows import fine_counts as counts_of
+from discreet.core.rows.source import open_source
+from discreet.questions.profile.columns import FIRST, Grid, even_edges, number_cells, octave_quarters, unit_rows
+from discreet.questions.profile.columns import fine_counts as counts_of
+from discreet.questions.profile.question import ProfileQuestion
 
 NOTHING = Schema(columns={})
 NUMBERS = frozenset("0123456789+-.eE")
@@ -160,7 +159,7 @@ def test_one_and_two_threads_and_any_batches_count_the_same(monkeypatch):
     connection.register("rows", rows)
     connection.execute("CREATE TABLE people AS SELECT * FROM rows")
     for threads, at_once in ((1, 2**23), (2, 2**23), (2, 5000)):
-        monkeypatch.setattr("discreet.questions.profiles.unit_rows._AT_ONCE", at_once)
+        monkeypatch.setattr("discreet.questions.profile.columns._AT_ONCE", at_once)
         connection.execute(f"SET threads = {threads}")
         counts = fine_counts(take(open_source(connection, table="people"), NOTHING), ["x", "t"], "ymd")
         found.append({name: one.cells(FIRST) for name, one in counts.items()})

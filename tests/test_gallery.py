@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.papers import STUDIES, Part, Study
 from discreet.papers.figure import Figure
 from discreet.papers.gallery import run_gallery

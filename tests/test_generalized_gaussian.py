@@ -20,7 +20,7 @@ from discreet.mechanisms.generalized_gaussian import (
     GeneralizedGaussianProfile,
     tail,
 )
-from discreet.papers.liu2019_generalized import meant_scale, printed_scale
+from discreet.papers.claims.liu2019_claims import meant_scale, printed_scale
 from discreet.testing import check_calibration, check_mechanism
 
 UNIT = Sensitivity(l1=1.0)

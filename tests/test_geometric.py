@@ -27,7 +27,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.families import GeometricFamily
+from discreet.core.noise.sampler import GeometricFamily
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.geometric import GeometricLaw, GeometricProfile, whole_truth
 from discreet.testing import check_calibration, check_mechanism

@@ -24,10 +24,10 @@ from discreet import (
     Unlisted,
     ZeroConcentratedDP,
 )
-from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
 from discreet.core.rows import take, unit_counts
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
+from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.questions.groups import ReleasedGroups
 
 WHOLE = 2**256

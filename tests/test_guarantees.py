@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.rounding import decimal, down, greatest, least, precisely, thin, up
+from discreet.core.numbers import decimal, down, greatest, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 
 mpmath.mp.dps = 30

@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet import Ledger
 from discreet.core.errors import DiscreetError
 from discreet.core.ledger.journal import ROOT, chained
-from discreet.plans.bundle import signed_content, write_bundle
-from discreet.plans.bundle_check import verify_bundle
+from discreet.plans.bundle import signed_content, verify_bundle, write_bundle
 from discreet.plans.job import Job
 from tests.processes import ROOT as HERE
 

@@ -28,8 +28,8 @@ from discreet import (
 )
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.rows import Selected, totals
-from discreet.core.rows.join import take_joined
-from discreet.opening import open_source
+from discreet.core.rows.keep import take_joined
+from discreet.core.rows.source import open_source
 from discreet.plans.job import Job
 from discreet.questions.count import CountQuestion
 

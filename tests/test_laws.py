@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.testing import check_sampler

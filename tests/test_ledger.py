@@ -23,11 +23,11 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Reservation
+from discreet.core.numbers import decimal
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.core.rounding import decimal
-from discreet.ledgers import Ledger, Reservation
-from discreet.ledgers.terms import accounting_of
 from discreet.publish.ledger_statement import ledger_page
+from discreet.results.ledger import Ledger, accounting_of
 from discreet.testing.ledgers import check_ledger
 
 RELEASE: dict[str, Any] = {

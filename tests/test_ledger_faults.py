@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger.balance import Balance
+from discreet.core.ledger import Approvals, Reservation
+from discreet.core.ledger.balance import Balance, fingerprint
 from discreet.core.ledger.checkpoint import state_of
-from discreet.core.ledger.claim import fingerprint
 from discreet.core.ledger.file_journal import FileJournal
 from discreet.core.ledger.journal import ROOT, Entry, canonical, chained, without_secret
 from discreet.core.protection import Protection
-from discreet.ledgers import Approvals, Ledger, Reservation
+from discreet.results.ledger import Ledger
 from tests.processes import output
 
 SUFFIXES = ("", "-head")
@@ -367,7 +367,7 @@ def test_path_may_hold_any_character(tmp_path: Path) -> None:
 FILL = """
 import resource, signal, sys
 from discreet.core.errors import LedgerUnavailable
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = Ledger(sys.argv[1])

@@ -11,14 +11,14 @@ import pytest
 
 from discreet.core.errors import LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.processes import output, started, told
 from tests.test_ledger_faults import spend
 
 SPEND = """
 import sys
 from discreet.core.errors import DiscreetError
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 try:
     with Ledger(sys.argv[1]) as ledger:
@@ -93,7 +93,7 @@ def test_removed_witness_lets_nobody_overspend(tmp_path: Path) -> None:
 STORM = """
 import sys
 from discreet.core.errors import DiscreetError
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 drawn = 0
 for _ in range(20):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from discreet.audit.interrupts import audit_interrupts, interrupted
+from discreet.audit.crashes import audit_interrupts, interrupted
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger.file_journal import FileJournal
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.processes import output
 from tests.test_ledger_faults import spend
 
@@ -77,7 +77,7 @@ def test_audit_finds_locks_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 STORM = """
 import signal, sys, threading, time, os
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 ledger = Ledger(sys.argv[1], PureDP(1000.0))
 wanted, drawn, interrupts = int(sys.argv[2]), 0, 0
@@ -133,7 +133,7 @@ def test_eight_threads_share_a_ledger(tmp_path: Path) -> None:
 FORKS = """
 import os, sys, threading
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 ledger = Ledger(sys.argv[1], PureDP(1000.0))
 stop, spent = threading.Event(), [0] * 4
@@ -167,10 +167,11 @@ def test_forks_among_threads(tmp_path: Path) -> None:
 HANDLERS = """
 import json, os, signal, sys, time
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.audit.interrupts import interrupted
+from discreet.audit.crashes import interrupted
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Approvals, Ledger
+from discreet.core.ledger import Approvals
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 path, subject, action, wanted = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from discreet.audit.interrupts import interrupted
+from discreet.audit.crashes import interrupted
 from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
@@ -18,7 +18,7 @@ from discreet.core.errors import (
 )
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger.postgres_journal import PostgresJournal
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from discreet.testing.ledgers import check_ledger
 from tests.postgres_server import Server, binaries
 from tests.processes import LIMIT, output

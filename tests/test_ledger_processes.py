@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.processes import LIMIT, output
 from tests.test_ledger_faults import spend
 
@@ -80,7 +80,8 @@ def test_killed_runs_are_resumed(tmp_path: Path, trials: int) -> None:
 MUTANT = """
 import json, sys
 from discreet.audit.crashes import crash_trials
-from discreet.ledgers import Ledger, Reservation
+from discreet.core.ledger import Reservation
+from discreet.results.ledger import Ledger
 
 {mutation}
 report = crash_trials(sys.argv[1], 200, seed=3)
@@ -122,7 +123,7 @@ RACE = """
 import json, os, sys
 from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 def racer(budget):
@@ -163,7 +164,7 @@ def test_processes_race_for_the_last_of_the_budget(tmp_path: Path) -> None:
 SAME_REQUEST = """
 import json, os, sys
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 children = []
@@ -221,7 +222,7 @@ FORKED = """
 import json, os, sys, time
 from discreet.core.errors import LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 memory = Ledger(":memory:", PureDP(1.0))
@@ -262,7 +263,7 @@ def test_fork_hooks_hold_no_lock(tmp_path: Path) -> None:
     program = """
 import os, sys, threading
 from discreet.core.guarantee import PureDP
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 
 ledger = Ledger(sys.argv[1], PureDP(1000.0))

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import lambertw, ndtr, ndtri
 
 from discreet.mechanisms.laplace import LaplaceProfile
-from discreet.papers import lee2022_tests, load, run
+from discreet.papers import lee2022, load, run
 from discreet.papers.lee2022 import crossing_by_ratio, crossing_on_tables
 
 
@@ -87,7 +87,7 @@ def test_decided_runs_draw_no_more_and_decide_the_same():
         used[index] += count
         return out
 
-    found = lee2022_tests._rejections(resampled, observed, 199)
+    found = lee2022._rejections(resampled, observed, 199)
     above = (null >= observed[:, None]).sum(axis=1)
     assert found == np.count_nonzero(above / 199 < 0.05) == np.count_nonzero((1 + above) / 200 <= 0.05)
     assert 0 < found < 60

@@ -19,10 +19,9 @@ from discreet import (
     Sensitivity,
     release,
 )
-from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError
-from discreet.mechanisms.tables.helmert import from_helmert
-from discreet.mechanisms.tables.rank_deficient import LinearFacts
+from discreet.mechanisms.mechanism import mechanism_from_dict
+from discreet.mechanisms.tables.james_stein import LinearFacts, from_helmert
 
 MARGINS = ((1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1), (1, 0, 0, 1, 0, 0))
 COUNTS = np.array([12.0, 5.0, 9.0, 4.0, 20.0, 7.0])

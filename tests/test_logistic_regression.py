@@ -18,12 +18,12 @@ import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import take
+from discreet.core.rows.source import open_source
 from discreet.inference.least_squares import Linear
-from discreet.inference.logistic_fit import LogisticFit, ScorePolynomials
-from discreet.inference.part_moments import NoisyTotals
-from discreet.opening import open_source
-from discreet.questions.logistic_regression import LogisticQuestion
-from discreet.releases import Release
+from discreet.inference.logistic import LogisticFit, ScorePolynomials
+from discreet.inference.moments import NoisyTotals
+from discreet.questions.regression.logistic import LogisticQuestion
+from discreet.results.release import Release
 
 
 @pytest.mark.parametrize(("middle", "half", "most"), [(0.0, 2.0, 1e-4), (0.0, 3.0, 3e-4), (-3.0, 3.0, 8e-4)])

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
-from discreet.core.privacy_profile import Profile
+from discreet.core.guarantee import ApproxDP, GaussianDP, Profile, PureDP, ZeroConcentratedDP
 from discreet.mechanisms.composition import ComposedProfile, ResponseProfile, Responses, compose_profiles
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile

@@ -15,9 +15,10 @@ from scipy.optimize import minimize
 import discreet as d
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, PlanFileError
 from discreet.core.protection import Fact, Protection
-from discreet.mechanisms.tables.direct_margins import MarginsGaussian, MarginsLaplace
-from discreet.mechanisms.tables.margins_noise import (
+from discreet.mechanisms.tables.margins import (
     Component,
+    MarginsGaussian,
+    MarginsLaplace,
     Workload,
     below,
     cell_covariance,
@@ -28,16 +29,15 @@ from discreet.mechanisms.tables.margins_noise import (
     variance_shares,
 )
 from discreet.plans.job import Job
-from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import Margins, all_margins
-from discreet.questions.measured_margins import (
+from discreet.questions.tables.margins import Margins, TablesQuestion, all_margins
+from discreet.questions.tables.measured import (
     SyntheticEstimate,
     maximum_entropy,
     nearest_table,
     whole_pairs,
     whole_table,
 )
-from discreet.releases import Release
+from discreet.results.release import Release
 
 DOMAINS = [
     ((2, 3), ((0, 1),)),
@@ -117,7 +117,7 @@ def test_the_worst_replacement_with_sums():
 
 
 def test_the_bound_for_many_axes_is_above_the_exact_cost(monkeypatch):
-    import discreet.mechanisms.tables.direct_margins as module
+    import discreet.mechanisms.tables.margins as module
 
     exact = [uneven(*domain, 7, replaced=True)._squared_cost for domain in DOMAINS]
     monkeypatch.setattr(module, "_MOST_PATTERNS", 0)

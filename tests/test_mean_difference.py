@@ -19,19 +19,34 @@ from discreet import (
     compare_arms,
     compare_means,
 )
-from discreet.contract.statistic import statistic_from_dict
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
 from discreet.core.protection import Fact
-from discreet.inference.arm_means import Contrast, contrast
-from discreet.inference.multiple_synthesis import MultipleSynthesis
-from discreet.inference.noise_aware import CensoredNormal, LocationEstimate, NoiseAwarePosterior, WinsorizedLaw
-from discreet.inference.noise_sum import NoiseSum
+from discreet.inference.noise import NoiseSum
+from discreet.inference.two_sample import (
+    CensoredNormal,
+    Contrast,
+    LocationEstimate,
+    MultipleSynthesis,
+    NoiseAwarePosterior,
+    WinsorizedLaw,
+    contrast,
+)
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.comparisons import LAWS, simulated_contrast, summary
-from discreet.questions.comparison.arms import arms_from_columns
-from discreet.questions.comparison.comparison_plan import plan_comparison
-from discreet.questions.comparison.methods import Best, Direct, NoiseAware, Setting, Spending, placed
+from discreet.questions.comparison.methods import (
+    CURVATURE_WEIGHT,
+    Best,
+    Direct,
+    MeanDifference,
+    NoiseAware,
+    Setting,
+    Spending,
+    WinsorizedMoments,
+    arm_moments,
+    arms_from_columns,
+    placed,
+)
 from discreet.questions.comparison.paper import (
     CensoredLikelihood,
     Ordered,
@@ -40,7 +55,8 @@ from discreet.questions.comparison.paper import (
     paper_method,
     simulated_quantiles,
 )
-from discreet.questions.mean_difference import CURVATURE_WEIGHT, MeanDifference, WinsorizedMoments, arm_moments
+from discreet.questions.comparison.question import plan_comparison
+from discreet.results.release import statistic_from_dict
 from discreet.testing import check_mechanism
 
 SHARES = [Fraction(k, 40) for k in range(41)]

@@ -10,8 +10,8 @@ import pytest
 
 from discreet import ApproxDP, Gaussian, Sensitivity
 from discreet.core.errors import InvalidParameter
-from discreet.omission.amplification import outlier_epsilon
-from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
+from discreet.mechanisms.omission.amplification import outlier_epsilon
+from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.papers import STUDIES, load, load_all, miranda2026
 from discreet.papers.figure import HeatMap
 from discreet.papers.miranda2026 import clustering_cells, clustering_rows, largest_term, with_data

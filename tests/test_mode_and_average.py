@@ -23,7 +23,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.noise_sum import NoiseSum
+from discreet.inference.noise import NoiseSum
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

@@ -30,7 +30,7 @@ from discreet import (
     ZeroConcentratedDP,
 )
 from discreet.core.errors import InsufficientBudget, InvalidParameter
-from discreet.core.grid import Grid
+from discreet.core.numbers import Grid
 from discreet.papers.holohan2018 import BOUNDS, iris
 from discreet.questions import naive_bayes
 from discreet.questions.naive_bayes import ClassMoments, centred_sum, mean_within

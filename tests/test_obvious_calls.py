@@ -16,7 +16,7 @@ from discreet import (
     ZeroConcentratedDP,
 )
 from discreet.core.errors import InvalidParameter, PlanFileError, spelling
-from discreet.declarations.plain_data import schema_from_dict
+from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
 from discreet.questions.shorthands import SHORTHANDS
 from tests.test_every_question import PLAN, SCHEMA, rows

@@ -16,7 +16,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.noise.choice import exact_events
 from discreet.core.protection import Neighbours
-from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
+from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
 from tests.chosen_entropy import ChosenEntropy
 
 
@@ -42,7 +42,7 @@ def test_euclidean_scores_by_brute_force_and_in_blocks(monkeypatch: pytest.Monke
     clipped = np.clip(rows, [-1, -2, 0], [1, 2, 3])
     brute = np.linalg.norm(clipped[:, None] - clipped[None], axis=2).mean(axis=1) / math.sqrt(4 + 16 + 9)
     whole = EuclideanDistance(bounds).mean_distances(rows)
-    monkeypatch.setattr("discreet.omission.outliers._BLOCK", 500)
+    monkeypatch.setattr("discreet.mechanisms.omission.step._BLOCK", 500)
     np.testing.assert_allclose(EuclideanDistance(bounds).mean_distances(rows), whole, rtol=1e-15)
     np.testing.assert_allclose(whole, brute, rtol=1e-13)
 

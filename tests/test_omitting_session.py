@@ -18,8 +18,8 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.omission.amplification import before_outlier_suppression, before_poisson_sampling
-from discreet.omission.outliers import AbsoluteDistance
+from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
+from discreet.mechanisms.omission.step import AbsoluteDistance
 
 ROWS = pyarrow.table({"age": np.arange(4000) % 100, "colour": ["red"] * 3000 + ["blue"] * 1000})
 SCHEMA = Schema(columns={"age": Bounds(0, 120, grid=1), "colour": Categories(["red", "blue"])})

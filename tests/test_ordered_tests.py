@@ -11,7 +11,7 @@ import scipy.stats
 import discreet as d
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import Neighbours
-from discreet.inference.ordered_groups import (
+from discreet.inference.ranks import (
     correlation_of_ranks,
     difference_of_ranks,
     distance_of_distributions,
@@ -19,8 +19,7 @@ from discreet.inference.ordered_groups import (
     rank_correlations,
     superiority_error,
 )
-from discreet.questions.many_tables import margins_noise
-from discreet.questions.margins import Margins
+from discreet.questions.tables.margins import Margins, margins_noise
 
 
 def groups(cells):

@@ -22,12 +22,12 @@ from discreet import (
     independence,
     release,
 )
-from discreet.contract.mechanism import Law, Mechanism
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats, Truth, float_truth, generator, plain
 from discreet.core.protection import Neighbours
-from discreet.inference.noise_sum import NoiseSum, excess_kurtosis, moves_with_truth
+from discreet.inference.noise import NoiseSum, excess_kurtosis, moves_with_truth
 from discreet.mechanisms.calibration import ImpliedProfile
+from discreet.mechanisms.mechanism import Law, Mechanism
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 
 REPEATS = 2000

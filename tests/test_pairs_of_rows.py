@@ -10,7 +10,7 @@ import pytest
 import discreet as d
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Selected, histograms, take
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
 from discreet.questions.signed_rank import PairedBalance, SignedRankQuestion
 
 ONE = d.PureDP(1.0)

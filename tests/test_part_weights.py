@@ -27,9 +27,8 @@ from discreet import (
     release,
 )
 from discreet.core.errors import DiscreetError
-from discreet.core.stability import in_parts
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
-from discreet.questions.covariances_in_parts import CovariancesInParts
+from discreet.core.schema import in_parts
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, part_weights, weighed_sensitivity
 from discreet.questions.variance import (

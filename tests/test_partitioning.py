@@ -12,8 +12,8 @@ from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, 
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Unit
 from discreet.core.rows import Selected, take
-from discreet.opening import open_source
-from discreet.questions.comparison.comparison_question import MOST_PARTITIONS, arms_on_engine
+from discreet.core.rows.source import open_source
+from discreet.questions.comparison.question import MOST_PARTITIONS, arms_on_engine
 
 ARMS = Categories(["control", "treatment"])
 SALT = "ab" * 32

@@ -26,10 +26,10 @@ from discreet import (
     release,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.core.stability import in_parts
+from discreet.core.schema import in_parts
+from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.noisy_average import NoisyAverage
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.questions.variance import VarianceInParts
 

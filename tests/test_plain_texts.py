@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 
 from discreet import PrivacyUnit, Schema
-from discreet.core.dialect import Dialect
 from discreet.core.rows import take
-from discreet.core.rows.typed_values import OTHER, typed
-from discreet.opening import open_source
-from discreet.questions.profiles import unit_rows as module
-from discreet.questions.profiles.column_profile import FIRST
-from discreet.questions.profiles.unit_rows import fine_counts, plain_values, unit_rows
+from discreet.core.rows.keep import OTHER, typed
+from discreet.core.rows.read import Dialect
+from discreet.core.rows.source import open_source
+from discreet.questions.profile import columns as module
+from discreet.questions.profile.columns import FIRST, fine_counts, plain_values, unit_rows
 from discreet.testing.sources import HOSTILE_TEXTS
 
 DATES = [

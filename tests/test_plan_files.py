@@ -18,23 +18,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import Categories, Schema, Session, questions
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion, PlanFileError
 from discreet.core.guarantee import ApproxDP, PureDP
-from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
-from discreet.plans.bundle_check import verify_bundle
+from discreet.plans.bundle import verify_bundle
 from discreet.plans.job import Job, refusal_of
-from discreet.plans.keys import signer
 from discreet.plans.plan_file import PlanFile
+from discreet.plans.review import signer
 from discreet.plans.skeleton import skeleton
-from discreet.publish import whole_file
-from discreet.publish.anchors import write_anchor
-from discreet.publish.whole_file import write_whole
-from discreet.questions.forms import COLUMN
+from discreet.publish import files
+from discreet.publish.files import write_anchor, write_whole
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.question import MeasuredQuestion
-from discreet.releases import Release
+from discreet.questions.question import COLUMN, MeasuredQuestion
+from discreet.results.ledger import Ledger
+from discreet.results.release import Release
 from discreet.studio.toml_document import TomlDocument, digest_of
 from tests.processes import started, told
 
@@ -282,7 +280,7 @@ def test_shares_leave_nothing_over(plan):
 
 def test_killed_runs_resume_and_never_under_count(plan):
     # 6 kills, at random moments after so many releases; each that reached the results is in the ledger exactly once.
-    command = [sys.executable, "-c", "from discreet.cli import main; main()", "run", str(plan)]
+    command = [sys.executable, "-c", "from discreet.cli.main import main; main()", "run", str(plan)]
     chance = random.Random(5)
     for releases in (0, 1, 2, 4, 4, 4):  # after the fourth, reports are written
         program = started(command)
@@ -338,16 +336,16 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
 
 
 def test_an_unfinished_file_that_another_writer_takes_for_abandoned_is_made_again(tmp_path, monkeypatch):
-    lock, taken = whole_file._locked, []
+    lock, taken = files._locked, []
 
     def late(handle, *, wait):
         if wait and not taken:
             taken.append(True)
-            whole_file._remove_abandoned(tmp_path / "plan.md")
+            files._remove_abandoned(tmp_path / "plan.md")
             assert list(tmp_path.iterdir()) == []
         return lock(handle, wait=wait)
 
-    monkeypatch.setattr(whole_file, "_locked", late)
+    monkeypatch.setattr(files, "_locked", late)
     write_whole(tmp_path / "plan.md", "text")
     assert [one.read_text() for one in tmp_path.iterdir()] == ["text"]
 
@@ -376,7 +374,7 @@ def test_ledger_commands(plan, capsys):
 
 
 def test_a_reader_that_stops_reading_is_no_failure(plan):
-    command = [sys.executable, "-c", "from discreet.cli import main; main()", "plan", str(plan), "--json"]
+    command = [sys.executable, "-c", "from discreet.cli.main import main; main()", "plan", str(plan), "--json"]
     program = started(command)
     program.stdout.close()
     program.stdout = None  # nobody reads it
@@ -534,7 +532,7 @@ def test_a_full_disk_is_told_in_words(plan, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("discreet.publish.whole_file._unfinished", full)
+        patch.setattr("discreet.publish.files._unfinished", full)
         with pytest.raises(DiscreetError, match=r"results\.json: cannot be written: the disk is full\."):
             Job(plan).run(output=tmp_path / "other")
     with monkeypatch.context() as patch:

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from discreet import ApproxDP, GaussianDP, Ledger, PureDP
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
 from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
 from discreet.core.protection import Protection
-from discreet.plans.job import Job, refusal_of
-from discreet.plans.job_results import Progress
+from discreet.plans.job import Job, Progress, refusal_of
 from discreet.plans.plan_file import PlanFile, divided
 from tests.processes import ROOT, output, started, told
 
@@ -193,7 +192,7 @@ def test_results_of_other_releases_are_kept(folder: Path) -> None:
     assert other.kept.read_text() == "my own notes"
 
 
-RUN = "from discreet.cli import main; main()"
+RUN = "from discreet.cli.main import main; main()"
 
 
 def test_simultaneous_runs_count_each_release_once(folder: Path) -> None:

@@ -12,7 +12,7 @@ from discreet.questions.count import CountQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
-from discreet.questions.table import TableQuestion
+from discreet.questions.tables.table import TableQuestion
 from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 SCHEMA = Schema(

@@ -23,7 +23,7 @@ from discreet import (
     plan_comparison,
     release,
 )
-from discreet.inference.part_moments import moment_weights
+from discreet.inference.moments import moment_weights
 from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.comparison.methods import Spending
@@ -35,7 +35,7 @@ from discreet.questions.mode import ModeQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableQuestion
+from discreet.questions.tables.table import TableQuestion
 from discreet.questions.variance import VarianceQuestion
 
 ROWS, DRAWS = 4000, 1600
@@ -298,8 +298,8 @@ def test_power_at_the_smallest_effect_is_as_planned():
     w = planned.smallest_effect
     shares = np.array([1 + w, 1 - w, 1 - w, 1 + w]) / 4
     question = TableQuestion(facts, ("a", "b"), PureDP(0.1)).measurement
-    from discreet.inference.chi_square import independence
-    from discreet.inference.monte_carlo import MonteCarlo
+    from discreet.inference.noise import MonteCarlo
+    from discreet.inference.tables import independence
 
     rng = np.random.default_rng(11)
     found = 0

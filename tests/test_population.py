@@ -42,7 +42,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.inference.sampling import (
+from discreet.inference.moments import (
     BetaMean,
     Binomial,
     GammaVariance,
@@ -51,10 +51,10 @@ from discreet.inference.sampling import (
     debiased,
     largest_fourth,
 )
-from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.mechanisms.bounded.covariance import BoundedCovariance
+from discreet.mechanisms.bounded.proportions import BoundedProportions
 from discreet.papers import coverage as study
-from discreet.questions.means_and_covariances import MeansAndCovariances
+from discreet.questions.covariance_matrix import MeansAndCovariances
 
 REPLACE = Neighbours.REPLACE_ONE
 BOUNDED = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}

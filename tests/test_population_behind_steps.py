@@ -15,7 +15,7 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.omission.outliers import AbsoluteDistance
+from discreet.mechanisms.omission.step import AbsoluteDistance
 
 ONE = PureDP(1.0)
 COLUMNS = {"x": Bounds(0, 100, grid=1), "y": Bounds(0, 10, grid=0.1), "arm": Categories(["A", "B"])}

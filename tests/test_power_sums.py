@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from discreet.core.rows import Selected, coarsening, take, totals
+from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Schema
-from discreet.opening import open_source
 
 NO_JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java, and there is none")
 

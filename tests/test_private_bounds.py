@@ -21,11 +21,11 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.ledgers import Approvals
+from discreet.core.ledger import Approvals
 from discreet.plans.job import Job
 from discreet.plans.review import approve_plan
 from discreet.questions.histogram import HistogramQuestion
-from discreet.questions.profiles.released_first import released_first, settled
+from discreet.questions.profile.released_first import released_first, settled
 
 GUESS = PrivateBounds(0, 1000, grid=0.5, epsilon=0.5)
 ROWS = Schema(columns={"x": GUESS})

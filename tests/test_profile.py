@@ -30,19 +30,18 @@ from discreet import (
     Session,
     Unlisted,
     ZeroConcentratedDP,
-    cli,
     schema_from_dict,
 )
+from discreet.cli.main import main
 from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile
 from discreet.plans.review import review
-from discreet.publish.codebook_page import _chart
+from discreet.publish.pages import _chart
 from discreet.questions.distinct import DistinctLabels
-from discreet.questions.profiles.column_profile import UNIT_SIZES, CellCounts, even_edges, octave_quarters, tidy_bounds
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.profile_release import UnitSizes, counted_units
+from discreet.questions.profile.columns import UNIT_SIZES, CellCounts, even_edges, octave_quarters, tidy_bounds
+from discreet.questions.profile.question import ProfileQuestion, UnitSizes, counted_units
 
 NOTHING = Schema(columns={})
 PEOPLE = Schema(columns={}, unit=PrivacyUnit("person"))
@@ -299,7 +298,7 @@ def test_money_and_percent_are_numbers_where_their_marks_are_declared(tmp_path, 
     Path("sales.csv").write_text("\n".join(["spent,rate,zip", *lines]) + "\n", encoding="utf-8")
     command = ["profile", "sales.csv", "--epsilon", "8", "--codes", "zip", "--ledger", "other.ledger", "--yes"]
     Path("plans").mkdir()
-    cli.main([*command, "--thousands", ",", "--symbols", "$ %", "--out", "plans/sales.toml"])
+    main.main([*command, "--thousands", ",", "--symbols", "$ %", "--out", "plans/sales.toml"])
     plan = PlanFile.read(tmp_path / "plans" / "sales.toml")
     assert 4000 <= plan.schema.bounds("spent").high <= 8000
     assert 50 <= plan.schema.bounds("rate").high <= 80
@@ -333,16 +332,16 @@ def test_bars_of_a_codebook_are_as_wide_as_their_cells(csv_file):
 def test_the_command_shows_the_cost_first_and_spends_once(csv_file, tmp_path, capsys):
     command = ["profile", "people.csv", "--epsilon", "2"]
     with pytest.raises(SystemExit):
-        cli.main(command)
+        main.main(command)
     assert "Add --yes" in capsys.readouterr().err
-    cli.main([*command, "--yes", "--out", "plan.toml", "--html", "page.html"])
+    main.main([*command, "--yes", "--out", "plan.toml", "--html", "page.html"])
     shown = capsys.readouterr()
     assert "at most" in shown.err
     assert "whole number" in shown.out
-    cli.main(["plan", "plan.toml"])
+    main.main(["plan", "plan.toml"])
     assert "PureDP(ε=2) left" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        cli.main([*command, "--yes", "--out", "plan.toml"])
+        main.main([*command, "--yes", "--out", "plan.toml"])
     assert "exists already" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.rounding import ball, decimal, precisely
+from discreet.core.numbers import ball, decimal, precisely
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian, GaussianProfile, gaussian_scale
 from discreet.mechanisms.laplace import Laplace, LaplaceCurve, LaplaceProfile, laplace_scale

@@ -13,15 +13,13 @@ import pytest
 
 import discreet
 from discreet import Exact, Laplace, Ledger, PureDP, Release, Sensitivity, release
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import PlanFileError
 from discreet.plans.job import Job
-from discreet.publish.export import export, read_facts
-from discreet.publish.findings import findings, grids
-from discreet.publish.methods_note import methods_markdown, methods_page
-from discreet.publish.readings import reliability
-from discreet.publish.wording import reading_words, verdict
-from discreet.publish.workbook import as_workbook
+from discreet.publish.export import as_workbook, export, read_facts
+from discreet.publish.report import findings, grids, methods_markdown, methods_page
+from discreet.results.frames import reliability
+from discreet.results.wording import reading_words, verdict
 from tests.processes import output
 
 LABELS = {"region": ["north", "south", "Isles"], "band": ["young", "old"], "sex": ["f", "m"]}

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from discreet import Bounds, GaussianDP, Neighbours, PureDP, ZeroConcentratedDP
-from discreet.core.noise.families import LargestExponentialFamily
-from discreet.core.rounding import precisely
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.core.noise.sampler import LargestExponentialFamily
+from discreet.core.numbers import precisely
+from discreet.mechanisms.choices.quantile import QuantileChoice
 from discreet.questions.quantile import Quantiles
 
 DATA = np.array([[0, 3, 4, 9, 20], [0, 5, 2, 6, 0]])

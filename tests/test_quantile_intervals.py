@@ -12,19 +12,19 @@ from scipy import stats
 
 from discreet import Bounds, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError
-from discreet.mechanisms.choices.permute_and_flip import flip_probabilities
-from discreet.mechanisms.choices.quantile_choice import _cut
-from discreet.mechanisms.choices.quantile_interval import (
+from discreet.mechanisms.choices.quantile import (
     IntervalEnds,
     QuantileInterval,
+    _cut,
     fine_pair,
     rough_pair,
     round_ladders,
     roundest,
+    simulated,
 )
-from discreet.mechanisms.choices.ranks import simulated
+from discreet.mechanisms.choices.selection import flip_probabilities
 from discreet.questions.quantile import Quantiles, noise_miss, sampled_shares
-from discreet.releases import Release, release
+from discreet.results.release import Release, release
 
 GRID = Bounds(0, 5, grid=1)
 

@@ -15,10 +15,10 @@ from discreet.core.errors import DiscreetError, NotCertified
 from discreet.core.guarantee import GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
-from discreet.ledgers import Ledger
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.mechanisms.choices.quantile import QuantileChoice
 from discreet.questions.quantile import QuantileQuestion, Quantiles
-from discreet.releases import Release, release
+from discreet.results.ledger import Ledger
+from discreet.results.release import Release, release
 
 GRID = Bounds(0, 5, grid=1)
 

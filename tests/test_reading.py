@@ -21,14 +21,12 @@ import pytest
 
 from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session, Unlisted
 from discreet.audit.reading import MalformedCsv, records
-from discreet.cli import main
-from discreet.core.dialect import Dialect
+from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
-from discreet.core.rows import Selected, csv_file, take, totals
-from discreet.core.rows.csv_file import copy_csv, read_names
-from discreet.core.rows.frames import canonical_text
-from discreet.omission.outliers import AbsoluteDistance, DiscreteDistance
-from discreet.opening import open_source
+from discreet.core.rows import Selected, read, take, totals
+from discreet.core.rows.read import Dialect, canonical_text, copy_csv, read_names
+from discreet.core.rows.source import open_source
+from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.testing.sources import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
 from tests.processes import output
 
@@ -92,7 +90,7 @@ def random_csv(draw):
 
 @pytest.mark.parametrize("piece", [3, 16, 1 << 24])
 def test_files_are_read_as_the_slow_reference_reads_them(piece, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_file, "_PIECE", piece)  # records that straddle pieces must not matter
+    monkeypatch.setattr(read, "_PIECE", piece)  # records that straddle pieces must not matter
     draw, path, seen = random.Random(piece), tmp_path / "rows.csv", Counter()
     for _ in range(300):
         text = random_csv(draw)
@@ -203,7 +201,7 @@ def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path):
 @pytest.mark.parametrize("piece", [8, 1 << 24])
 def test_a_row_that_begins_with_a_byte_order_mark_keeps_it_wherever_it_stands(piece, tmp_path, monkeypatch):
     """Arrow drops a mark before what it is given, so whose mark it is must not depend on where a piece begins."""
-    monkeypatch.setattr(csv_file, "_PIECE", piece)
+    monkeypatch.setattr(read, "_PIECE", piece)
     row, other = ["\ufeffann", "1"], ["bob", "2"]
     for rows in ([row], [row, other], [other, row], [row, row, other]):
         text = "id,x\n" + "".join(",".join(one) + "\n" for one in rows)

@@ -13,15 +13,14 @@ import pytest
 
 from discreet import Categories, Laplace, Ledger, Neighbours, PureDP, Release, Schema, Sensitivity, Session, questions
 from discreet import release as publish
-from discreet.answers import Answer
-from discreet.audit.audited_names import pipelines
+from discreet.audit.attack_plan import pipelines
 from discreet.core.guarantee import Guarantee
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
 from discreet.questions.bounded import BoundedStatistic, Domain
-from discreet.questions.forms import COLUMN, LABEL, Form
-from discreet.questions.question import MeasuredQuestion, Measurement
+from discreet.questions.question import COLUMN, LABEL, Form, MeasuredQuestion, Measurement
+from discreet.results.answer import Answer
 from discreet.testing import check_calibration, check_mechanism, check_source, check_statistic
 from tests.test_every_question import ASKED
 

@@ -5,28 +5,22 @@ from unittest.mock import patch
 
 import pytest
 
-from discreet.audit.adding_up import audit_adding_up
-from discreet.audit.amplified import audit_amplified
-from discreet.audit.calibrations import audit_calibrations
-from discreet.audit.chosen_words import audit_chosen_words
-from discreet.audit.declarations import audit_declarations
-from discreet.audit.declared import audit_declared
-from discreet.audit.formulas import audit_formulas
-from discreet.audit.governed_ledgers import audit_governed_ledgers
-from discreet.audit.guarantee_arithmetic import audit_arithmetic, audit_guarantees
-from discreet.audit.measurements import audit_measurements
-from discreet.audit.near_ids import audit_near_ids
-from discreet.audit.reading import audit_engine, audit_reading
-from discreet.audit.recomputing import RECOMPUTING
-from discreet.audit.statistic_values import audit_statistic_values
+from discreet.audit.arithmetic import audit_amplified, audit_arithmetic, audit_guarantees
+from discreet.audit.declarations import audit_declarations, audit_declared
+from discreet.audit.identities import audit_near_ids
+from discreet.audit.ledgers import audit_governed_ledgers
+from discreet.audit.reading import audit_adding_up, audit_engine, audit_formulas, audit_reading
+from discreet.audit.run import RECOMPUTING
+from discreet.audit.sampling import audit_calibrations, audit_chosen_words
+from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
 from discreet.audit.tampering import audit_tampering
-from discreet.core import grid, guarantee, stability
-from discreet.core.ledger import approval, balance, file_journal
-from discreet.core.noise import choice, families
-from discreet.core.rows import csv_file, expressions, totals
+from discreet.core import guarantee, numbers, schema
+from discreet.core.ledger import balance, file_journal
+from discreet.core.noise import choice, sampler
+from discreet.core.rows import expressions, read, totals
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms import laplace
-from discreet.omission import amplification
+from discreet.mechanisms.omission import amplification
 from discreet.questions import variance
 from tests.planted_faults import everywhere
 
@@ -63,13 +57,13 @@ def test_both_computations_agree(name):
 
 
 def not_flipped():
-    return patch.object(families, "_with_sign", lambda noise, words: noise)
+    return patch.object(sampler, "_with_sign", lambda noise, words: noise)
 
 
 def halved_bound():
-    original = families.LaplaceFamily.fast
+    original = sampler.LaplaceFamily.fast
     return patch.object(
-        families.LaplaceFamily, "fast", lambda self, words, part: (original(self, words, part)[0], 2.0**-60)
+        sampler.LaplaceFamily, "fast", lambda self, words, part: (original(self, words, part)[0], 2.0**-60)
     )
 
 
@@ -78,9 +72,11 @@ def first_wins():
 
 
 def rounded_to_even():
-    original = grid.Grid.offsets
+    original = numbers.Grid.offsets
     return patch.object(
-        grid.Grid, "offsets", lambda self, name, values: original(replace(self, step=2 * self.step), name, values) * 2
+        numbers.Grid,
+        "offsets",
+        lambda self, name, values: original(replace(self, step=2 * self.step), name, values) * 2,
     )
 
 
@@ -89,7 +85,7 @@ def rounded_down():
 
 
 def half_declared():
-    return everywhere(stability.in_parts, lambda limits, groups, coordinates, neighbours: Sensitivity(l1=1.0))
+    return everywhere(schema.in_parts, lambda limits, groups, coordinates, neighbours: Sensitivity(l1=1.0))
 
 
 def twice_the_noise():
@@ -100,7 +96,7 @@ def twice_the_noise():
 
 
 def quotes_ignored():
-    return patch.object(csv_file, "_end_of_records", lambda piece: piece.rfind(b"\n") + 1)
+    return patch.object(read, "_end_of_records", lambda piece: piece.rfind(b"\n") + 1)
 
 
 def forgetful_witness():
@@ -121,7 +117,7 @@ def no_leap_years():
 
 
 def any_signature():
-    return patch.object(approval.Approvals, "check", lambda self, head, content: None)
+    return patch.object(balance.Approvals, "check", lambda self, head, content: None)
 
 
 def quarters_as_months():

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from discreet import Laplace
-from discreet.contract.mechanism import Registry, mechanism_from_dict
 from discreet.core.errors import InvalidParameter
+from discreet.mechanisms.mechanism import Registry, mechanism_from_dict
 from tests.processes import output
 
 STORED = {"name": "laplace", "scale": 2.0, "grid": None}
@@ -30,7 +30,7 @@ def test_a_second_class_under_a_known_name_is_refused() -> None:
 
 def test_it_is_refused_before_the_own_class_was_imported() -> None:
     script = """
-from discreet.contract.mechanism import Mechanism
+from discreet.mechanisms.mechanism import Mechanism
 try:
     type("Quiet", (Mechanism,), {"name": "laplace"})
 except ValueError as error:

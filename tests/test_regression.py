@@ -15,11 +15,11 @@ import discreet as d
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.protection import Neighbours
 from discreet.core.rows import take
+from discreet.core.rows.source import open_source
 from discreet.inference.least_squares import LeastSquares, Linear, LinearMoments
-from discreet.opening import open_source
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.regression_moments import RegressionMoments
-from discreet.releases import Release
+from discreet.questions.regression.linear import RegressionQuestion
+from discreet.questions.regression.moments import RegressionMoments
+from discreet.results.release import Release
 
 
 def parts_of(row, degrees):

@@ -23,7 +23,7 @@ from discreet import (
 from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
-from discreet.declarations.language import Formula
+from discreet.plans.declarations import Formula
 from discreet.plans.job import Job
 from discreet.plans.rehearsal import NOT_REHEARSED
 from discreet.questions import asked

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from discreet.core.errors import DiscreetError, PlanFileError
-from discreet.ledgers import Ledger
-from discreet.plans import bundle_check
-from discreet.plans.bundle import write_bundle
-from discreet.plans.bundle_check import verify_bundle
+from discreet.plans.bundle import verify_bundle, write_bundle
 from discreet.plans.job import Job
-from discreet.plans.keys import KeyPair, new_key, signer
-from discreet.plans.review import review
+from discreet.plans.review import KeyPair, new_key, review, signer
 from discreet.publish.ledger_statement import grouped_text, ledger_page, spending_by
+from discreet.results.ledger import Ledger
 
 MONTHS = ("2026-01", "2026-02", "2026-03")
 PLAN = """
@@ -104,12 +101,12 @@ def test_an_earlier_measurement_that_the_ledger_does_not_hold_is_refused(tmp_pat
     office.run(MONTHS[1])
     bundle = office.bundle(MONTHS[1])
     content = json.loads(bundle.read_text())
-    case = bundle_check._Case(content, None, None)
+    case = bundle._Case(content, None, None)
     (question,) = [one for one in case.file.questions if one.name == "entries"]
     stored = json.loads(json.dumps(content["results"]["releases"]["entries"]))
     case._continues(question, stored)
     stored["public"]["earlier"][0] += 1.0
-    with pytest.raises(bundle_check._Refused, match="earlier periods 1"):
+    with pytest.raises(bundle._Refused, match="earlier periods 1"):
         case._continues(question, stored)
 
 

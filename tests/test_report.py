@@ -13,21 +13,19 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
-from discreet.display import printable
-from discreet.publish.charts import chart
-from discreet.publish.codebook_page import ddi_codebook
-from discreet.publish.facts import Entry, report_facts
-from discreet.publish.prose import as_markdown
-from discreet.publish.report_page import as_page
-from discreet.publish.wording import reading_words
+from discreet.publish.pages import ddi_codebook
+from discreet.publish.report import ReportedRelease, as_markdown, as_page, report_facts
 from discreet.questions.count import CountQuestion
 from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
-from discreet.questions.regression import RegressionQuestion
-from discreet.questions.table import TableQuestion
-from discreet.questions.table_tests import GoodnessOfFitQuestion
+from discreet.questions.regression.linear import RegressionQuestion
+from discreet.questions.tables.table import TableQuestion
+from discreet.questions.tables.tests import GoodnessOfFitQuestion
+from discreet.results.charts import chart
+from discreet.results.display import printable
+from discreet.results.wording import reading_words
 from tests.processes import output
 
 EVIL = "<script>alert(1)</script> | x"
@@ -60,7 +58,7 @@ def facts():
         "fit": GoodnessOfFitQuestion(schema, "arm", [0.5, 0.5], one, contribution=once),
     }
     entries = [
-        Entry(name=name, title=name, question=question, answer=session.ask(question))
+        ReportedRelease(name=name, title=name, question=question, answer=session.ask(question))
         for name, question in questions.items()
     ]
     return report_facts(
@@ -153,7 +151,7 @@ ONE = PureDP(1.0)
 )
 def test_what_counts_of_a_unit_is_said(question, counted, meaning):
     session = Session(pa.table({"user": [1], "arm": ["A"]}), USERS, ledger=":memory:", budget=ONE)
-    entries = [Entry(name="x", title="x", question=question, answer=session.ask(question))]
+    entries = [ReportedRelease(name="x", title="x", question=question, answer=session.ask(question))]
     facts = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries)
     [release] = facts["releases"]
     assert release["counted"].startswith(counted)
@@ -168,7 +166,7 @@ def test_smaller_models_and_released_bounds_are_told():
     )
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
     question = RegressionQuestion(schema, "pay", ["age", "sex"], PureDP(1.0), models=["sex", ["age"]])
-    entry = Entry(name="pay", title="pay", question=question, answer=session.ask(question))
+    entry = ReportedRelease(name="pay", title="pay", question=question, answer=session.ask(question))
     sources = {"age": "released privately, release 12345678", "sex": "the questionnaire"}
     told = report_facts(title="R", plan="", schema=schema, ledger=session.ledger, entries=[entry], sources=sources)
     measures = [one["measure"] for one in told["releases"][0]["readings"]]
@@ -183,7 +181,9 @@ def test_what_was_left_out_comes_first():
     counted, lost = CountQuestion(USERS, PureDP(0.5)), LeftOutQuestion(USERS, PureDP(0.5))
     session = Session(pa.table({"user": [1] * 9, "arm": ["A"] * 9}), USERS, ledger=":memory:", budget=ONE)
     asked = {"how many": counted, "the lost": lost}
-    entries = [Entry(name=key, title=key, question=one, answer=session.ask(one)) for key, one in asked.items()]
+    entries = [
+        ReportedRelease(name=key, title=key, question=one, answer=session.ask(one)) for key, one in asked.items()
+    ]
     facts = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries)
     assert [release["ask"] for release in facts["releases"]] == ["left_out", "count"]
     for text in (as_markdown(facts), as_page(facts)):
@@ -231,7 +231,7 @@ def test_labels_that_no_file_can_hold_end_no_run(tmp_path):
     """In a process of its own, which the chart library would abort after the budget was spent."""
     (tmp_path / "rows.csv").write_text("arm\nb\nb\n")
     (tmp_path / "plan.toml").write_text(HOSTILE_PLAN, encoding="utf-8")
-    code = "import sys; from discreet.cli import main\nfor one in sys.argv[1:]: main(one.split())"
+    code = "import sys; from discreet.cli.main import main\nfor one in sys.argv[1:]: main(one.split())"
     commands = (
         "run plan.toml", "review plan.toml", "review plan.toml --out review.md", "review plan.toml --out review.html",
         "export plan-report --format parquet", "ledger show rows.ledger --out ledger.html",

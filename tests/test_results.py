@@ -34,13 +34,13 @@ from discreet import (
     plan,
     release,
 )
-from discreet.audit.audit_report import AuditReport, Line
 from discreet.audit.exact_losses import audit_exactly
-from discreet.omission.advice import advise
+from discreet.audit.report import AuditReport, Line
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult
-from discreet.publish.tidy import Tidy
-from discreet.result import Result
+from discreet.plans.advice import advise
+from discreet.results.display import Result
+from discreet.results.frames import Tidy
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
@@ -59,12 +59,15 @@ NO_RESULTS = {
     "how it is protected": (
         "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"
     ),
-    "what an attack goes through": "Answer GeneratedWorld QuestionAudit Refusal Script",
-    "rows made up from tables": "SyntheticRows",
+    "what an attack goes through": (
+        "Answer Choice GeneratedWorld Pipeline QuestionAudit Refusal ReplayCase Script SpendingRow World"
+    ),
+    "rows made up from tables, and sheets of them": "SyntheticRows TableSheet",
     "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
     "laws and losses": (
         "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
-        "Linear LinearMoments NoiseAlong PairMoments PartMoments ProductMoments"
+        "Linear LinearMoments NoiseAlong PairMoments PartMoments ProductMoments Lattice LocationEstimate "
+        "MeanDifference WinsorizedLaw"
     ),
 }
 

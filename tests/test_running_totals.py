@@ -28,8 +28,8 @@ from discreet import (
 from discreet.audit.attack_plan import attack_plan
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NoConversion
 from discreet.core.rows import take
-from discreet.inference.noise_sum import column_norm, running_sums, weights
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
+from discreet.inference.noise import column_norm, running_sums, weights
 from discreet.plans.job import Job
 from discreet.questions.running_total import RunningTotalQuestion
 
@@ -196,7 +196,7 @@ def test_windows_begin_with_nothing_and_hold(tmp_path, monkeypatch):
     """In a new window the newest period moves most: the budget of the window must cover it."""
     clock = iter(f"{2026 + place // 3}-{1 + place % 3:02d}-02T00:00:00+00:00" for place in range(1000))
     now = ["2026-01-02T00:00:00+00:00"]
-    monkeypatch.setattr("discreet.core.ledger.claim.now", lambda: now[0])
+    monkeypatch.setattr("discreet.core.ledger.balance.now", lambda: now[0])
     ledger = Ledger(tmp_path / "w.ledger", ONE, window="year")
     session = Session(table([("2026-01", 1.0, 1)]), schema(MONTHS[:6]), ledger=ledger)
     for month in MONTHS[:6]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli import main
+from discreet.cli.main import main
 from discreet.core.errors import PlanFileError
-from discreet.ledgers import Ledger
 from discreet.plans.job import Job
+from discreet.results.ledger import Ledger
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "schedule.md").read_text(encoding="utf-8")
 PLAN = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.declarations.plain_data import schema_from_dict
+from discreet.plans.declarations import schema_from_dict
 
 
 @pytest.mark.parametrize(

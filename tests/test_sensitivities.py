@@ -16,11 +16,10 @@ from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.mean import Mean
 from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import Proportion
-from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.variance import Variance
-from discreet.testing.statistics import check_statistic, worst_change
+from discreet.testing.mechanisms import check_statistic, worst_change
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
 HALF = Fraction(1, 2)

@@ -27,9 +27,9 @@ from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableQuestion
+from discreet.questions.tables.table import TableQuestion
 from discreet.questions.variance import VarianceQuestion
-from discreet.releases import Release
+from discreet.results.release import Release
 
 ARMS = ["A", "B"]
 BANDS = ["young", "old"]

@@ -13,7 +13,7 @@ import scipy.stats
 
 import discreet as d
 from discreet.core.errors import DiscreetError
-from discreet.inference.paired_differences import (
+from discreet.inference.ranks import (
     METHODS,
     PairedDifferences,
     PublicRankScores,

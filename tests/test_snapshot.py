@@ -30,11 +30,11 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import ReleaseFailed, SourceError
-from discreet.core.rows import Selected, histograms, keep, spilling, take, totals
+from discreet.core.rows import Selected, engines, histograms, keep, take, totals
+from discreet.core.rows.engines import remove_directory, spill_directory
 from discreet.core.rows.read import Dataset
-from discreet.core.rows.spilling import remove_directory, spill_directory
-from discreet.opening import open_source
-from discreet.questions.comparison.comparison_question import arms_on_engine
+from discreet.core.rows.source import open_source
+from discreet.questions.comparison.question import arms_on_engine
 from tests.processes import output, started, told
 
 ONE_ROW = PrivacyUnit("u", contribution=Contribution(groups=1, rows=1))
@@ -241,7 +241,7 @@ def test_sums_are_clipped_before_they_are_cast():
 
 def test_what_dead_processes_spilled_is_removed_and_what_live_ones_spill_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code = "from discreet.core.rows.spilling import *; d = spill_directory(); print(d[0], flush=True); input()"
+    code = "from discreet.core.rows.engines import *; d = spill_directory(); print(d[0], flush=True); input()"
     places = {**os.environ, "TMPDIR": str(tmp_path)}
     both = [started([sys.executable, "-c", code], env=places, stdin=subprocess.PIPE) for _ in range(2)]
     dead, live = (tmp_path / Path(one.stdout.readline().strip()) for one in both)
@@ -274,7 +274,7 @@ def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
 def test_a_directory_that_is_being_made_is_not_swept_away(tmp_path, monkeypatch):
     """Another process may look for dead directories at any moment, also before this one holds its lock."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    lock, swept = spilling._locked, []
+    lock, swept = engines._locked, []
 
     def interrupted(directory, *, wait):
         if wait and not swept:
@@ -283,7 +283,7 @@ def test_a_directory_that_is_being_made_is_not_swept_away(tmp_path, monkeypatch)
             assert not directory.exists()
         return lock(directory, wait=wait)
 
-    monkeypatch.setattr(spilling, "_locked", interrupted)
+    monkeypatch.setattr(engines, "_locked", interrupted)
     directory, held = spill_directory()
     assert directory.is_dir()
     assert swept != [directory]
@@ -304,7 +304,7 @@ def test_what_other_users_name_like_a_directory_of_ours_is_left_alone(tmp_path, 
     (tmp_path / "discreet-spills-theirs").mkdir()
     found = os.lstat
     monkeypatch.setattr(os, "lstat", lambda path, **more: theirs(found(path, **more), path))
-    code = "from discreet.core.rows.spilling import *; remove_directory(*spill_directory())"
+    code = "from discreet.core.rows.engines import *; remove_directory(*spill_directory())"
     output([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})  # hangs where the pipe is opened
     (tmp_path / "discreet-spills-theirs").mkdir(exist_ok=True)
     remove_directory(*spill_directory())

@@ -8,8 +8,8 @@ import pytest
 
 from discreet import Bounds, Categories, Contribution, Neighbours, PureDP, Schema
 from discreet.core.rows import Selected, take, totals
-from discreet.core.stability import in_parts, stability
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
+from discreet.core.schema import in_parts, stability
 from discreet.questions.count import CountQuestion
 
 LIMITS = [

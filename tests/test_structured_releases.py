@@ -22,11 +22,11 @@ from discreet import (
     plan,
     release,
 )
-from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.mechanisms.bounded.bounded_covariance import nearest_covariance
-from discreet.mechanisms.bounded.bounded_proportions import HistogramTree
-from discreet.mechanisms.bounded.truncated_laplace_law import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.covariance import nearest_covariance
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.proportions import HistogramTree
+from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.testing import exact_loss
 
 CHANGES = (0.36, 0.81, 0.54)

@@ -25,21 +25,16 @@ from starlette.testclient import TestClient
 
 from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.core.errors import DiscreetError
-from discreet.plans.as_python import notebook, python_script
-from discreet.plans.job import Job
-from discreet.plans.job_results import Progress
-from discreet.plans.keys import new_key
+from discreet.plans.job import Job, Progress
 from discreet.plans.plan_file import PlanFile
-from discreet.plans.question_gallery import gallery, suggested
+from discreet.plans.review import new_key
+from discreet.plans.skeleton import gallery, notebook, python_script, suggested
 from discreet.questions import asked
-from discreet.studio.app import Turns, studio_app
-from discreet.studio.draft import drafted
-from discreet.studio.folder import Folder
-from discreet.studio.form_fields import place_of_name
+from discreet.studio.app import Turns, studio_app, studio_server
+from discreet.studio.desk import Folder, drafted
+from discreet.studio.forms import place_of_name, shown_text, typed_value
 from discreet.studio.publish_pages import attack_oneself, most_right
-from discreet.studio.serve import studio_server
 from discreet.studio.toml_document import GONE, Conflict, TomlDocument, digest_of
-from discreet.studio.typed_text import shown_text, typed_value
 from tests.processes import LIMIT, started, told
 
 PORT = 8123
@@ -215,7 +210,7 @@ def test_other_users_of_the_machine_see_no_token(folder, tmp_path):
 
 
 def test_connections_that_bring_no_whole_request_are_closed(folder, monkeypatch):
-    monkeypatch.setattr("discreet.studio.serve._PATIENCE", 0.05)
+    monkeypatch.setattr("discreet.studio.app._PATIENCE", 0.05)
     monkeypatch.setattr("discreet.studio.guard._PATIENCE", 0.05)
     server = studio_server(folder)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -788,7 +783,7 @@ def test_a_folder_that_cannot_be_written_is_told(browser, folder, monkeypatch):
     def refuse(path, content):
         raise PermissionError
 
-    monkeypatch.setattr("discreet.studio.toml_document.write_whole", refuse)
+    monkeypatch.setattr("discreet.publish.files._written_whole", refuse)
     answer = browser.post("/add?plan=people.toml", {"ask": "count"})
     assert answer.status_code == 400
     assert "cannot be written" in answer.text

@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from discreet.plans.question_gallery import gallery
+from discreet.plans.skeleton import gallery
 from tests.processes import LIMIT
 from tests.test_studio import ALONE, HOSTILE, PLAN, write_people
 
@@ -51,7 +51,7 @@ def chromium() -> Iterator[object]:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """A studio of its own, as the command line serves it; the file that it names."""
-    from discreet.studio.serve import studio_server
+    from discreet.studio.app import studio_server
 
     server = studio_server(folder)
     thread = threading.Thread(target=server.run, daemon=True)

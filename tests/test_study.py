@@ -10,7 +10,7 @@ import pytest
 from discreet.core.errors import InvalidParameter
 from discreet.papers import Part, Progress, Study, load, run
 from discreet.papers.figure import Figure
-from discreet.papers.study_page import markdown_table
+from discreet.papers.gallery import markdown_table
 
 
 def _cells(quick: bool) -> list[dict[str, object]]:

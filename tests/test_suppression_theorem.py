@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
-from discreet.omission.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
-from discreet.omission.suppression import independent_deletion, suppression, suppressor_sensitivity
+from discreet.mechanisms.omission.amplification import deterministic_suppression, outlier_epsilon, poisson_sampling
+from discreet.mechanisms.omission.step import independent_deletion, suppression, suppressor_sensitivity
 
 
 def outlier_algorithm(m: Fraction, M: Fraction):  # type: ignore[no-untyped-def]

@@ -9,9 +9,8 @@ import pytest
 import discreet as d
 from discreet.core.errors import DiscreetError
 from discreet.core.rows import take
-from discreet.opening import open_source
-from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import all_margins
+from discreet.core.rows.source import open_source
+from discreet.questions.tables.margins import TablesQuestion, all_margins
 
 ONE = d.GaussianDP(1.0)
 

@@ -28,12 +28,10 @@ from discreet import (
     best_table_mechanism,
     release,
 )
-from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.mechanisms.tables.clipping import onto_simplex, onto_total, rounded
-from discreet.mechanisms.tables.helmert import from_helmert, to_helmert, trend
-from discreet.mechanisms.tables.james_stein import james_stein_risk, shrunk, target
-from discreet.mechanisms.tables.post_processed import exact_total
+from discreet.mechanisms.mechanism import mechanism_from_dict
+from discreet.mechanisms.tables.james_stein import from_helmert, james_stein_risk, shrunk, target, to_helmert, trend
+from discreet.mechanisms.tables.post_processed import exact_total, onto_simplex, onto_total, rounded
 from discreet.testing import check_calibration
 
 TABLE = Sensitivity(moves=(1, 1))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from discreet import Bins, ContingencyTable, Exact, Neighbours, RankDeficientGaussian, Release, release
-from discreet.contract.statistic import statistic_from_dict
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.results.release import statistic_from_dict
 from tests.processes import output
 
 ROWS = {"arm": ["a", "a", "b", "b", "b"], "outcome": ["no", "yes", "no", "no", "yes"]}

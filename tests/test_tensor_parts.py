@@ -24,11 +24,10 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Selected, coarsening, take, totals
-from discreet.core.stability import in_parts
-from discreet.inference.part_moments import PairMoments, marginal
-from discreet.opening import open_source
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
-from discreet.questions.covariances_in_parts import CovariancesInParts
+from discreet.core.rows.source import open_source
+from discreet.core.schema import in_parts
+from discreet.inference.moments import PairMoments, marginal
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ENDS = ((-2.0, 6.0), (0.0, 1.0), (1.0, 4.0))

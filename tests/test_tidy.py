@@ -26,8 +26,8 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.plans.plan import plan
-from discreet.publish.tidy import COLUMNS, NUMBERS, Tidy, tidy_rows
+from discreet.results.frames import COLUMNS, NUMBERS, Tidy, tidy_rows
+from discreet.results.plan import plan
 from tests.test_every_question import ASKED, SCHEMA, budget, guarantee, rows
 
 LABELS = {

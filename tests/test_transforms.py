@@ -32,10 +32,10 @@ from discreet import (
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, take, totals
-from discreet.opening import open_source
+from discreet.core.rows.source import open_source
 from discreet.plans.job import Job
-from discreet.questions.comparison.arms_question import ArmsQuestion
-from discreet.questions.comparison.comparison_question import ComparisonQuestion
+from discreet.questions.comparison.many import ArmsQuestion
+from discreet.questions.comparison.question import ComparisonQuestion
 from discreet.testing.sources import HOSTILE_TEXTS
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

@@ -12,7 +12,7 @@ import pytest
 from discreet import PureDP, Scenario, Session, ZeroConcentratedDP, release
 from discreet.core.exact import Exact
 from discreet.questions import MeasuredQuestion, asked
-from discreet.questions.table_tests import TableTest
+from discreet.questions.tables.tests import TableTest
 
 from .test_every_question import ASKED, SCHEMA, guarantee
 

@@ -18,12 +18,11 @@ import pytest
 from discreet import GaussianDP, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
 from discreet.core.rows import Selected, take, weighted_totals
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.core.stability import in_parts
-from discreet.inference.noise_sum import excess_kurtosis
-from discreet.inference.part_moments import PartMoments
+from discreet.core.rows.source import open_source
+from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, in_parts
+from discreet.inference.moments import PartMoments
+from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
-from discreet.opening import open_source
 from discreet.plans.job import Job
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion

@@ -27,7 +27,7 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.rounding import not_below
+from discreet.core.numbers import not_below
 from discreet.mechanisms.whole_share import WholeShareLaw, share_noise
 from discreet.testing import check_calibration, check_mechanism
 

@@ -17,8 +17,8 @@ from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
 from discreet.core.rows.totals import SHARES, squares
 from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
-from discreet.questions.regression import RegressionQuestion, exact_squares, outcome_share
-from discreet.questions.regression_moments import (
+from discreet.questions.regression.linear import RegressionQuestion, exact_squares, outcome_share
+from discreet.questions.regression.moments import (
     MomentBoxes,
     MomentProducts,
     first_fit,

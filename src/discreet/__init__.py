@@ -25,32 +25,28 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.schema import Schema as Schema
     from discreet.core.schema import Unlisted as Unlisted
     from discreet.core.sensitivity import Sensitivity as Sensitivity
-    from discreet.declarations.language import Formula as Formula
-    from discreet.declarations.plain_data import schema_from_dict as schema_from_dict
-    from discreet.inference.chi_square import goodness_of_fit as goodness_of_fit
-    from discreet.inference.chi_square import homogeneity as homogeneity
-    from discreet.inference.chi_square import independence as independence
-    from discreet.inference.monte_carlo import Asymptotic as Asymptotic
-    from discreet.inference.monte_carlo import MonteCarlo as MonteCarlo
-    from discreet.inference.multiple_synthesis import DoubleSanitization as DoubleSanitization
-    from discreet.inference.multiple_synthesis import MultipleSynthesis as MultipleSynthesis
-    from discreet.inference.sampling import NoiseAware as NoiseAware
-    from discreet.interval import Interval as Interval
-    from discreet.ledgers import Ledger as Ledger
-    from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace as BoundaryInflatedLaplace
-    from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance as BoundedCovariance
-    from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace as BoundedLaplace
-    from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions as BoundedProportions
-    from discreet.mechanisms.bounded.bounded_scale import bounded_laplace_scales as bounded_laplace_scales
-    from discreet.mechanisms.bounded.tied_pair import TiedPair as TiedPair
+    from discreet.inference.moments import NoiseAware as NoiseAware
+    from discreet.inference.noise import Asymptotic as Asymptotic
+    from discreet.inference.noise import MonteCarlo as MonteCarlo
+    from discreet.inference.tables import goodness_of_fit as goodness_of_fit
+    from discreet.inference.tables import homogeneity as homogeneity
+    from discreet.inference.tables import independence as independence
+    from discreet.inference.two_sample import DoubleSanitization as DoubleSanitization
+    from discreet.inference.two_sample import MultipleSynthesis as MultipleSynthesis
+    from discreet.mechanisms.bounded.covariance import BoundedCovariance as BoundedCovariance
+    from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace as BoundaryInflatedLaplace
+    from discreet.mechanisms.bounded.laplace import BoundedLaplace as BoundedLaplace
+    from discreet.mechanisms.bounded.proportions import BoundedProportions as BoundedProportions
+    from discreet.mechanisms.bounded.proportions import TiedPair as TiedPair
+    from discreet.mechanisms.bounded.scale import bounded_laplace_scales as bounded_laplace_scales
     from discreet.mechanisms.box_noise import BoxNoise as BoxNoise
-    from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism as ExponentialMechanism
-    from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold as GaussianThreshold
+    from discreet.mechanisms.choices.group_selection import GaussianThreshold as GaussianThreshold
     from discreet.mechanisms.choices.group_selection import OptimalSelection as OptimalSelection
-    from discreet.mechanisms.choices.noisy_max import ReportNoisyMax as ReportNoisyMax
-    from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip as PermuteAndFlip
-    from discreet.mechanisms.choices.quantile_choice import QuantileChoice as QuantileChoice
-    from discreet.mechanisms.choices.quantile_interval import QuantileInterval as QuantileInterval
+    from discreet.mechanisms.choices.quantile import QuantileChoice as QuantileChoice
+    from discreet.mechanisms.choices.quantile import QuantileInterval as QuantileInterval
+    from discreet.mechanisms.choices.selection import ExponentialMechanism as ExponentialMechanism
+    from discreet.mechanisms.choices.selection import PermuteAndFlip as PermuteAndFlip
+    from discreet.mechanisms.choices.selection import ReportNoisyMax as ReportNoisyMax
     from discreet.mechanisms.composition import compose as compose
     from discreet.mechanisms.composition import compose_profiles as compose_profiles
     from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
@@ -58,48 +54,52 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
     from discreet.mechanisms.geometric import Geometric as Geometric
     from discreet.mechanisms.laplace import Laplace as Laplace
-    from discreet.mechanisms.tables.clipped import Clipped as Clipped
+    from discreet.mechanisms.omission.step import OutlierSuppression as OutlierSuppression
+    from discreet.mechanisms.omission.step import PoissonSample as PoissonSample
     from discreet.mechanisms.tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
-    from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian as RankDeficientGaussian
+    from discreet.mechanisms.tables.james_stein import RankDeficientGaussian as RankDeficientGaussian
+    from discreet.mechanisms.tables.post_processed import Clipped as Clipped
     from discreet.mechanisms.whole_share import WholeShare as WholeShare
-    from discreet.omission import OutlierSuppression as OutlierSuppression
-    from discreet.omission import PoissonSample as PoissonSample
-    from discreet.plans.plan import Plan as Plan
-    from discreet.plans.plan import plan as plan
-    from discreet.plans.scenario import ExpectedLabels as ExpectedLabels
-    from discreet.plans.scenario import ExpectedNumbers as ExpectedNumbers
-    from discreet.plans.scenario import Scenario as Scenario
+    from discreet.plans.declarations import Formula as Formula
+    from discreet.plans.declarations import schema_from_dict as schema_from_dict
+    from discreet.plans.rehearsal import ExpectedLabels as ExpectedLabels
+    from discreet.plans.rehearsal import ExpectedNumbers as ExpectedNumbers
+    from discreet.plans.rehearsal import Scenario as Scenario
     from discreet.publish.compare_laws import compare_laws as compare_laws
+    from discreet.questions.clusters.lloyd import NoisyAverage as NoisyAverage
     from discreet.questions.comparison.compare import compare_means as compare_means
-    from discreet.questions.comparison.comparison_plan import plan_comparison as plan_comparison
-    from discreet.questions.comparison.many_arms import compare_arms as compare_arms
+    from discreet.questions.comparison.many import compare_arms as compare_arms
+    from discreet.questions.comparison.question import plan_comparison as plan_comparison
     from discreet.questions.count import Count as Count
     from discreet.questions.covariance import Covariance as Covariance
     from discreet.questions.covariance_matrix import CorrelationMatrix as CorrelationMatrix
     from discreet.questions.covariance_matrix import CovarianceMatrix as CovarianceMatrix
-    from discreet.questions.margins import all_margins as all_margins
-    from discreet.questions.margins import hierarchy as hierarchy
+    from discreet.questions.covariance_matrix import MeansAndCovariances as MeansAndCovariances
+    from discreet.questions.grouped import Bins as Bins
     from discreet.questions.mean import Mean as Mean
-    from discreet.questions.means_and_covariances import MeansAndCovariances as MeansAndCovariances
     from discreet.questions.mode import Mode as Mode
     from discreet.questions.naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
-    from discreet.questions.noisy_average import NoisyAverage as NoisyAverage
     from discreet.questions.pooled import PooledCovariance as PooledCovariance
     from discreet.questions.pooled import PooledVariance as PooledVariance
-    from discreet.questions.profiles.released_first import PrivateBounds as PrivateBounds
-    from discreet.questions.profiles.released_first import PrivateContribution as PrivateContribution
+    from discreet.questions.profile.released_first import PrivateBounds as PrivateBounds
+    from discreet.questions.profile.released_first import PrivateContribution as PrivateContribution
     from discreet.questions.proportion import Proportion as Proportion
-    from discreet.questions.proportion_vector import ProportionVector as ProportionVector
+    from discreet.questions.proportion import ProportionVector as ProportionVector
     from discreet.questions.quantile import Quantiles as Quantiles
     from discreet.questions.sum import Sum as Sum
     from discreet.questions.sum import SumAndCount as SumAndCount
-    from discreet.questions.table import ContingencyTable as ContingencyTable
-    from discreet.questions.table_axes import Bins as Bins
-    from discreet.questions.table_choice import best_table_mechanism as best_table_mechanism
+    from discreet.questions.tables.margins import all_margins as all_margins
+    from discreet.questions.tables.margins import hierarchy as hierarchy
+    from discreet.questions.tables.table import ContingencyTable as ContingencyTable
+    from discreet.questions.tables.table import best_table_mechanism as best_table_mechanism
     from discreet.questions.variance import StandardDeviation as StandardDeviation
     from discreet.questions.variance import Variance as Variance
-    from discreet.releases import Release as Release
-    from discreet.releases import release as release
+    from discreet.results.display import Interval as Interval
+    from discreet.results.ledger import Ledger as Ledger
+    from discreet.results.plan import Plan as Plan
+    from discreet.results.plan import plan as plan
+    from discreet.results.release import Release as Release
+    from discreet.results.release import release as release
     from discreet.session import Session as Session
 
 __version__ = "0.1.0"
@@ -122,28 +122,28 @@ _PUBLIC = {
     "DiscreteGaussian": "mechanisms.discrete_gaussian",
     "WholeShare": "mechanisms.whole_share",
     "GeneralizedGaussian": "mechanisms.generalized_gaussian",
-    "GaussianThreshold": "mechanisms.choices.gaussian_threshold",
+    "GaussianThreshold": "mechanisms.choices.group_selection",
     "OptimalSelection": "mechanisms.choices.group_selection",
-    "BoundedLaplace": "mechanisms.bounded.bounded_laplace",
-    "bounded_laplace_scales": "mechanisms.bounded.bounded_scale",
-    "BoundaryInflatedLaplace": "mechanisms.bounded.boundary_inflated",
-    "BoundedCovariance": "mechanisms.bounded.bounded_covariance",
-    "BoundedProportions": "mechanisms.bounded.bounded_proportions",
-    "TiedPair": "mechanisms.bounded.tied_pair",
-    "ExponentialMechanism": "mechanisms.choices.exponential_mechanism",
-    "PermuteAndFlip": "mechanisms.choices.permute_and_flip",
-    "ReportNoisyMax": "mechanisms.choices.noisy_max",
+    "BoundedLaplace": "mechanisms.bounded.laplace",
+    "bounded_laplace_scales": "mechanisms.bounded.scale",
+    "BoundaryInflatedLaplace": "mechanisms.bounded.laplace",
+    "BoundedCovariance": "mechanisms.bounded.covariance",
+    "BoundedProportions": "mechanisms.bounded.proportions",
+    "TiedPair": "mechanisms.bounded.proportions",
+    "ExponentialMechanism": "mechanisms.choices.selection",
+    "PermuteAndFlip": "mechanisms.choices.selection",
+    "ReportNoisyMax": "mechanisms.choices.selection",
     "Mode": "questions.mode",
-    "NoisyAverage": "questions.noisy_average",
-    "MeansAndCovariances": "questions.means_and_covariances",
-    "PoissonSample": "omission",
-    "OutlierSuppression": "omission",
-    "RankDeficientGaussian": "mechanisms.tables.rank_deficient",
+    "NoisyAverage": "questions.clusters.lloyd",
+    "MeansAndCovariances": "questions.covariance_matrix",
+    "PoissonSample": "mechanisms.omission.step",
+    "OutlierSuppression": "mechanisms.omission.step",
+    "RankDeficientGaussian": "mechanisms.tables.james_stein",
     "JamesSteinGaussian": "mechanisms.tables.james_stein",
-    "Clipped": "mechanisms.tables.clipped",
-    "all_margins": "questions.margins",
-    "hierarchy": "questions.margins",
-    "best_table_mechanism": "questions.table_choice",
+    "Clipped": "mechanisms.tables.post_processed",
+    "all_margins": "questions.tables.margins",
+    "hierarchy": "questions.tables.margins",
+    "best_table_mechanism": "questions.tables.table",
     "compare_laws": "publish.compare_laws",
     # statistics of bounded columns
     "Count": "questions.count",
@@ -151,7 +151,7 @@ _PUBLIC = {
     "SumAndCount": "questions.sum",
     "Mean": "questions.mean",
     "Proportion": "questions.proportion",
-    "ProportionVector": "questions.proportion_vector",
+    "ProportionVector": "questions.proportion",
     "Variance": "questions.variance",
     "StandardDeviation": "questions.variance",
     "Covariance": "questions.covariance",
@@ -160,51 +160,51 @@ _PUBLIC = {
     "PooledVariance": "questions.pooled",
     "PooledCovariance": "questions.pooled",
     # tables
-    "ContingencyTable": "questions.table",
-    "Bins": "questions.table_axes",
+    "ContingencyTable": "questions.tables.table",
+    "Bins": "questions.grouped",
     # releasing
     "Exact": "core.exact",
-    "Release": "releases",
-    "release": "releases",
-    "Plan": "plans.plan",
-    "plan": "plans.plan",
-    "Scenario": "plans.scenario",
-    "ExpectedNumbers": "plans.scenario",
-    "ExpectedLabels": "plans.scenario",
-    "Ledger": "ledgers",
+    "Release": "results.release",
+    "release": "results.release",
+    "Plan": "results.plan",
+    "plan": "results.plan",
+    "Scenario": "plans.rehearsal",
+    "ExpectedNumbers": "plans.rehearsal",
+    "ExpectedLabels": "plans.rehearsal",
+    "Ledger": "results.ledger",
     # comparing
     "compare_means": "questions.comparison.compare",
-    "compare_arms": "questions.comparison.many_arms",
-    "plan_comparison": "questions.comparison.comparison_plan",
+    "compare_arms": "questions.comparison.many",
+    "plan_comparison": "questions.comparison.question",
     # data
     "Bands": "core.schema",
     "Bounds": "core.schema",
-    "PrivateBounds": "questions.profiles.released_first",
-    "PrivateContribution": "questions.profiles.released_first",
+    "PrivateBounds": "questions.profile.released_first",
+    "PrivateContribution": "questions.profile.released_first",
     "Unlisted": "core.schema",
     "Categories": "core.schema",
     "Contribution": "core.schema",
     "Dates": "core.schema",
-    "Formula": "declarations.language",
-    "schema_from_dict": "declarations.plain_data",
+    "Formula": "plans.declarations",
+    "schema_from_dict": "plans.declarations",
     "PrivacyUnit": "core.schema",
     "Related": "core.schema",
     "Schema": "core.schema",
     "Session": "session",
     "Quantiles": "questions.quantile",
-    "QuantileChoice": "mechanisms.choices.quantile_choice",
-    "QuantileInterval": "mechanisms.choices.quantile_interval",
+    "QuantileChoice": "mechanisms.choices.quantile",
+    "QuantileInterval": "mechanisms.choices.quantile",
     # inference
-    "NoiseAware": "inference.sampling",
-    "MultipleSynthesis": "inference.multiple_synthesis",
-    "DoubleSanitization": "inference.multiple_synthesis",
+    "NoiseAware": "inference.moments",
+    "MultipleSynthesis": "inference.two_sample",
+    "DoubleSanitization": "inference.two_sample",
     "GaussianNaiveBayes": "questions.naive_bayes",
-    "Interval": "interval",
-    "MonteCarlo": "inference.monte_carlo",
-    "Asymptotic": "inference.monte_carlo",
-    "goodness_of_fit": "inference.chi_square",
-    "homogeneity": "inference.chi_square",
-    "independence": "inference.chi_square",
+    "Interval": "results.display",
+    "MonteCarlo": "inference.noise",
+    "Asymptotic": "inference.noise",
+    "goodness_of_fit": "inference.tables",
+    "homogeneity": "inference.tables",
+    "independence": "inference.tables",
 }
 
 __all__ = [*_PUBLIC, "__version__"]

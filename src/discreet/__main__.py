@@ -1,6 +1,6 @@
 """``python -m discreet``: the command line, where the script is not on the path."""
 
-from discreet.cli import main
+from discreet.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from threading import RLock
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from discreet.core import requirements
 from discreet.core.door import pass_through, recall
-from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
+from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, SourceError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot, take
-from discreet.core.rows.join import take_joined
+from discreet.core.rows.keep import take_joined
 from discreet.core.rows.read import Dataset
+from discreet.core.rows.source import open_declared, open_source, source_identity, source_of
 from discreet.core.schema import Column, Schema, related_schema
-from discreet.in_use import InUse
-from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
-from discreet.omission.behind_question import behind
-from discreet.omission.step import Omission
-from discreet.opening import open_declared, open_source, source_of
-from discreet.plans.plan import affordable
+from discreet.mechanisms.omission.step import Omission
 from discreet.plans.planner import Planner
-from discreet.plans.rehearsal import Rehearsing
-from discreet.plans.scenario import Scenario
-from discreet.plans.source_identity import source_identity
+from discreet.plans.rehearsal import Rehearsing, Scenario
 from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.profiles.profile_question import ProfileQuestion, undeclared
-from discreet.questions.profiles.released_first import (
+from discreet.questions.omitted import behind
+from discreet.questions.profile.question import ProfileQuestion, undeclared
+from discreet.questions.profile.released_first import (
     PrivateContribution,
     Settled,
     between_edges,
@@ -41,8 +39,59 @@ from discreet.questions.profiles.released_first import (
     settled,
 )
 from discreet.questions.shorthands import Shorthands
+from discreet.results.ledger import Ledger
+from discreet.results.plan import affordable
 
-__all__ = ["Session"]
+__all__ = ["InUse", "Session"]
+
+
+# ---- In use: which threads use something that a fork must not cut in half.
+#
+# A child of a fork has one thread. What another thread of its parent was doing stays half done there for ever: its
+# locks are never released, and an engine's own threads are gone. The child is refused in words instead of waiting.
+
+
+class InUse:
+    """A context in which a thread uses something, named in the refusal.
+
+    Examples
+    --------
+    >>> with InUse("session"):
+    ...     pass
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what, self.cut = what, False
+        self.threads: Counter[int] = Counter()
+        _ALL.add(self)
+
+    def __enter__(self) -> None:
+        if self.cut:
+            raise DiscreetError(
+                f"the process was forked while another thread used this {self.what}, so the child cannot use it. Open "
+                f"the {self.what} again in the child. Nothing was spent."
+            )
+        self.threads[threading.get_ident()] += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.threads[threading.get_ident()] -= 1
+
+
+_ALL: WeakSet[InUse] = WeakSet()
+
+
+def _after_fork() -> None:
+    me = threading.get_ident()
+    for one in list(_ALL):
+        one.cut = one.cut or any(count > 0 for thread, count in one.threads.items() if thread != me)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# ---- Session: data, schema and ledger in one object.
+
 
 A = TypeVar("A")
 
@@ -213,7 +262,7 @@ class Session(Shorthands):
         Examples
         --------
         >>> from discreet import Bounds, PureDP, Schema, Session
-        >>> from discreet.plans.scenario import ExpectedNumbers, Scenario
+        >>> from discreet.plans.rehearsal import ExpectedNumbers, Scenario
         >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
         >>> session = Session("no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
         >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, spread=12.0)})
@@ -307,8 +356,8 @@ class Session(Shorthands):
         """The same session, with rows dropped by ``step`` before each question; a fresh, secret choice every time.
 
         Guarantees given to its questions are those of the whole: the noise is calibrated to what may be spent behind
-        the step (`discreet.omission.amplification`). Each release makes its own choice of rows, so their guarantees
-        add up in the ledger as others do. Values and intervals are those of the rows that were kept. Private bounds and
+        the step (`discreet.mechanisms.omission`). Each release makes its own choice of rows, so their guarantees add
+        up in the ledger as others do. Values and intervals are those of the rows that were kept. Private bounds and
         limits, which are released first, are those of all rows. The rows are brought to this machine to be chosen, so
         the data must fit its memory.
 

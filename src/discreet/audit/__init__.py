@@ -10,13 +10,13 @@ _PUBLIC = {
     "audit_exactly": "exact_losses",
     "audit_choices": "exact_losses",
     "audit_laws": "exact_losses",
-    "audit_exhaustively": "exhaustive",
+    "audit_exhaustively": "exact_losses",
     "audit_hostile": "hostile",
     "audit_pair": "statistical",
-    "audit_repetition": "repetition",
+    "audit_repetition": "statistical",
     "audit_replay": "replay",
-    "audit_spending": "spending_attacks",
-    "audit_timing": "timing",
+    "audit_spending": "tampering",
+    "audit_timing": "statistical",
     "run_audit": "run",
 }
 

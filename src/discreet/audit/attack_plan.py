@@ -18,25 +18,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from discreet import __version__
-from discreet.audit.audit_page import audit_page
-from discreet.audit.judging import Answer, QuestionAudit, judged
-from discreet.audit.pipeline import Refusal, shown
-from discreet.audit.transcript import Script, scripted
-from discreet.core.dialect import Dialect
+from discreet.audit.pipeline import Pipeline, Refusal, Script, scripted, shown
+from discreet.audit.release_pipelines import growing_pipelines, model_pipelines, release_pipelines, wide_pipelines
+from discreet.audit.report import audit_page
+from discreet.audit.session_pipelines import (
+    join_pipelines,
+    profile_pipelines,
+    question_pipelines,
+    session_pipelines,
+    transform_pipelines,
+)
+from discreet.audit.worlds import Answer, QuestionAudit, judged
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
+from discreet.core.rows.read import Dialect
 from discreet.core.schema import Bands, Bounds, Categories, Column, Contribution, Dates, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts
-from discreet.ledgers import Ledger
-from discreet.plans.attacked import plan_digest
-from discreet.plans.job import Job
-from discreet.plans.job_results import Progress
+from discreet.plans.job import Job, Progress, plan_digest
 from discreet.plans.plan_file import PlanFile
-from discreet.result import Result
+from discreet.results.display import Facts, Result
+from discreet.results.ledger import Ledger
 
-__all__ = ["PlanAttack", "attack_plan"]
+__all__ = ["PlanAttack", "attack_plan", "PIPELINES", "RELEASES_NOTHING", "audited_names", "pipelines"]
+
 
 Row = dict[str, Any]
 _MOST_ROWS = 200_000
@@ -342,3 +347,69 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         draws = tuple(script.draws[ends[place] : ends[place + 1]])
         answers.append(Answer(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
     return answers
+
+
+# ---- Coverage: which public names are audited by what, and why the others need not be.
+#
+# Pipelines say which methods they stand for; which statistics and mechanisms they use is read from the ledger.
+
+
+PIPELINES: dict[str, Callable[[], Iterator[Pipeline]]] = {
+    "releases": release_pipelines,
+    "sessions": session_pipelines,
+    "models": model_pipelines,
+    "questions": question_pipelines,
+    "formulas": transform_pipelines,
+    "joins": join_pipelines,
+    "profiles": profile_pipelines,
+    "growing data": growing_pipelines,
+    "widest declarations": wide_pipelines,
+}
+"""Every pipeline, by what it is about. The audit runs all of them, and has no other list."""
+
+_DECLARED = "declares public facts; reads no data"
+_READS_RELEASES = "reads releases, which are public; an import rule keeps it from data"
+
+RELEASES_NOTHING: dict[str, str] = {
+    **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"), _DECLARED),
+    **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins", "Unlisted"), _DECLARED),
+    **dict.fromkeys(("PrivateBounds", "PrivateContribution"), _DECLARED),
+    **dict.fromkeys(
+        ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
+    ),
+    **dict.fromkeys(("Bands", "Dates", "Formula", "Related", "schema_from_dict"), _DECLARED),
+    **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
+    **dict.fromkeys(("Scenario", "ExpectedNumbers", "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"),
+    **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
+    **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
+    **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
+    "Session.declaring": "declares public facts; reads no data",
+    "Session.dataset": "the data itself, for its owner",
+    "Session.check_source": "reads the rows for their owner, and tells nobody else",
+    "Session.exact": "stays private: its repr shows no value",
+    "Session.ask": "what every named question calls",
+    "Session.require": "looks at the names of columns alone",
+    "Session.source_names": "looks at the names of columns alone",
+}
+"""Public names that release nothing, each with the reason."""
+
+
+def pipelines() -> Iterator[Pipeline]:
+    """Every pipeline."""
+    for source in PIPELINES.values():
+        yield from source()
+
+
+def audited_names() -> dict[str, list[str]]:
+    """By public name or method: the pipelines that stand for it.
+
+    Examples
+    --------
+    >>> "session.mean, one row" in audited_names()["Session.mean"]
+    True
+    """
+    found: dict[str, list[str]] = {}
+    for pipeline in pipelines():
+        for name in pipeline.covers:
+            found.setdefault(name, []).append(pipeline.name)
+    return found

@@ -25,38 +25,35 @@ from discreet.audit.exact_losses import (
     audit_laws,
     law_cells,
 )
-from discreet.audit.neighbours import unit_pairs
-from discreet.contract.mechanism import Mechanism
+from discreet.audit.replay import unit_pairs
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.ledgers import Ledger
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
-from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.mechanisms.bounded.covariance import BoundedCovariance
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.bounded.proportions import BoundedProportions, TiedPair
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
-from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection
-from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
-from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.mechanisms.choices.selection import Selection
+from discreet.mechanisms.choices.group_selection import GaussianThreshold, GroupSelection, OptimalSelection
+from discreet.mechanisms.choices.quantile import QuantileChoice
+from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax, Selection
 from discreet.mechanisms.composition import compose_profiles
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.tables.clipped import Clipped
-from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
-from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.omission.step import (
+    AbsoluteDistance,
+    Omission,
+    OutlierSuppression,
+    PoissonSample,
+    outlier_scores,
+)
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
+from discreet.mechanisms.tables.post_processed import Clipped
 from discreet.mechanisms.whole_share import WholeShare
-from discreet.omission import Omission, OutlierSuppression, PoissonSample
-from discreet.omission.outliers import AbsoluteDistance, outlier_scores
 from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
@@ -65,8 +62,9 @@ from discreet.questions.count import CountQuestion
 from discreet.questions.naive_bayes import GaussianNaiveBayes
 from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableQuestion
-from discreet.releases import release
+from discreet.questions.tables.table import TableQuestion
+from discreet.results.ledger import Ledger
+from discreet.results.release import release
 from discreet.session import Session
 
 __all__ = [

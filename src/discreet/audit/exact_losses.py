@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
-from discreet.contract.mechanism import Law, Mechanism
+from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.core.errors import NoConversion
-from discreet.core.guarantee import Guarantee
-from discreet.core.privacy_profile import Profile
+from discreet.core.guarantee import GaussianDP, Guarantee, Profile, PureDP
+from discreet.core.noise.choice import choose
+from discreet.core.numbers import ball, decimal, precisely
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
-from discreet.result import Result
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.results.display import Facts, Result, number
 
 __all__ = [
-    "Cells",
-    "ExactAudit",
-    "audit_cells",
-    "audit_choices",
-    "audit_exactly",
-    "audit_laws",
-    "exact_loss",
-    "joined",
-    "law_cells",
-]
+    "Cells", "ExactAudit", "audit_cells", "audit_choices", "audit_exactly", "audit_laws", "exact_loss", "joined",
+    "law_cells", "ExhaustiveAudit", "audit_exhaustively", "cells_hold", "laplace_masses", "FalseAlarms", "Power",
+    "Sweep", "audit_false_alarms", "audit_power", "audit_sweep",
+]  # fmt: skip
+
 
 Array = NDArray[np.float64]
 Claim = Guarantee | Profile
@@ -239,3 +242,446 @@ def _edges(first: Law, second: Law) -> Array:
         # Mass may sit on a bound itself, so each finite bound gets a cell of its own.
         parts.append(np.array([edge for end in bounds for edge in (math.nextafter(end, -math.inf), end)]))
     return np.unique(np.concatenate(parts))
+
+
+# ---- Exhaustive audit: every pair of neighbours on a finite grid, in interval arithmetic.
+#
+# The laws are written down here again, from their formulas, in balls of 2048 bits: nothing is shared with the code
+# under audit but the scale (or factor) that it calibrated. For every pair of truths within Δ of each other and every
+# cell of outputs the check is p ≤ e^ε·q. A ball decides for certain; only exact equality stays undecided, and counts
+# as held where the difference is certainly below 2⁻²⁰⁰ of the probability.
+
+
+_BITS = 2048
+_EQUAL = 200
+_CELLS = 24
+
+Masses = list[arb]
+
+
+@dataclass(frozen=True)
+class ExhaustiveAudit(Result):
+    """What the exhaustive check found.
+
+    Attributes
+    ----------
+    sets
+        Parameter sets, by kind of mechanism.
+    comparisons
+        Pairs of neighbours times cells.
+    violations
+        Pairs for which p ≤ e^ε·q (or δ within the claimed one) is not certain.
+    tightest
+        Largest share of a claimed ε that was reached.
+    """
+
+    sets: dict[str, int]
+    comparisons: int
+    violations: tuple[str, ...]
+    tightest: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether no violation was found."""
+        return not self.violations
+
+    def facts(self) -> Facts:
+        """What to show."""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.sets.items())
+        return [
+            ("parameter sets", f"{sum(self.sets.values()):,} ({kinds})"),
+            ("comparisons", f"{self.comparisons:,}, each decided in balls of {_BITS} bits"),
+            ("violations", "none" if self.passed else "; ".join(self.violations[:3])),
+            ("tightest", f"{100 * self.tightest:.4f} % of a claim"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "sets": dict(self.sets),
+            "comparisons": self.comparisons,
+            "violations": list(self.violations),
+            "tightest": self.tightest,
+            "passed": self.passed,
+        }
+
+    def heading(self) -> str:
+        return "Exhaustive audit"
+
+
+@dataclass
+class _Tally:
+    comparisons: int = 0
+    tightest: float = 0.0
+
+
+def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> ExhaustiveAudit:
+    """Check random parameter sets of every mechanism whose law has a closed form.
+
+    Examples
+    --------
+    >>> audit_exhaustively(20).passed
+    True
+    """
+    rng = np.random.default_rng(seed)
+    tally, counted, violations = _Tally(), dict.fromkeys(_CHECKS, 0), []
+    shares = {"laplace": 8, "bounded": 8, "inflated": 3, "gaussian": 2, "exponential": 2, "permute_and_flip": 1}
+    kinds = [kind for kind, share in shares.items() for _ in range(share)]
+    with precisely(_BITS):
+        for number in range(sets):
+            kind = kinds[number % len(kinds)]
+            epsilon = float(np.round(10 ** rng.uniform(-2, 1.2), 3))
+            delta = float(np.round(10 ** rng.uniform(-3, 2), 4))
+            width = delta * float(np.round(10 ** rng.uniform(0.05, 2), 2))
+            found = _CHECKS[kind](epsilon, delta, width, tally)
+            violations += [f"{kind}, ε {epsilon}, Δ {delta}: {what}" for what in found]
+            counted[kind] += 1
+    return ExhaustiveAudit(counted, tally.comparisons, tuple(violations), tally.tightest)
+
+
+def cells_hold(p: Masses, q: Masses, factor: arb) -> tuple[bool, float]:
+    """Whether p ≤ factor·q for certain in every cell, but for exact equality; and the largest log-ratio."""
+    largest = 0.0
+    for a, b in zip(p, q, strict=True):
+        excess, equal = a - factor * b, abs(a) * arb(2) ** -_EQUAL
+        if not excess <= equal:  # certain, or too close to tell: neither may pass
+            return False, math.inf
+        ratio = float((a / b).log().mid()) if a > 0 and b > 0 else 0.0
+        largest = max(largest, ratio)
+    return True, largest
+
+
+def _compared(
+    masses: Sequence[Masses], near: Callable[[int, int], bool], epsilon: float, tally: _Tally
+) -> Iterator[str]:
+    factor = ball(decimal(epsilon)).exp()
+    for i, j in product(range(len(masses)), repeat=2):
+        if i == j or not near(i, j):
+            continue
+        held, reached = cells_hold(masses[i], masses[j], factor)
+        tally.comparisons += len(masses[i])
+        tally.tightest = max(tally.tightest, reached / epsilon)
+        if not held:
+            yield f"truths {i} and {j}"
+
+
+# ---- laws of one number -------------------------------------------------------------------------------------------
+
+
+def _below(x: arb, truth: arb, scale: arb) -> arb:
+    """Laplace distribution function."""
+    if x <= truth:
+        return ((x - truth) / scale).exp() / 2
+    return 1 - ((truth - x) / scale).exp() / 2
+
+
+def laplace_masses(truth: Fraction, scale: float, edges: Sequence[Fraction], *, inside: bool) -> Masses:
+    """Masses of a Laplace law between edges; with both tails, or ``inside`` the outer edges and normalised."""
+    centre, spread = ball(truth), ball(Fraction(scale))
+    below = [_below(ball(edge), centre, spread) for edge in edges]
+    between = [b - a for a, b in pairwise(below)]
+    if not inside:
+        return [below[0], *between, 1 - below[-1]]
+    whole = below[-1] - below[0]
+    return [mass / whole for mass in between]
+
+
+def _laplace(epsilon: float, delta: float, width: float, tally: _Tally) -> Iterator[str]:
+    scale = Laplace.calibrate(PureDP(epsilon), Sensitivity(l1=delta)).scale
+    step, spread = Fraction(delta) / 2, Fraction(scale)
+    truths = [k * step for k in range(5)]
+    edges = [truths[2] + (k - _CELLS // 2) * spread / 3 for k in range(_CELLS + 1)]
+    masses = [laplace_masses(truth, scale, edges, inside=False) for truth in truths]
+    yield from _compared(masses, lambda i, j: abs(i - j) <= 2, epsilon, tally)
+
+
+def _bounded_setting(delta: float, width: float) -> tuple[list[Fraction], list[Fraction]]:
+    """Truths half a Δ apart from end to end of [0, width], and edges with a hair's breadth at both ends."""
+    step, end = Fraction(delta) / 2, Fraction(width)
+    truths = [k * step for k in range(min(6, int(end / step)))] + [end - k * step for k in range(3)]
+    hair = end / 2**60
+    edges = sorted({Fraction(0), hair, end - hair, end, *(end * k / _CELLS for k in range(_CELLS + 1))})
+    return sorted({truth for truth in truths if truth >= 0}), edges
+
+
+def _bounded(epsilon: float, delta: float, width: float, tally: _Tally) -> Iterator[str]:
+    mechanism = BoundedLaplace.calibrate(PureDP(epsilon), Sensitivity(l1=delta), bounds=(0, width))
+    truths, edges = _bounded_setting(delta, width)
+    masses = [laplace_masses(truth, mechanism.scale, edges, inside=True) for truth in truths]
+    yield from _compared(masses, lambda i, j: abs(truths[i] - truths[j]) <= Fraction(delta), epsilon, tally)
+
+
+def _inflated(epsilon: float, delta: float, width: float, tally: _Tally) -> Iterator[str]:
+    mechanism = BoundaryInflatedLaplace.calibrate(PureDP(epsilon), Sensitivity(l1=delta), bounds=(0, width))
+    truths, edges = _bounded_setting(delta, width)
+    masses = [laplace_masses(truth, mechanism.scale, edges[1:-1], inside=False) for truth in truths]
+    yield from _compared(masses, lambda i, j: abs(truths[i] - truths[j]) <= Fraction(delta), epsilon, tally)
+
+
+def _gaussian(epsilon: float, delta: float, width: float, tally: _Tally) -> Iterator[str]:
+    """δ(ε) of μ-GDP against the sum of what cells exceed e^ε times their neighbour by."""
+    mu = epsilon / 2
+    scale = Gaussian.calibrate(GaussianDP(mu), Sensitivity(l2=delta)).scale
+    spread, shift = ball(Fraction(scale)), ball(Fraction(delta))
+    edges = [shift / 2 + spread * ball(Fraction(k - _CELLS, 4)) for k in range(2 * _CELLS + 1)]
+    here, there = (_normal_masses([(edge - centre) / spread for edge in edges]) for centre in (arb(0), shift))
+    for level in (0.0, mu / 2, mu, 2 * mu):
+        factor = ball(decimal(level)).exp()
+        excess = sum((a - factor * b for a, b in zip(here, there, strict=True) if a > factor * b), arb(0))
+        tally.comparisons += len(here)
+        if not excess <= ball(decimal(float(GaussianDP(mu).delta_at(level)))):
+            yield f"δ at ε = {level}"
+
+
+def _normal_masses(edges: Sequence[arb]) -> Masses:
+    root = arb(2).sqrt()
+    below = [(-edge / root).erfc() / 2 for edge in edges]
+    return [below[0], *(b - a for a, b in pairwise(below)), 1 - below[-1]]
+
+
+# ---- choices ------------------------------------------------------------------------------------------------------
+
+_SCORES = tuple(product(range(3), repeat=3))
+
+
+def _adjacent(i: int, j: int) -> bool:
+    return max(abs(a - b) for a, b in zip(_SCORES[i], _SCORES[j], strict=True)) <= 1
+
+
+def _weights(scores: Sequence[int], factor: arb) -> Masses:
+    return [(factor * (score - max(scores))).exp() for score in scores]
+
+
+def _softmax(scores: Sequence[int], factor: arb) -> Masses:
+    weights = _weights(scores, factor)
+    whole = sum(weights, arb(0))
+    return [weight / whole for weight in weights]
+
+
+def _flipped(scores: Sequence[int], factor: arb) -> Masses:
+    """mckenna2020 for three candidates: p_i·(1 − (p_j + p_k)/2 + p_j·p_k/3)."""
+    a, b, c = _weights(scores, factor)
+    return [x * (1 - (y + z) / 2 + y * z / 3) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))]
+
+
+def _chosen(kind: Any, law: Callable[[Sequence[int], arb], Masses]) -> Callable[..., Iterator[str]]:
+    def check(epsilon: float, delta: float, width: float, tally: _Tally) -> Iterator[str]:
+        mechanism = kind.calibrate(PureDP(epsilon), Sensitivity(moves=(delta,) * 3))
+        factor = ball(Fraction(mechanism.factor) * Fraction(delta))
+        yield from _compared([law(scores, factor) for scores in _SCORES], _adjacent, epsilon, tally)
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[float, float, float, _Tally], Iterator[str]]] = {
+    "laplace": _laplace,
+    "bounded": _bounded,
+    "inflated": _inflated,
+    "gaussian": _gaussian,
+    "exponential": _chosen(ExponentialMechanism, _softmax),
+    "permute_and_flip": _chosen(PermuteAndFlip, _flipped),
+}
+
+
+# ---- Sweep: many random pairs of neighbours, and how often the auditor itself is right.
+
+
+@dataclass(frozen=True)
+class Sweep(Result):
+    """Random pairs of neighbours, audited by draws; all bounds together are right with probability ``confidence``."""
+
+    pairs: int
+    draws: int
+    violations: tuple[str, ...]
+    tightest: float
+    confidence: float
+
+    def heading(self) -> str:
+        return "Sweep over random neighbours"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no claim was refuted."""
+        return not self.violations
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("pairs", f"{self.pairs:,}, {self.draws:,} draws on each side"),
+            ("refuted", "none" if self.passed else "; ".join(self.violations[:3])),
+            ("tightest", f"{100 * self.tightest:.1f} % of a claim certified"),
+            ("confidence", f"{100 * self.confidence:g} % for all pairs together"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "pairs": self.pairs,
+            "draws": self.draws,
+            "violations": list(self.violations),
+            "tightest": self.tightest,
+            "confidence": self.confidence,
+            "passed": self.passed,
+        }
+
+
+def audit_sweep(pairs: int = 10_000, draws: int = 50_000, *, confidence: float = 0.999, seed: int = 1) -> Sweep:
+    """Audit random mechanisms at random truths and neighbours.
+
+    Examples
+    --------
+    >>> audit_sweep(pairs=8, draws=2000).passed
+    True
+    """
+    each = 1 - (1 - confidence) / pairs  # Bonferroni: all bounds hold together
+    violations, tightest = [], 0.0
+    for name, claim, here, there in _settings(pairs, draws, np.random.default_rng(seed)):
+        audit = audit_draws(here, there, claim, confidence=each)
+        tightest = max(tightest, audit.reached)
+        if not audit.passed:
+            violations.append(f"{name}: {audit.symbol} ≥ {audit.certified:.4g} for a claimed {audit.claimed:.4g}")
+    return Sweep(pairs, draws, tuple(violations), tightest, confidence)
+
+
+def _settings(pairs: int, draws: int, rng: np.random.Generator) -> Iterator[tuple[str, Guarantee, Any, Any]]:
+    for place in range(pairs):
+        epsilon = float(np.round(10 ** rng.uniform(-1, 0.8), 2))
+        delta = float(np.round(10 ** rng.uniform(-2, 1), 3))
+        kind = place % 6
+        if kind == 5:
+            yield _choice(epsilon, draws, rng)
+            continue
+        mechanism, claim, low, high = _mechanism(kind, epsilon, delta, rng)
+        truth = float(rng.choice([low, rng.uniform(low, high), high - delta]))
+        # Mostly whole changes, from which most is learned, and some smaller ones.
+        change = delta if rng.random() < 0.8 else delta * float(rng.random())
+        sides = [np.asarray(mechanism.law(value).sample(draws)) for value in (truth, truth + change)]
+        yield f"{mechanism.name}, ε {epsilon}, Δ {delta}, truth {truth}", claim, sides[0], sides[1]
+
+
+def _mechanism(
+    kind: int, epsilon: float, delta: float, rng: np.random.Generator
+) -> tuple[Mechanism, Guarantee, float, float]:
+    move, width = Sensitivity(l1=delta), delta * float(np.round(rng.uniform(1.5, 12), 1))
+    pure = PureDP(epsilon)
+    if kind in (0, 1):
+        return Laplace.calibrate(pure, move), pure, -width, width
+    if kind == 2:
+        return Gaussian.calibrate(GaussianDP(epsilon), move), GaussianDP(epsilon), -width, width
+    bounded = BoundedLaplace if kind == 3 else BoundaryInflatedLaplace
+    return bounded.calibrate(pure, move, bounds=(0, width)), pure, 0.0, width
+
+
+def _choice(epsilon: float, draws: int, rng: np.random.Generator) -> tuple[str, Guarantee, Any, Any]:
+    """Counts of a few categories with one record more in one of them."""
+    counts = rng.integers(0, 6, int(rng.integers(2, 8)))
+    more = counts.copy()
+    more[int(rng.integers(0, counts.size))] += 1
+    factor = ExponentialMechanism.calibrate(PureDP(epsilon), Sensitivity(moves=(1.0,))).factor
+    sides = [choose(side.astype(float), factor, size=draws) for side in (counts, more)]
+    return f"exponential, ε {epsilon}, counts {counts.tolist()}", PureDP(epsilon), sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class Power(Result):
+    """How often a true ε a little above its claim is found."""
+
+    audits: int
+    found: int
+    true_epsilon: float
+    draws: int
+    seconds: float
+
+    def heading(self) -> str:
+        return "Power"
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is found 99 times in 100, up to three standard errors, and within a minute."""
+        slack = 3 * math.sqrt(0.99 * 0.01 * self.audits)
+        return self.found >= 0.99 * self.audits - slack - 1e-9 and self.seconds < 60
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("claim", f"ε = 1, true ε = {self.true_epsilon:g}, 99.9 % confidence"),
+            ("found", f"{self.found} of {self.audits} times with {self.draws:,} draws on each side"),
+            ("time", f"{self.seconds:.2f} s an audit on one core"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "audits": self.audits,
+            "found": self.found,
+            "true_epsilon": self.true_epsilon,
+            "draws": self.draws,
+            "seconds": self.seconds,
+            "passed": self.passed,
+        }
+
+
+def audit_power(audits: int = 300, *, true_epsilon: float = 1.05, draws: int = 1_000_000) -> Power:
+    """Audit a Laplace mechanism whose true ε is above the claimed 1, again and again."""
+    import time
+
+    mechanism = Laplace(1 / true_epsilon)
+    here, there = mechanism.law(0.0), mechanism.law(1.0)
+    start = time.process_time()
+    found = sum(not audit_pair(here.sample, there.sample, PureDP(1.0), draws=draws).passed for _ in range(audits))
+    return Power(audits, found, true_epsilon, draws, (time.process_time() - start) / audits)
+
+
+@dataclass(frozen=True)
+class FalseAlarms(Result):
+    """How often a right claim is called wrong."""
+
+    audits: int
+    alarms: int
+    confidence: float
+
+    def heading(self) -> str:
+        return "False alarms"
+
+    @property
+    def allowed(self) -> int:
+        """The expected number plus three times its Monte-Carlo error, rounded up."""
+        expected = self.audits * (1 - self.confidence)
+        return math.ceil(expected + 3 * math.sqrt(expected))
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are no more than chance allows."""
+        return self.alarms <= self.allowed
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("audits", f"{self.audits:,} of mechanisms whose claims are tight, at {100 * self.confidence:g} %"),
+            ("false alarms", f"{self.alarms}, where {self.allowed} are within chance"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "audits": self.audits,
+            "alarms": self.alarms,
+            "allowed": self.allowed,
+            "confidence": self.confidence,
+            "passed": self.passed,
+        }
+
+
+def audit_false_alarms(audits: int = 1000, draws: int = 20_000, *, confidence: float = 0.999) -> FalseAlarms:
+    """Audit mechanisms whose claims hold with equality."""
+    alarms = 0
+    tight: list[tuple[Mechanism, Guarantee]] = [
+        (Laplace(1.0), PureDP(1.0)),
+        (Gaussian(1.0), GaussianDP(1.0)),
+        (Laplace(0.25), PureDP(4.0)),
+    ]
+    for place in range(audits):
+        mechanism, claim = tight[place % len(tight)]
+        here, there = mechanism.law(0.0), mechanism.law(1.0)
+        alarms += not audit_pair(here.sample, there.sample, claim, draws=draws, confidence=confidence).passed
+    return FalseAlarms(audits, alarms, confidence)

@@ -2,61 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.pipeline import Pipeline
-from discreet.audit.worlds import row_world
-from discreet.contract.mechanism import Mechanism
+from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
+from discreet.audit.report import refused
+from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
+from discreet.core.errors import DiscreetError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds
+from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.multiple_synthesis import MultipleSynthesis
-from discreet.ledgers import Ledger
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
-from discreet.mechanisms.bounded.tied_pair import TiedPair
+from discreet.inference.two_sample import MultipleSynthesis
+from discreet.mechanisms.bounded.covariance import BoundedCovariance
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.bounded.proportions import BoundedProportions, TiedPair
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.choices.noisy_max import ReportNoisyMax
-from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.mechanisms.choices.quantile_interval import QuantileInterval
+from discreet.mechanisms.choices.quantile import QuantileChoice, QuantileInterval
+from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.tables.clipped import Clipped
-from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
-from discreet.mechanisms.tables.rank_deficient import RankDeficientGaussian
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
+from discreet.mechanisms.tables.post_processed import Clipped
 from discreet.mechanisms.whole_share import share_noise
+from discreet.plans.declarations import Formula
+from discreet.questions import Question, asked
+from discreet.questions.clusters.kmedian import KMedian
+from discreet.questions.clusters.lloyd import DPLloyd, NoisyAverage
+from discreet.questions.comparison.compare import compare_means
+from discreet.questions.comparison.many import compare_arms
+from discreet.questions.comparison.paper import CensoredLikelihood
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
-from discreet.questions.covariance_matrix import CorrelationMatrix, CovarianceMatrix
-from discreet.questions.covariances_in_parts import CovariancesInParts
+from discreet.questions.covariance_matrix import (
+    CorrelationMatrix,
+    CovarianceMatrix,
+    CovariancesInParts,
+    MeansAndCovariances,
+)
 from discreet.questions.mean import Mean
-from discreet.questions.means_and_covariances import MeansAndCovariances
 from discreet.questions.mode import Mode
-from discreet.questions.noisy_average import NoisyAverage
+from discreet.questions.naive_bayes import GaussianNaiveBayes
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import Proportion
-from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.quantile import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
-from discreet.questions.table import ContingencyTable
-from discreet.questions.table_choice import best_table_mechanism
+from discreet.questions.tables.table import ContingencyTable, best_table_mechanism
 from discreet.questions.variance import StandardDeviation, Variance
-from discreet.releases import release
+from discreet.results.ledger import Ledger
+from discreet.results.release import release
+from discreet.session import Session
 
-__all__ = ["release_pipelines"]
+__all__ = ["release_pipelines", "PAPER_METHODS", "model_pipelines", "growing_pipelines", "wide_pipelines"]
+
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ONE, NORMAL, CONCENTRATED = PureDP(1.0), GaussianDP(1.0), ZeroConcentratedDP(0.5)
@@ -283,3 +291,380 @@ def _synthesis() -> Pipeline:
         return MultipleSynthesis(m=3).release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace, ONE, ledger=ledger)
 
     return Pipeline("MultipleSynthesis", run, row_world(["a"], most=2), ONE, ("MultipleSynthesis",))
+
+
+# ---- Model pipelines: clusters, classifiers and comparisons, from a few rows to what is published.
+
+
+PAPER_METHODS = (
+    "2S", "4S", "4SDD", "6S", "6SDD", "winsorized", "trimmed", "winsorized6", "trimmed6", "winsorized6DD", "trimmed6DD",
+    "winsorizedDD", "trimmedDD",
+    "naive", "naiveDD", "naive5", "naive5DD",
+)  # fmt: skip
+"""liu2023's methods in their certified form; "original" is not private, and refused on real data."""
+
+
+def model_pipelines() -> Iterator[Pipeline]:
+    """Every model and every comparison."""
+    yield from _clusters()
+    yield from _classifiers()
+    yield from _comparisons()
+    yield from _arms()
+
+
+def _points(rows: Any) -> Any:
+    return np.array(rows, dtype=float).reshape(-1, 2)
+
+
+def _clusters() -> Iterator[Pipeline]:
+    world = row_world([(1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (7.0, -7.0)], most=3)
+    settings: list[tuple[str, Guarantee, dict[str, Any]]] = [
+        ("one step", ONE, {"iterations": 1}),
+        ("three steps", ONE, {"iterations": 3}),
+        ("three steps, GaussianDP", GaussianDP(1.0), {"iterations": 3}),
+        ("three steps, ApproxDP", ApproxDP(1.0, 0.01), {"iterations": 3}),
+        ("as published", ONE, {"iterations": 2, "as_published": True}),
+    ]
+    for name, spent, options in settings:
+
+        def lloyd(rows: Any, ledger: Ledger, spent: Any = spent, options: Any = options) -> Any:
+            model = DPLloyd(2, guarantee=spent, bounds=((0, 1), (0, 1)), **options)
+            model.fit(_points(rows), ledger=ledger)
+            return [model.cluster_centers_, model.counts_, model.guarantee_]
+
+        # As published, the count of a coordinate is not weighted: the worst rows are inside.
+        yield Pipeline(f"DPLloyd, {name}", lloyd, world, spent, ("DPLloyd",))
+    universe = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
+    few = row_world([(1.0, 1.0), (0.0, 0.0), (5.0, 0.2)], most=2)
+    for name, spent, clusters, options in (
+        ("one centre, two swaps", ONE, 1, {"swaps": 2}),
+        ("two centres", ONE, 2, {"swaps": 1}),
+        ("one centre, zCDP", ZeroConcentratedDP(0.5), 1, {"swaps": 2}),
+        ("as published", ONE, 1, {"swaps": 2, "as_published": True}),
+    ):
+
+        def median(rows: Any, ledger: Ledger, spent: Any = spent, k: int = clusters, options: Any = options) -> Any:
+            model = KMedian(k, guarantee=spent, universe=universe, **options)
+            return model.fit(_points(rows), ledger=ledger).center_indices_
+
+        yield Pipeline(f"KMedian, {name}", median, few, spent, ("KMedian",), tight=False, all_paths=True)
+
+
+def _classifiers() -> Iterator[Pipeline]:
+    records = [(1.0, "a"), (0.0, "b"), (0.0, "a"), (99.0, "b")]
+    settings: list[tuple[str, Guarantee, dict[str, Any]]] = [
+        ("", ONE, {}),
+        (", GaussianDP", GaussianDP(1.0), {}),
+        (", as published", ONE, {"variance_mechanism": BoundedLaplace}),
+    ]
+    for neighbours, (way, spent, options) in product((ADD, REPLACE), settings):
+        options = {**options, "guarantee": spent, "neighbours": neighbours}
+
+        def bayes(rows: Any, ledger: Ledger, options: Any = options) -> Any:
+            model = GaussianNaiveBayes(bounds=((0, 1),), classes=("a", "b"), **options)
+            values = np.array([[value] for value, _ in rows], dtype=float).reshape(-1, 1)
+            model.fit(values, [label for _, label in rows], ledger=ledger)
+            return [model.class_count_, model.theta_, model.var_, *model.releases_]
+
+        world = row_world(records, most=2, neighbours=neighbours)
+        name = f"GaussianNaiveBayes, {neighbours.value.replace('_', '/')}{way}"
+        yield Pipeline(name, bayes, world, spent, ("GaussianNaiveBayes",), quick=neighbours is ADD)
+
+
+# ---- comparisons ----------------------------------------------------------------------------------------------------
+
+Record = tuple[str, float]
+RECORDS: list[Record] = [("t", 1.0), ("t", 0.0), ("t", 0.4), ("t", 9.0)]
+BASE: list[Record] = [("t", 0.0), ("t", 1.0), ("c", 0.0), ("c", 1.0), ("c", 0.5)]
+"""Units that are always there: sizes of arms that are public must be at least two."""
+
+
+def _experiments(neighbours: Neighbours, *, private: bool = False) -> World:
+    """One unit added, or replaced by another of its arm (of any arm, where that is private)."""
+    records = [*RECORDS, ("c", 1.0), ("c", 0.0)] if private or neighbours is ADD else RECORDS
+    return row_world(records, most=1, neighbours=neighbours)
+
+
+def _values_by_arm(rows: Any, arms: tuple[str, ...]) -> dict[str, list[float]]:
+    every = [*BASE, *rows]
+    return {arm: [value for name, value in every if name == arm] for arm in arms}
+
+
+def _compared(name: str, spent: Guarantee, world: World, covers: str, tight: bool, **options: Any) -> Pipeline:
+    def compare(rows: Any, ledger: Ledger) -> Any:
+        columns = _values_by_arm(rows, ("t", "c"))
+        return compare_means(
+            columns["t"], columns["c"], bounds=(0, 1), guarantee=spent, ledger=ledger, neighbours=world.neighbours,
+            **options,
+        )  # fmt: skip
+
+    return Pipeline(
+        f"compare_means, {name}", compare, world, spent, ("compare_means", "MeanDifference", covers), tight=tight
+    )
+
+
+def _comparisons() -> Iterator[Pipeline]:
+    replaced, added = _experiments(REPLACE), _experiments(ADD)
+    private = _experiments(REPLACE, private=True)
+    for spent in (ONE, GaussianDP(1.0), ApproxDP(1.0, 0.01)):
+        kind = type(spent).__name__
+        for method in ("direct", "noise_aware", "best"):
+            covers = f"method {method}"
+            options: dict[str, Any] = {"method": method, "partitions": None if method == "direct" else 10}
+            # Laplace noise on (Σa, Σa(1 − a)) is tight; κ = 13/4 of the normal one is a handy number below the best.
+            tight = method == "direct"
+            yield _compared(f"{method}, {kind}, replaced", spent, replaced, covers, tight, **options)
+            yield _compared(f"{method}, {kind}, added", spent, added, covers, tight, **options)
+            # With δ > 0, Laplace noise is calibrated to one move of 2; a unit that changes arms makes two of 1.
+            known = tight and not isinstance(spent, ApproxDP)
+            yield _compared(f"{method}, {kind}, private arm", spent, private, covers, known, arm="private", **options)
+    for method in PAPER_METHODS:
+        for world in (replaced, added):
+            how = "replaced" if world is replaced else "added"
+            yield _compared(f"{method}, {how}", ONE, world, f"method {method}", False, method=method, partitions=10)
+    yield _compared("4S, GaussianDP", GaussianDP(1.0), replaced, "method 4S", False, method="4S", partitions=10)
+    placed = CensoredLikelihood(placement="moments")
+    yield _compared("4S by moments", ONE, replaced, "method 4S", False, method=placed, partitions=10)
+
+
+def _arms() -> Iterator[Pipeline]:
+    worlds = {"replaced": _experiments(REPLACE), "added": _experiments(ADD)}
+    private = {"private arm": _experiments(REPLACE, private=True)}
+    for how, world in {**worlds, **private}.items():
+        for method in ("direct", "noise_aware"):
+            for spent in (ONE, GaussianDP(1.0)):
+                options: dict[str, Any] = {"method": method, "partitions": 10 if method == "noise_aware" else None}
+                if how == "private arm":
+                    options["arm"] = "private"
+                run = _arms_run(spent, world, options)
+                name = f"compare_arms, {method}, {type(spent).__name__}, {how}"
+                yield Pipeline(name, run, world, spent, ("compare_arms",), tight=method == "direct")
+
+
+def _arms_run(spent: Guarantee, world: World, options: dict[str, Any]) -> Callable[[Any, Ledger], Any]:
+    def run(rows: Any, ledger: Ledger) -> Any:
+        return compare_arms(
+            {**_values_by_arm(rows, ("t", "c")), "third": [0.0, 1.0, 1.0]}, bounds=(0, 1), guarantee=spent,
+            ledger=ledger, neighbours=world.neighbours, **options,
+        )  # fmt: skip
+
+    return run
+
+
+# ---- Growing pipelines: release, add rows, release again, on one ledger; neighbours differ in all rows of one person.
+#
+# Rows arrive in waves, some of them late: a period that was released before gets one more. What a person adds later
+# must not move what was counted of the same person before, in this table or in a related one, by more than all
+# releases together are charged for.
+
+
+Row = dict[str, Any]
+Ask = Callable[[Session, int, Guarantee], Any]
+_PERIODS = ("A", "B", "C")
+
+
+def _row(wave: int, arm: str, x: float = 99.0, y: float = 9.0) -> Row:
+    return {"wave": wave, "arm": arm, "x": x, "y": y, "half": "L", "month": arm}
+
+
+_UNITS = [
+    [_row(0, "A")] * 2 + [_row(1, "B")] * 2 + [_row(2, "C")] * 2,
+    [_row(1, "B")] * 3 + [_row(2, "C")] * 3,
+    [_row(0, "A", -99.0, -9.0)] * 3 + [_row(2, "B", -99.0, -9.0)],
+    [_row(2, "C")],
+    [_row(0, "A"), _row(1, "A"), _row(1, "B", -99.0, -9.0), _row(2, "C")],
+]
+_PEOPLE = ((0, 1), (0, 2), (0, 3), (4, 1), (1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (4, 2))
+"""Units and ids: which groups a person keeps follows from the id."""
+_ONE_EACH = PrivacyUnit("person", contribution=Contribution(total=1))
+
+
+def growing_pipelines() -> Iterator[Pipeline]:
+    """Running totals and questions that are asked again, each wave on the rows that are there."""
+    tables = [[{"person": person, **row} for row in _UNITS[unit]] for unit, person in _PEOPLE]
+    world = World(([], *tables), tuple((0, place + 1) for place in range(len(tables))), unit="person")
+    gaussian = GaussianDP(1.0)
+    one = Schema(columns=COLUMNS, unit=_ONE_EACH)
+
+    def total(session: Session, wave: int, spent: Guarantee) -> Any:
+        return session.running_total("arm", spent, period=_PERIODS[wave])
+
+    def total_of_y(session: Session, wave: int, spent: Guarantee) -> Any:
+        return session.running_total("arm", spent, period=_PERIODS[wave], column="y")
+
+    def count(session: Session, wave: int, spent: Guarantee) -> Any:
+        return session.count(spent.split(3)[wave], by="arm", request=f"r{wave}")
+
+    def quantile(session: Session, wave: int, spent: Guarantee) -> Any:
+        return session.quantile("x", 0.5, spent.split(3)[wave], request=f"r{wave}")
+
+    asked: dict[str, tuple[Ask, Schema, Guarantee]] = {
+        "running_total": (total, PEOPLE, gaussian),
+        "running_total of y": (total_of_y, PEOPLE, gaussian),
+        "count": (count, PEOPLE, PureDP(1.0)),
+        "quantile": (quantile, one, PureDP(1.0)),
+    }
+    for name, (ask, schema, spent) in asked.items():
+        yield _growing_pipeline(name, ask, schema, world, spent)
+    yield from _joined(world, gaussian)
+
+
+def _growing_pipeline(name: str, ask: Ask, schema: Schema, world: World, spent: Guarantee) -> Pipeline:
+    def run(rows: Sequence[Row], ledger: Ledger) -> Any:
+        waves = [[row for row in rows if row["wave"] <= wave] for wave in range(3)]
+        return [ask(Session(table_of(some, schema), schema, ledger=ledger), n, spent) for n, some in enumerate(waves)]
+
+    return Pipeline(f"growing.{name}", run, world, spent, (f"Session.{name.split(',')[0].split(' ')[0]}",), tight=False)
+
+
+def _joined(world: World, spent: Guarantee) -> Iterator[Pipeline]:
+    """Periods, and rows that are chosen, from a table that grows beside the first one."""
+    month = Categories(_PERIODS)
+    visits = Related(id="who", rows=1, columns={"month": month})
+    first = {"arm": COLUMNS["arm"]}
+    by_month = Schema(columns=first, unit=_ONE_EACH, related={"visits": visits})
+    late = Formula("month != 'A'")
+    chosen = Schema(columns=first, unit=_ONE_EACH, related={"visits": visits}, where=late)
+    counted = Related(id="who", rows=3, columns={"month": month}, counted="visits")
+    often = Schema(columns=first, unit=_ONE_EACH, related={"visits": counted}, where=Formula("visits <= 1"))
+    for name, schema, over in (("month", by_month, "month"), ("arm, where", chosen, "arm"), ("visits", often, "arm")):
+        run = _joining(schema, over, spent)
+        yield Pipeline(f"growing.running_total by {name} of a second table", run, world, spent, tight=False)
+
+
+def _joining(schema: Schema, over: str, spent: Guarantee) -> Callable[[Sequence[Row], Ledger], Any]:
+    def run(rows: Sequence[Row], ledger: Ledger) -> Any:
+        import pyarrow
+
+        found = []
+        for wave in range(3):
+            some = [row for row in rows if row["wave"] <= wave]
+            text = {name: pyarrow.array([row[name] for row in some], "string") for name in ("arm", "month")}
+            ids = pyarrow.array([row["person"] for row in some], "int64")
+            people = pyarrow.table({"person": ids, "arm": text["arm"]})
+            seen = pyarrow.table({"who": ids, "month": text["month"]})
+            session = Session(people, schema, ledger=ledger, related={"visits": seen})
+            try:
+                session.plan.running_total(over, spent, period=_PERIODS[wave])
+            except DiscreetError:  # what can move later is refused before anything is read, which is as good
+                return "refused"
+            found.append(session.running_total(over, spent, period=_PERIODS[wave]))
+        return found
+
+    return run
+
+
+# ---- Wide pipelines: questions in schemas that are as wide, as fine and as tiny as a schema may be.
+#
+# Numbers reach to the ends of the grid, sums leave 64 bits and doubles, limits allow more rows than there are, and
+# formulas compute with all of it. Every question must have an answer on every table, and lose no more than it is
+# charged.
+
+
+_STEPS = 2.0**40
+_POWERS = (308, 300, 200, 100, 60, 50, 40, 30, 20)
+_RANGES: dict[str, list[tuple[float, float, float]]] = {
+    "widest": [(-_STEPS, _STEPS, 1.0)],
+    "wei": [(0.0, 1e24, 1e15)],
+    "largest": [(-float(f"1e{power}"), float(f"1e{power}"), float(f"1e{power - 9}")) for power in _POWERS],
+    "coarsest": [(0.0, float(f"1e{power}"), float(f"1e{power}")) for power in _POWERS],
+    "finest": [(-1e-3, 1e-3, 1e-14)],
+    "tiniest": [(0.0, float(f"1e{5 - power}"), float(f"1e-{power}")) for power in _POWERS],
+}
+"""Low, high and grid, the widest first: 2⁴⁰ steps, beyond 2⁶³, and as large and small as a schema accepts."""
+_LIMITS = Contribution(total=2**53)
+_FEW = Contribution(groups=2, rows=2**20)
+
+
+def _world(low: float, high: float) -> World:
+    """People at both ends, beyond them, between them, and with values that are no numbers."""
+
+    def row(x: Any, arm: str = "A") -> dict[str, Any]:
+        return {"x": x, "arm": arm}
+
+    beyond = [min(2 * high, 1.7e308), max(-2 * abs(low) - 1, -1.7e308)]
+    people = [
+        [row(high)] * 2,
+        [row(low), row(high, "B")],
+        [row(one, arm) for one in beyond for arm in ("A", "B")],
+        [row(float("inf")), row(float("-inf")), row(float("nan")), row(None)],
+        [row((low + high) / 3)] * 3,
+    ]
+    return unit_world(people, most=1)
+
+
+def wide_pipelines() -> Iterator[Pipeline]:
+    """Sums, spreads, filters and formulas of each kind of number."""
+    one, settings = PureDP(1.0), {"column": "x"}
+    for name, candidates in _RANGES.items():
+        low, high, grid = next(one for one in candidates if not refused(partial(_wide_columns, *one)))
+        world = _world(low, high)
+        limits = _FEW if name in ("widest", "wei", "coarsest") else Contribution(total=2)
+        for words, schema in _schemas(low, high, grid, limits):
+            for ask in ("sum", "variance") if words == "plain" else ("sum",) if words == "where" else ("count",):
+                question = _question(ask, schema, one, **(settings if ask != "count" else {}))
+                if question is not None:
+                    yield _wide_pipeline(f"wide.{ask}, {name}, {words}", question, world)
+    many = Schema(columns=_wide_columns(0, 4, 1), unit=PrivacyUnit("person", contribution=_LIMITS))
+    question = _question("sum", many, GaussianDP(1.0), column="x")
+    if question is not None:
+        yield _wide_pipeline("wide.sum, as many rows as can be declared", question, _world(0, 4))
+
+
+def _wide_columns(low: float, high: float, grid: float) -> dict[str, Any]:
+    return {"arm": Categories(["A", "B"]), "x": Bounds(low, high, grid=grid)}
+
+
+def _schemas(low: float, high: float, grid: float, limits: Contribution) -> Iterator[tuple[str, Schema]]:
+    """Plain columns, filters, and columns that formulas compute; those that a schema refuses are as wide as none."""
+    unit, columns = PrivacyUnit("person", contribution=limits), _wide_columns(low, high, grid)
+    middle = f"{(low + high) / 2 + grid:.17g}"
+    made: dict[str, Callable[[], Schema]] = {
+        "plain": lambda: Schema(columns=columns, unit=unit),
+        "where": lambda: Schema(columns=columns, unit=unit, where=Formula(f"x > {middle} or x * 2 < 0")),
+        "computed": lambda: Schema(
+            columns={**columns, "x2": Bounds(0, 1, grid=0.25, value=Formula(f"{high:.17g} / (1 + abs(x - {middle}))"))},
+            unit=unit,
+            where=Formula("x2 < 2"),
+        ),
+        "bands": lambda: Schema(
+            columns={**columns, "band": Bands(edges=[low, float(middle), high], value=Formula("x * 1"))}, unit=unit
+        ),
+    }
+    for words, schema in made.items():
+        try:
+            yield words, schema()
+        except DiscreetError:
+            continue
+
+
+def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -> Question[Any] | Exception | None:
+    """The question, unless it refuses what is declared, before anything is read."""
+    if "band" in schema.columns and ask == "count":
+        settings = {"by": ["band"]}
+    try:
+        question = asked()[ask](schema=schema, guarantee=guarantee, **settings)  # type: ignore[call-arg]
+        question.claim(None)
+    except DiscreetError:
+        return None
+    except Exception as error:  # a refusal must be in words
+        return error
+    return question
+
+
+def _wide_pipeline(name: str, question: Question[Any] | Exception, world: World) -> Pipeline:
+    if isinstance(question, Exception):
+        return Pipeline(name, partial(_fail, question), world, PureDP(1.0), tight=False)
+    return Pipeline(name, partial(_run, question), world, question.guarantee, tight=False, repeats=True)
+
+
+def _fail(error: Exception, rows: Any, ledger: Ledger) -> Any:
+    raise error
+
+
+def _run(question: Question[Any], rows: Any, ledger: Ledger) -> Any:
+    import pyarrow
+
+    kinds = {"person": "int64", "arm": "string", "x": "float64"}
+    table = pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    return Session(table, question.schema, ledger=ledger).ask(question, "r")

@@ -9,35 +9,58 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from discreet.audit.audit_report import AuditReport, Line
-from discreet.audit.audited_names import PIPELINES
+from discreet.audit.arithmetic import audit_amplified, audit_arithmetic, audit_guarantees
+from discreet.audit.attack_plan import PIPELINES
 from discreet.audit.catalogue import cases
-from discreet.audit.deletions import audit_deletions
-from discreet.audit.exhaustive import audit_exhaustively
-from discreet.audit.failures import audit_failures
-from discreet.audit.generated_worlds import generated_worlds
-from discreet.audit.hostile_calls import HOSTILE, audit_hostile, hostile_calls
-from discreet.audit.hostile_questions import hostile_questions
-from discreet.audit.identities import audit_identities, audit_orders
-from discreet.audit.interrupts import audit_interrupts
-from discreet.audit.ledger_programs import audit_ledger_programs
+from discreet.audit.crashes import audit_interrupts
+from discreet.audit.declarations import audit_declarations, audit_declared
+from discreet.audit.exact_losses import audit_exhaustively, audit_false_alarms, audit_power, audit_sweep
+from discreet.audit.hostile import HOSTILE, audit_hostile, hostile_calls, hostile_questions
+from discreet.audit.identities import audit_identities, audit_near_ids, audit_orders
+from discreet.audit.ledgers import audit_governed_ledgers, audit_ledger_programs
 from discreet.audit.pipeline import Refusal, audit_pipeline
-from discreet.audit.recomputed import Recomputed, missing_package
-from discreet.audit.recomputing import RECOMPUTING
-from discreet.audit.repetition import audit_repetition
-from discreet.audit.replay import replay_cases
-from discreet.audit.session_attacks import attack_world
-from discreet.audit.spending_attacks import audit_spending
-from discreet.audit.statistical import audit_pair
-from discreet.audit.sweep import audit_false_alarms, audit_power, audit_sweep
-from discreet.audit.timing import audit_timing, timing_cases
-from discreet.audit.written import audit_written
+from discreet.audit.reading import audit_adding_up, audit_engine, audit_formulas, audit_reading
+from discreet.audit.replay import audit_deletions, replay_cases
+from discreet.audit.report import AuditReport, Line, Recomputed, missing_package
+from discreet.audit.sampling import audit_calibrations, audit_chosen_words
+from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
+from discreet.audit.statistical import audit_pair, audit_repetition, audit_timing, timing_cases
+from discreet.audit.tampering import audit_spending, audit_tampering
+from discreet.audit.worlds import attack_world, generated_worlds
+from discreet.audit.written import audit_failures, audit_written
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 
-__all__ = ["AuditProgress", "part_names", "run_audit"]
+__all__ = ["RECOMPUTING", "AuditProgress", "part_names", "run_audit"]
+
+
+# ---- Recomputing: the audits that compute everything a second time, and how much of it in a short and in a deep run.
+
+
+RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
+    "arithmetic": lambda _: audit_arithmetic(),
+    "guarantees": lambda _: audit_guarantees(),
+    "amplification": lambda _: audit_amplified(),
+    "declarations": lambda _: audit_declarations(),
+    "declared": lambda _: audit_declared(),
+    "statistics": lambda _: audit_statistic_values(),
+    "measurements": lambda _: audit_measurements(),
+    "calibrations": lambda _: audit_calibrations(),
+    "chosen words": lambda deep: audit_chosen_words(5_000 if deep else 150),
+    "reading": lambda deep: audit_reading(3_000 if deep else 240),
+    "engine": lambda _: audit_engine(),
+    "adding up": lambda _: audit_adding_up(),
+    "formulas": lambda _: audit_formulas(),
+    "nearly equal ids": lambda _: audit_near_ids(),
+    "governed ledgers": lambda deep: audit_governed_ledgers(60 if deep else 8),
+    "tampering": lambda deep: audit_tampering(4_000 if deep else 120),
+}
+"""Name of a part to its audit; ``True`` asks for the deep one."""
+
+
+# ---- Run: every audit over everything that is shipped, and one report of what was found.
 
 
 @dataclass(frozen=True)

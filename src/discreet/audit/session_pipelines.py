@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
-from discreet.audit.pipeline import Pipeline
-from discreet.audit.worlds import World, row_world, unit_world
+from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
+from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, Unlisted
-from discreet.declarations.language import Formula
-from discreet.ledgers import Ledger
-from discreet.omission import Omission, OutlierSuppression, PoissonSample
-from discreet.omission.outliers import AbsoluteDistance
+from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema, Unlisted
+from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
+from discreet.plans.declarations import Formula
+from discreet.plans.skeleton import suggested
+from discreet.questions import Question, asked
+from discreet.questions.profile.released_first import PrivateBounds, PrivateContribution
+from discreet.results.ledger import Ledger
 from discreet.session import Session
 
-__all__ = ["session_pipelines", "table_of"]
+__all__ = [
+    "session_pipelines", "table_of", "PLANNED_ONLY", "every_question", "made", "variants", "corner_world",
+    "question_pipelines", "transform_pipelines", "join_pipelines", "profile_pipelines",
+]  # fmt: skip
+
 
 Ask = Callable[[Session, Guarantee], Any]
 ONE = PureDP(1.0)
@@ -363,3 +371,431 @@ def _two_samples() -> Pipeline:
 
     made = _asked("count, sampled twice", ask, ROWS, row_world(RECORDS[:2], most=1), tight=False, omits=2)
     return replace(made, covers=("Session.omitting", "PoissonSample"))
+
+
+# ---- Every question, made from itself: first settings for the columns at hand, and one setting changed at a time.
+#
+# The list of questions is the package's own, and settings come from the gallery that the studio shows, so a new
+# question is audited on the day on which it is listed.
+
+
+_FIRST_CHOICES: tuple[Guarantee, ...] = (PureDP(1.0), GaussianDP(1.0), ApproxDP(1.0, 0.01))
+PLANNED_ONLY = ("expected_rows", "expected_mean", "expected_share")
+"""Settings that serve plans alone, and so are no part of what is released; for comparisons also ``spread``."""
+
+
+def every_question(
+    schema: Schema, guarantees: Sequence[Guarantee] = _FIRST_CHOICES, *, limits: Sequence[Contribution] = ()
+) -> dict[str, Question[Any]]:
+    """One of each question for the columns of a schema, by its name.
+
+    Parameters
+    ----------
+    schema
+        The columns; questions that want other limits of a unit, or rows as units, get them.
+    guarantees
+        The first of them that a question can meet is its own.
+    limits
+        Further limits to try, before one row in all.
+
+    Examples
+    --------
+    >>> schema = Schema(columns={"x": Bounds(0, 2, grid=1)})
+    >>> sorted(every_question(schema))[:3]
+    ['clusters', 'count', 'covariance_matrix']
+    """
+    found = {ask: made(ask, schema, guarantees, limits) for ask in asked()}
+    return {ask: question for ask, question in found.items() if question is not None}
+
+
+def made(
+    ask: str,
+    schema: Schema,
+    guarantees: Sequence[Guarantee] = _FIRST_CHOICES,
+    limits: Sequence[Contribution] = (),
+    **settings: Any,
+) -> Question[Any] | None:
+    """One question with first settings for the columns of a schema; None where these columns give none."""
+    given = _settings(ask, schema) | settings
+    for unit in _units(schema, limits):
+        for guarantee in guarantees:
+            try:
+                return asked()[ask](schema=replace(schema, unit=unit), guarantee=guarantee, **given)  # type: ignore[call-arg]
+            except (DiscreetError, TypeError):  # this unit or guarantee is not for it, or a column is missing
+                continue
+    return None
+
+
+def _units(schema: Schema, limits: Sequence[Contribution]) -> Iterator[PrivacyUnit]:
+    yield schema.unit
+    if schema.unit.column is not None:
+        yield from (replace(schema.unit, contribution=one) for one in (*limits, Contribution(total=1)))
+        yield PrivacyUnit()
+
+
+def _settings(ask: str, schema: Schema) -> dict[str, Any]:
+    """What the gallery suggests, with as many bins as the coarsest grid allows."""
+    found = suggested(ask, {name: declared.to_dict() for name, declared in schema.columns.items()})
+    if "bins" in found:
+        found["bins"] = dict.fromkeys(found["bins"], 2) if isinstance(found["bins"], dict) else 2
+    if ask in ("profile", "quality"):
+        found["columns"] = [name for name, one in schema.columns.items() if one.value is None]
+    return found
+
+
+def variants(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
+    """The same question with one field changed, for every field and every change that it accepts.
+
+    Examples
+    --------
+    >>> schema = Schema(columns={"x": Bounds(0, 2, grid=1), "y": Bounds(0, 2, grid=1)})
+    >>> [name for name, _ in variants(made("sum", schema))]
+    ['column', 'guarantee', 'guarantee', 'guarantee', 'guarantee']
+    """
+    for one in fields(question):  # type: ignore[arg-type]
+        if one.name == "schema" or not one.init:
+            continue
+        seen = [getattr(question, one.name)]
+        for value in _others(one.name, seen[0], question.schema):
+            try:
+                other = replace(question, **{one.name: value})  # type: ignore[type-var]
+            except (DiscreetError, TypeError, ValueError, AttributeError):
+                continue
+            if getattr(other, one.name) not in seen:  # some settings are brought into one form
+                seen.append(getattr(other, one.name))
+                yield one.name, other
+
+
+def _others(name: str, value: Any, schema: Schema) -> Iterator[Any]:
+    """Other values of a field, by what it holds now; most of them fit few questions."""
+    if isinstance(value, Guarantee):
+        yield from (PureDP(0.75), GaussianDP(0.75), ApproxDP(0.75, 0.02), ApproxDP(1.0, 0.003))
+    elif isinstance(value, bool):
+        yield not value
+        yield 0.9
+    elif isinstance(value, int):
+        yield from (value + 1, max(1, value - 1))
+    elif isinstance(value, float):
+        yield from (value / 2, value * 1.5)
+    elif isinstance(value, str):
+        yield from _other_names(value, schema)
+    elif isinstance(value, tuple | list) and value:
+        yield from _other_lists(list(value), schema)
+    elif isinstance(value, dict) and value:
+        yield {key: one + 1 if isinstance(one, int) else one for key, one in value.items()}
+    else:
+        yield from _given(name, schema)
+
+
+def _other_names(value: str, schema: Schema) -> Iterator[str]:
+    yield from (other for other in schema.columns if other != value)
+    for declared in schema.columns.values():
+        if isinstance(declared, Categories):
+            yield from (str(label) for label in declared.labels if label != value)
+    yield from ("signs", "gaussian", "optimal", "noise_aware", "public", "private", "dmy", "mdy")
+
+
+def _other_lists(value: list[Any], schema: Schema) -> Iterator[list[Any]]:
+    yield value[::-1]
+    yield value[:-1]
+    if all(isinstance(one, float) for one in value):
+        yield [*value[:-1], value[-1] * 0.9]
+        yield [one / 2 for one in value]
+        yield [value[0] / 2, value[1] + value[0] / 2, *value[2:]] if len(value) > 1 else value
+    names = [name for name in schema.columns if name not in value]
+    yield from ([*value[:-1], name] for name in names)
+    yield from ([*value, name] for name in names)
+    yield from ([*value, [name]] for name in names)
+
+
+def _given(name: str, schema: Schema) -> Iterator[Any]:
+    """Values for a field that is empty."""
+    numbers = [one for one, declared in schema.columns.items() if isinstance(declared, Bounds)]
+    listed = [one for one, declared in schema.columns.items() if isinstance(declared, Categories)]
+    fitting: dict[str, Sequence[Any]] = {
+        "contribution": (Contribution(total=1), Contribution(total=2), Contribution(groups=1, rows=3)),
+        "unit_sum": (Bounds(0, 3, grid=1), Bounds(-2, 5, grid=1)),
+        "by": listed,
+        "column": numbers,
+        "on": numbers,
+        "interval": (0.9, 0.8),
+        "rows_at_least": (2,),
+        "most_rows": (3, 4),
+        "weights": ([1.0, 2.0], [1.0, 2.0, 3.0]),
+        "accuracy": ("relative", "equal"),
+        "mean_of": numbers,
+        "edges": ([0, 1, 2],),
+        "bins": (2, {numbers[0]: 2} if numbers else None),
+        "models": ([[one] for one in numbers], numbers),
+        "partitions": (3, 4),
+        "partition_by": listed,
+        "censor": ((0.1, 0.1),),
+        "method": ("signs", "noise_aware", "gaussian", "direct"),
+        "universe": ([[0.0, 0.0], [2.0, 1.0]],),
+        "iterations": (2, 3),
+        "period": ("B",),
+        "public_total": (True,),
+        "expected_rows": (77,),
+        "expected_mean": (1.0,),
+        "expected_share": (0.3,),
+        "spread": (0.5, True),
+    }
+    yield from fitting.get(name, ())
+
+
+# ---- Question pipelines: every question about people, made from the question itself, on people at every corner.
+#
+# A question that is listed is audited: nobody has to write a pipeline for it. The people hold more rows and groups than
+# their limits allow, at every corner of the columns and beyond, alone and beside others.
+
+
+Row = dict[str, Any]
+
+
+def _row_of_half(arm: Any, x: Any, y: Any, half: Any) -> Row:
+    return {"arm": arm, "x": x, "y": y, "half": half}
+
+
+_CORNERS = [(x, y, half) for half in ("L", "R") for x in (99.0, -99.0) for y in (9.0, -9.0)]
+_OVER = [[_row_of_half(arm, *corner) for arm in ("A", "B", "C") for _ in range(3)] for corner in _CORNERS[:4]]
+_ALONE = [UNITS[0], _OVER[0], _OVER[3]]
+_BESIDE = [_OVER[1], UNITS[4], [_row_of_half("C", *_CORNERS[6])]]
+"""Those whom a short run adds: over all limits at opposite corners, with gaps and unknown labels, alone in a group."""
+_BASE = [[_row_of_half("A", 2.0, -1.0, "R")], [_row_of_half("B", 0.0, 1.0, "L")], [_row_of_half("C", 1.0, 0.0, "R")]]
+
+
+def corner_world() -> World:
+    """Each of many people alone, and beside three others."""
+    others = [*UNITS, *_OVER, *([_row_of_half("C", *corner)] for corner in _CORNERS)]
+    tables: list[list[list[Row]]] = [[], _BASE]
+    pairs = []
+    added = [(0, one) for one in _ALONE] + [(1, one) for one in _BESIDE]
+    for place, person in (*added, *((place, one) for one in others for place in (0, 1) if (place, one) not in added)):
+        pairs.append((place, len(tables)))
+        tables.append([*tables[place], person])
+    numbered = tuple([{"person": place, **row} for place, rows in enumerate(table) for row in rows] for table in tables)
+    return World(numbered, tuple(pairs), unit="person")
+
+
+def question_pipelines() -> Iterator[Pipeline]:
+    """One of each question, of people where it can be asked about people."""
+    schema = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
+    unlisted = replace(schema, columns={**COLUMNS, "arm": Unlisted()})
+    world, size = corner_world(), 0.5 + secrets.randbits(53) * 2.0**-53
+    # Numbers that nobody chose, with all of their bits: a scale that is rounded is too small half of the time.
+    any_of = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
+    for ask, question in {**every_question(unlisted, any_of), **every_question(schema, any_of)}.items():
+        own = world if question.schema.unit.column is not None else _of_rows(world)
+        words = "one person" if question.schema.unit.column is not None else "one row"
+        covers = (f"Session.{ask}",)
+        run = partial(_run, question)
+        yield Pipeline(f"question.{ask}, {words}", run, own, question.guarantee, covers, tight=False, repeats=True)
+
+
+def _run(question: Question[Any], table: Any, ledger: Ledger) -> Any:
+    session = Session(table_of(table, question.schema), question.schema, ledger=ledger)
+    return session.ask(question, "r")
+
+
+def _of_rows(world: World) -> World:
+    """The same with a row in place of each person."""
+
+    def first_rows(table: list[Row]) -> list[Row]:
+        return [*{row["person"]: row for row in table}.values()]
+
+    return replace(world, tables=tuple(map(first_rows, world.tables)), unit="row")
+
+
+# ---- Transform pipelines: questions about rows that a formula chooses and columns that one computes.
+
+
+_TRANSFORMED = {
+    **COLUMNS,
+    "band": Bands(edges=[0, 1, 2], value=Formula("x")),
+    "gap": Bounds(-1, 3, grid=0.5, nulls=0, value=Formula("x - y")),
+}
+_WHERE = Formula("x >= 1 and arm != 'B' or y is missing")
+_ASKED_OF_FORMULAS: dict[str, Ask] = {
+    "quality": lambda s, g: s.quality(g, columns=["x", "arm", "gap"], request="r"),
+    "count": lambda s, g: s.count(g, request="r"),
+    "mean": lambda s, g: s.mean("gap", g, request="r"),
+    "table": lambda s, g: s.table(["band", "half"], g, request="r"),
+}
+
+
+def transform_pipelines() -> Iterator[Pipeline]:
+    """Rows and people, added, removed and replaced: a replaced row may leave what a formula chooses, or enter it."""
+    rows = Schema(columns=_TRANSFORMED, where=_WHERE)
+    people = replace(rows, unit=PEOPLE.unit)
+    one = Neighbours.REPLACE_ONE
+    worlds: dict[str, tuple[Schema, World]] = {
+        "one row": (rows, row_world(RECORDS, most=2)),
+        "a row replaced": (replace(rows, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)),
+        "one person": (people, unit_world(UNITS, most=2)),
+        "a person replaced": (
+            replace(people, neighbours=one, size=2),
+            unit_world(UNITS, most=2, neighbours=one),
+        ),
+    }
+    for words, (schema, world) in worlds.items():
+        for name, ask in _ASKED_OF_FORMULAS.items():
+            yield _transformed_pipeline(
+                f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean", "quality")
+            )
+
+
+def _transformed_pipeline(name: str, ask: Ask, schema: Schema, world: World, *, quick: bool) -> Pipeline:
+    def run(table: Any, ledger: Ledger) -> Any:
+        return ask(Session(table_of(table, schema), schema, ledger=ledger), ONE)
+
+    covers = (f"Session.{name.split(',')[0]}",)
+    return Pipeline(f"transformed.{name}", run, world, ONE, covers, tight=False, repeats=True, quick=quick)
+
+
+# ---- Join pipelines: questions about two tables of the same people, on neighbours that differ in both.
+
+
+_UNIT = PrivacyUnit("person", contribution=Contribution(total=3))
+_COST = Bounds(0, 2, grid=1, nulls=0)
+_ARMS = {"arm": Categories(["A", "B"], nulls="=A", unknown="=A")}
+_JOINED = Schema(columns=_ARMS, unit=_UNIT, related={"visits": Related(id="who", rows=2, columns={"cost": _COST})})
+_COUNTED = Schema(
+    columns=_ARMS,
+    unit=_UNIT,
+    related={
+        "visits": Related(id="who", rows=2, columns={"cost": _COST}, where=Formula("cost >= 1"), counted="visits")
+    },
+    where=Formula("visits >= 1 or arm == 'B'"),
+)
+
+
+def _row_of_two(arm: str | None, cost: float | None = None, *, visit: bool = False) -> dict[str, Any]:
+    return {"arm": arm, "cost": cost, "visit": visit}
+
+
+_PEOPLE_OF_TWO = [
+    [_row_of_two("A"), _row_of_two("B"), *[_row_of_two(None, 2.0, visit=True)] * 3],
+    [_row_of_two("A")],
+    [_row_of_two("B"), _row_of_two("B"), _row_of_two(None, 0.0, visit=True), _row_of_two(None, 99.0, visit=True)],
+    [_row_of_two(None, 2.0, visit=True)],
+]
+"""Everybody's rows in both tables: beyond limits, in one of them alone, and with nothing that a filter keeps."""
+_ASKED_OF_TWO: dict[str, Ask] = {
+    "count": lambda s, g: s.count(g, by="arm", request="r"),
+    "sum": lambda s, g: s.sum("cost", g, request="r"),
+}
+
+
+def join_pipelines() -> Iterator[Pipeline]:
+    """Joined rows and counted events; people added, removed and replaced in both tables at once."""
+    one = Neighbours.REPLACE_ONE
+    known = [[*rows, _row_of_two("A")] for rows in _PEOPLE_OF_TWO]  # the public size counts people of the first table
+    worlds: dict[str, tuple[World, dict[str, Any]]] = {
+        "one person": (unit_world(_PEOPLE_OF_TWO, most=2), {}),
+        "a person replaced": (unit_world(known, most=2, neighbours=one), {"neighbours": one, "size": 2}),
+    }
+    for words, (world, facts) in worlds.items():
+        for name, ask in _ASKED_OF_TWO.items():
+            schema = replace(_JOINED, **facts)
+            yield _joined_pipeline(f"{name} of joined rows, {words}", name, ask, schema, world, quick=name == "sum")
+        schema = replace(_COUNTED, **facts)
+        yield _joined_pipeline(
+            f"count of people with an event, {words}", "count", _ASKED_OF_TWO["count"], schema, world, quick=True
+        )
+
+
+def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: World, *, quick: bool) -> Pipeline:
+    def run(rows: Sequence[dict[str, Any]], ledger: Ledger) -> Any:
+        import pyarrow
+
+        visits = [row for row in rows if row["visit"]]
+        others = [row for row in rows if not row["visit"]]
+        ids, costs = ([row[key] for row in visits] for key in ("person", "cost"))
+        people, arms = ([row[key] for row in others] for key in ("person", "arm"))
+        first = pyarrow.table({"person": pyarrow.array(people, "int64"), "arm": pyarrow.array(arms, "string")})
+        second = pyarrow.table({"who": pyarrow.array(ids, "int64"), "cost": pyarrow.array(costs, "float64")})
+        return ask(Session(first, schema, ledger=ledger, related={"visits": second}), ONE)
+
+    return Pipeline(f"joined.{title}", run, world, ONE, (f"Session.{name}",), tight=False, repeats=True, quick=quick)
+
+
+# ---- Profile pipelines: profiles of undeclared columns, and distinct labels, on worlds of a few rows or units.
+
+
+_COLUMNS: dict[str, Any] = {"arm": Unlisted(), "half": Categories(["L", "R"], nulls="=L", unknown="=L")}
+_ROWS = Schema(columns=_COLUMNS)
+_PEOPLE = Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
+
+
+def profile_pipelines() -> Iterator[Pipeline]:
+    """One row, one person with several, and both replaced, in every currency."""
+    rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
+    yield _profile_pipeline("profile, a first row", _profile, _ROWS, row_world(RECORDS, most=1), quick=True)
+    yield _profile_pipeline("profile, one row", _profile, _ROWS, rows)
+    yield _profile_pipeline("profile, one person", _profile, _PEOPLE, people)
+    for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
+        yield _profile_pipeline(f"profile, one person, {type(spent).__name__}", _profile, _PEOPLE, people, spent)
+    for name, ask in (("distinct", _distinct), ("distinct by half", _by_half), ("distinct people", _distinct_units)):
+        if ask is not _distinct_units:
+            yield _profile_pipeline(f"{name}, one row", ask, _ROWS, rows, quick=True)
+        yield _profile_pipeline(f"{name}, one person", ask, _PEOPLE, people)
+    private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
+    yield _profile_pipeline("mean with private bounds, one row", _mean, private, rows)
+    limit = PrivateContribution(total=2, epsilon=0.5)
+    limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=limit))
+    yield _profile_pipeline("count with a private limit, one person", _count, limited, people)
+    one = Neighbours.REPLACE_ONE
+    replaced = replace(limited, neighbours=one, size=2)
+    yield _profile_pipeline(
+        "count with a private limit, a person replaced", _count, replaced, unit_world(UNITS, most=2, neighbours=one)
+    )
+    known = replace(_ROWS, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)
+    others = replace(_PEOPLE, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
+    for schema, world in (known, others):
+        whose = "a row" if schema.unit.column is None else "a person"
+        yield _profile_pipeline(f"profile, {whose} replaced", _profile, schema, world)
+        yield _profile_pipeline(f"distinct by half, {whose} replaced", _by_half, schema, world)
+
+
+def _profile(session: Session, spent: Guarantee) -> Any:
+    return session.profile(spent, columns=["x", "arm"], request="r")
+
+
+def _mean(session: Session, spent: Guarantee) -> Any:
+    """Bounds for half of the budget, and a mean with them for the other half."""
+    return session.mean("x", spent.split(2)[0], request="r").measured
+
+
+def _count(session: Session, spent: Guarantee) -> Any:
+    """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
+    return session.count(spent.split(2)[0], request="r").measured
+
+
+def _distinct(session: Session, spent: Guarantee) -> Any:
+    return session.distinct("arm", spent, request="r")
+
+
+def _by_half(session: Session, spent: Guarantee) -> Any:
+    return session.distinct("arm", spent, by="half", request="r")
+
+
+def _distinct_units(session: Session, spent: Guarantee) -> Any:
+    return session.distinct("person", spent, request="r")
+
+
+def _profile_pipeline(
+    name: str,
+    ask: Callable[[Session, Guarantee], Any],
+    schema: Schema,
+    world: World,
+    spent: Guarantee = ONE,
+    *,
+    quick: bool = False,
+) -> Pipeline:
+    def run(table: Any, ledger: Ledger) -> Any:
+        return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
+
+    method = name.split(",")[0].split(" ")[0]
+    return Pipeline(
+        f"session.{name}", run, world, spent, (f"Session.{method}",), tight=False, repeats=True, quick=quick
+    )

@@ -7,10 +7,22 @@ bound is wrong with probability at most ``1 − confidence``, whatever the mecha
 
 from __future__ import annotations
 
+import gc
 import math
+import os
+import pickle
+import random
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
+from statistics import NormalDist
+from threading import Thread
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,14 +31,25 @@ from scipy.special import ndtri
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee
-from discreet.core.privacy_profile import Profile
-from discreet.display import Facts, number
-from discreet.result import Result
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP
+from discreet.core.noise import truth
+from discreet.core.noise.truth import Words
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.geometric import Geometric
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
+from discreet.results.display import Facts, Result, number
 
 __all__ = [
     "Event", "StatisticalAudit", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
-    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of",
+    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of", "RepetitionAudit", "audit_repetition",
+    "no_collection", "TimingAudit", "audit_timing", "timing_cases",
 ]  # fmt: skip
 
 
@@ -488,3 +511,356 @@ def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidenc
         confidence=confidence,
         detectable=detectable,
     )
+
+
+# ---- Repetition audit: noise that comes twice protects nobody.
+#
+# A release is made many times: one after another, after the global random generators were set to a fixed state, in two
+# threads of which one runs at every line of the other, and in forked processes. Single values of a continuous mechanism
+# on a fine grid do coincide now and then: among 456 draws on a grid of 2⁻²⁰ of the scale in 2 of 100 audits. So *three
+# values in a row* are compared. With N values in all, of which any two are equal with probability c, sound noise is
+# suspected with probability N²c³/2 at most: 2e-13 for N = 5,000 and c = 2.4e-7, the Laplace mechanism's, and below 1e-9
+# wherever c is below 1e-5.
+
+
+_BYTES = 1 << 20
+_ROW = 3
+_NOISE = str(Path(truth.__file__).parent)
+_MOST_LINES = 400
+_PATIENCE = 0.1
+"""Seconds to wait for a thread that a lock may hold; a sound lock makes the audit slower, and no worse."""
+
+
+@dataclass(frozen=True)
+class RepetitionAudit(Result):
+    """How much noise was seen before.
+
+    Attributes
+    ----------
+    repeats
+        Places where three values in a row had been seen before.
+    draws
+        Values in all.
+    where
+        Where the first repetition came from.
+    """
+
+    repeats: int
+    draws: int
+    where: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all noise was new."""
+        return self.repeats == 0
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("values", f"{self.draws:,}"),
+            ("seen before", f"{self.repeats:,}" + (f", first {self.where}" if self.where else "")),
+            ("verdict", "all new" if self.passed else "NOISE REPEATS"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {"repeats": self.repeats, "draws": self.draws, "where": self.where, "passed": self.passed}
+
+    def heading(self) -> str:
+        return "Repetition audit"
+
+
+def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> RepetitionAudit:
+    """Call ``draw`` in a row, with reset global generators, in threads and in forks; look for noise seen before.
+
+    Parameters
+    ----------
+    draw
+        Draws noise on a fine grid: one number or an array.
+
+    Examples
+    --------
+    >>> from discreet import Laplace
+    >>> audit_repetition(lambda: Laplace(1.0).draw([0.0] * 8), forks=2).passed
+    True
+    """
+    seen: set[tuple[float, ...]] = set()
+    repeats, draws, where = 0, 0, None
+    for source, values in _sources(draw, times, forks):
+        draws += len(values)
+        for start in range(len(values) - _ROW + 1):
+            row = tuple(values[start : start + _ROW])
+            if row in seen:
+                repeats, where = repeats + 1, where or source
+            seen.add(row)
+    return RepetitionAudit(repeats, draws, where)
+
+
+def _sources(draw: Callable[[], Any], times: int, forks: int) -> Iterator[tuple[str, Sequence[float]]]:
+    yield "between calls", [value for _ in range(times) for value in _values(draw())]
+    for _ in range(min(times, 5)):
+        yield "after the global generators were reset", _reset_values(draw)
+    for values in _interleaved_values(draw):
+        yield "between threads", values
+    if hasattr(os, "fork"):
+        for values in _forked_values(draw, forks):
+            yield "between forked processes", values
+
+
+def _interleaved_values(draw: Callable[[], Any]) -> Iterator[Sequence[float]]:
+    """What two threads draw, where the second draws while the first stands at some line of the noise's own code.
+
+    Every line has its turn, so what a pool without a lock hands out twice is seen in every run and not by luck.
+    """
+    for stop in range(_MOST_LINES):
+        found: list[Sequence[float]] = []
+        second = Thread(target=lambda into=found: into.append(_row_of_values(draw)))
+        passed = _draw_with(second, stop, draw, found)
+        second.join()
+        yield from found
+        if not passed:  # there are no more lines
+            return
+
+
+def _draw_with(second: Thread, stop: int, draw: Callable[[], Any], found: list[Sequence[float]]) -> bool:
+    """Draw, and let the other thread run at line number ``stop``; whether there is such a line."""
+    lines = 0
+
+    def at_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if event == "line":
+            if lines == stop:
+                second.start()
+                second.join(_PATIENCE)  # it waits where a lock is held, as it should
+            lines += 1
+        return at_line
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return at_line if frame.f_code.co_filename.startswith(_NOISE) else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        found.append(_row_of_values(draw))
+    finally:
+        sys.settrace(before)
+    if lines <= stop:
+        second.start()
+    return lines > stop
+
+
+def _row_of_values(draw: Callable[[], Any]) -> list[float]:
+    """What one call draws, or as many calls as make a row."""
+    values = _values(draw())
+    while len(values) < _ROW:
+        values += _values(draw())
+    return values
+
+
+def _values(output: Any) -> list[float]:
+    return [float(value) for value in np.asarray(output, dtype=float).ravel()]
+
+
+def _reset_values(draw: Callable[[], Any]) -> list[float]:
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  (the global state is what is audited)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        return _row_of_values(draw)
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _forked_values(draw: Callable[[], Any], forks: int) -> list[Sequence[float]]:
+    """What as many children draw; every child ends at once, without running anything of the parent's."""
+    readers: list[tuple[int, int]] = []
+    for _ in range(forks):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _send(draw, write)
+        os.close(write)
+        readers.append((read, child))
+    return [_received(read, child) for read, child in readers]
+
+
+def _send(draw: Callable[[], Any], write: int) -> None:
+    try:
+        os.write(write, pickle.dumps(_row_of_values(draw)))
+    finally:
+        os._exit(0)
+
+
+def _received(read: int, child: int) -> Sequence[float]:
+    parts = []
+    while part := os.read(read, _BYTES):
+        parts.append(part)
+    os.close(read)
+    os.waitpid(child, 0)
+    values: Sequence[float] = pickle.loads(b"".join(parts)) if parts else []
+    return values
+
+
+# ---- Garbage collection: put off while a call is traced, interrupted or timed.
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: the finalizers of whatever is due would be taken for a part of the call."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+# ---- Timing audit: whether the time a release takes tells anything about the secret value.
+
+
+@dataclass(frozen=True)
+class TimingAudit(Result):
+    """How well running times tell two inputs apart.
+
+    Attributes
+    ----------
+    auc
+        Probability that a run on the second input takes longer than one on the first right beside it; 0.5 tells
+        nothing.
+    low, high
+        Its interval at level ``confidence``.
+    effect
+        The distance of auc from 0.5 up to which times count as alike.
+    repeats
+        Runs on each input.
+    """
+
+    auc: float
+    low: float
+    high: float
+    effect: float
+    repeats: int
+    confidence: float = 0.999
+
+    @property
+    def passed(self) -> bool:
+        """Whether no dependence beyond the effect size is certain."""
+        return self.low <= 0.5 + self.effect and self.high >= 0.5 - self.effect
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            (
+                "AUC of running times",
+                f"{self.auc:.4f} ({self.low:.4f} to {self.high:.4f}, {100 * self.confidence:.7g} %)",
+            ),
+            ("allowed", f"{0.5 - self.effect:.2f} to {0.5 + self.effect:.2f}"),
+            ("runs", f"{self.repeats:,} on each input"),
+            ("verdict", "alike" if self.passed else "DEPENDS ON THE SECRET"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "auc": self.auc,
+            "low": self.low,
+            "high": self.high,
+            "effect": self.effect,
+            "repeats": self.repeats,
+            "confidence": self.confidence,
+            "passed": self.passed,
+        }
+
+    def heading(self) -> str:
+        return "Timing audit"
+
+
+def audit_timing(
+    first: Callable[[], Any],
+    second: Callable[[], Any],
+    *,
+    repeats: int = 5000,
+    effect: float = 0.02,
+    confidence: float = 0.999,
+) -> TimingAudit:
+    """Time two calls that differ in the secret only, in pairs, and count which of the two took longer.
+
+    The two calls of a pair follow each other at once, in random order, so that what else the machine does slows both
+    alike: load widens the interval, but cannot pass for a difference. Only the order of the two times counts, so
+    that single interruptions do not matter either.
+    """
+    count = requirements.positive_integer("repeats", repeats, at_least=100)
+    width = requirements.probability("effect", effect)
+    swapped = np.random.default_rng().integers(0, 2, count).astype(bool)
+    for call in (first, second):
+        call()
+    with no_collection():
+        times = np.array([_pair(second, first) if swap else _pair(first, second) for swap in swapped])
+    slower = np.sign(times[:, 1] - times[:, 0]) * np.where(swapped, -1, 1)  # 1 where the second input took longer
+    auc = float((slower.mean() + 1) / 2)
+    deviations = NormalDist().inv_cdf((1 + requirements.level(confidence)) / 2)
+    spread = deviations * float(slower.std()) / 2 / math.sqrt(count)
+    return TimingAudit(auc=auc, low=auc - spread, high=auc + spread, effect=width, repeats=count, confidence=confidence)
+
+
+def _pair(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[int, int]:
+    start = time.perf_counter_ns()
+    first()
+    middle = time.perf_counter_ns()
+    second()
+    return middle - start, time.perf_counter_ns() - middle
+
+
+# ---- Timing cases: calls that differ in the secret only
+
+
+Call = Callable[[], Any]
+
+
+def timing_cases() -> Iterator[tuple[str, Call, Call]]:
+    """Small against large truths, centres at the edge against the middle, clear against close winners."""
+    bounded = BoundedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
+    inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
+    pairs: list[tuple[str, Mechanism, Any, Any]] = [
+        ("Laplace: small, large", Laplace(1.0), 0.0, 1e6),
+        ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2), Fraction(1, 3)),
+        ("geometric: small, large", Geometric(1.0), 0, 10**6),
+        ("Gaussian: small, large", Gaussian(1.0), 0.0, 1e6),
+        ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
+        ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6),
+        ("bounded Laplace: edge, middle", bounded, 0.0, 0.5),
+        ("boundary-inflated: edge, middle", inflated, 0.0, 0.5),
+        ("exponential: close, clear", ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
+        ("permute-and-flip: close, clear", PermuteAndFlip(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
+        ("noisy max: close, clear", ReportNoisyMax(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
+        ("rank-deficient: flat, uneven", RankDeficientGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0, 20]),
+        ("James-Stein: flat, uneven", JamesSteinGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0, 20]),
+    ]
+    for name, mechanism, here, there in pairs:
+        yield name, _draw(mechanism, here), _draw(mechanism, there)
+    yield "Laplace: small, large noise", *_by_noise(Laplace(1.0))
+    yield "bounded Laplace: small, large noise", *_by_noise(bounded)
+
+
+def _draw(mechanism: Mechanism, truth: Any) -> Call:
+    return lambda: mechanism.draw(truth)
+
+
+def _by_noise(mechanism: Mechanism) -> tuple[Call, Call]:
+    """Draws whose words make the noise small, and draws whose words make it large."""
+    law: Any = mechanism.law(0.5)
+    random = np.random.default_rng()
+
+    class Chosen:
+        """Words near the middle of the distribution, or in its tails."""
+
+        def __init__(self, low: float, high: float) -> None:
+            self.ends = int(low * 2**63), int(high * 2**63)
+
+        def words(self, count: int) -> Words:
+            return random.integers(*self.ends, count, dtype=np.uint64)
+
+    small, large = Chosen(0.4, 0.6), Chosen(0.001, 0.01)
+    return lambda: law.sample(entropy=small), lambda: law.sample(entropy=large)

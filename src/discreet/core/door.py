@@ -25,13 +25,11 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.ledger import Account
-from discreet.core.ledger.accounting import Accounting, added, covers
-from discreet.core.ledger.claim import Guarantees, fingerprint, now, scope
+from discreet.core.ledger.balance import Accounting, Guarantees, added, covers, fingerprint, now, scope
 from discreet.core.ledger.journal import canonical
 from discreet.core.noise.truth import Floats, Truth, generator, plain, saturated
-from discreet.core.privacy_profile import Profile
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 

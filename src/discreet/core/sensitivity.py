@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.rounding import least
+from discreet.core.numbers import least
 
 __all__ = ["Sensitivity", "root_up"]
 

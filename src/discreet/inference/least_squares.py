@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.truth import Floats, plain
-from discreet.display import Facts
-from discreet.inference.part_moments import NoisyTotals
-from discreet.result import Result
+from discreet.inference.moments import NoisyTotals
+from discreet.results.display import Facts, Result
 
 __all__ = [
     "Coordinates", "JointTest", "LeastSquares", "Linear", "LinearMoments", "MeasuredSquares", "NoiseAlong",

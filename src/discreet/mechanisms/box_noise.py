@@ -19,20 +19,17 @@ import scipy  # whose submodules load when first used
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
-from discreet.core.noise.exact_draws import Family, uniform_ball
-from discreet.core.noise.families import ExponentialFamily
-from discreet.core.noise.location import Location, power_of_two
-from discreet.core.noise.truth import Floats, Truth, plain
-from discreet.core.rounding import ball
+from discreet.core.noise.sampler import ExponentialFamily, Family, Location, power_of_two, uniform_ball
+from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Floats, Truth, Words, plain
+from discreet.core.numbers import ball
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 from discreet.mechanisms.location_noise import LocationLaw, probabilities
+from discreet.mechanisms.mechanism import Mechanism
 
 __all__ = ["BoxLaw", "BoxNoise"]
 

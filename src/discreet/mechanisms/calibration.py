@@ -15,7 +15,7 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.rounding import PRECISION, least
+from discreet.core.numbers import PRECISION, least
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.loss_distribution import CurveProfile
 

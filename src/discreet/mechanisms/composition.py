@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.privacy_curve import Curve, plain
-from discreet.core.privacy_profile import Profile
-from discreet.core.rounding import ball, decimal, down, least, precisely, up
+from discreet.core.guarantee import ApproxDP, Curve, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP, plain
+from discreet.core.numbers import ball, decimal, down, least, precisely, up
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceCurve, LaplaceProfile
 from discreet.mechanisms.loss_distribution import (

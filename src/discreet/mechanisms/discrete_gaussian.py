@@ -19,13 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.entropy import Words
-from discreet.core.noise.exact_draws import Family, uniform_ball
-from discreet.core.noise.location import Location
-from discreet.core.noise.truth import Floats, Truth, plain
-from discreet.core.privacy_curve import PrivacyCurve
-from discreet.core.rounding import ball, decimal, least, thin, up
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PrivacyCurve, PureDP, ZeroConcentratedDP
+from discreet.core.noise.sampler import Family, Location, uniform_ball
+from discreet.core.noise.truth import Floats, Truth, Words, plain
+from discreet.core.numbers import ball, decimal, least, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import least_scale, refuse_nothing
 from discreet.mechanisms.location_noise import LocationLaw, WholeNoise, probabilities, whole_truth

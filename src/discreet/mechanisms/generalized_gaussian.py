@@ -19,13 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.entropy import Words
-from discreet.core.noise.exact_draws import Family, uniform_ball
-from discreet.core.noise.location import Location
-from discreet.core.noise.truth import Floats, Truth, plain
-from discreet.core.privacy_profile import Profile
-from discreet.core.rounding import ball, decimal, least, precisely, thin, up
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
+from discreet.core.noise.sampler import Family, Location, uniform_ball
+from discreet.core.noise.truth import Floats, Truth, Words, plain
+from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
 from discreet.mechanisms.composition import compose_profiles

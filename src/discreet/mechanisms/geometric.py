@@ -21,11 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.exact_draws import Family
-from discreet.core.noise.families import GeometricFamily
-from discreet.core.noise.location import Location
+from discreet.core.noise.sampler import Family, GeometricFamily, Location
 from discreet.core.noise.truth import Floats, Truth, plain
-from discreet.core.rounding import ball, decimal, least, not_below, precisely, thin, up
+from discreet.core.numbers import ball, decimal, least, not_below, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
 from discreet.mechanisms.location_noise import LocationLaw, WholeNoise, probabilities, whole_truth

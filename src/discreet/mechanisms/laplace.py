@@ -21,13 +21,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.exact_draws import Family
-from discreet.core.noise.families import LaplaceFamily
-from discreet.core.noise.location import Location
+from discreet.core.guarantee import (
+    ApproxDP,
+    Curve,
+    GaussianDP,
+    Guarantee,
+    PureDP,
+    ZeroConcentratedDP,
+    gaussian_delta,
+    plain,
+)
+from discreet.core.noise.sampler import Family, LaplaceFamily, Location
 from discreet.core.noise.truth import Floats
-from discreet.core.privacy_curve import Curve, gaussian_delta, plain
-from discreet.core.rounding import ball, decimal, least, normal_cdf, precisely, thin, up
+from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, quotient, refuse_nothing, working_bits
 from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities

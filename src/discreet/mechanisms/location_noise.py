@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Law, Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy
-from discreet.core.noise.exact_draws import Family, exact_draws
-from discreet.core.noise.location import Location, default_grid, power_of_two
-from discreet.core.noise.truth import Floats, Truth, generator, plain
+from discreet.core.noise.sampler import Family, Location, default_grid, exact_draws, power_of_two
+from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Floats, Truth, generator, plain
+from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

@@ -22,9 +22,8 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.privacy_curve import Curve, gaussian_delta, plain, type_one
-from discreet.core.privacy_profile import Profile
-from discreet.core.rounding import ball, decimal, normal_cdf, precisely, up
+from discreet.core.guarantee import Curve, Profile, gaussian_delta, plain, type_one
+from discreet.core.numbers import ball, decimal, normal_cdf, precisely, up
 
 __all__ = [
     "BallCurve", "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",

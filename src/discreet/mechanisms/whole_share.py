@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Law, Mechanism, mechanism_from_dict
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.truth import Floats, Truth, float_truth, plain
-from discreet.core.privacy_profile import Profile
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.geometric import Geometric
+from discreet.mechanisms.mechanism import Law, Mechanism, mechanism_from_dict
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact

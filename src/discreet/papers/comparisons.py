@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.arm_means import ArmMean, Contrast, arm_mean, contrast
-from discreet.inference.noise_aware import NoiseAwarePosterior
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noise import excess_kurtosis
+from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast
 from discreet.mechanisms.laplace import Laplace
-from discreet.questions.comparison.methods import PLACEMENT_SHARE, Spending, fitted, noise_aware_contrast, placed
+from discreet.questions.comparison.methods import (
+    CURVATURE_WEIGHT,
+    PLACEMENT_SHARE,
+    Spending,
+    fitted,
+    noise_aware_contrast,
+    placed,
+)
 from discreet.questions.comparison.paper import Ordered, PaperMethod, paper_method
-from discreet.questions.mean_difference import CURVATURE_WEIGHT
 
 __all__ = [
     "LAWS", "OURS", "Outcome", "Sample", "checked_noise_aware", "direct", "noise_aware", "simulated_contrast",

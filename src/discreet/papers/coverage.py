@@ -17,14 +17,20 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentrat
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.arm_means import arm_mean, contrast
-from discreet.inference.noise_sum import excess_kurtosis
-from discreet.inference.part_moments import PairMoments, PartMoments, moment_weights
-from discreet.inference.sampling import Binomial, GammaVariance, NoiseAware, ReleaseLaw
+from discreet.inference.moments import (
+    Binomial,
+    GammaVariance,
+    NoiseAware,
+    PairMoments,
+    PartMoments,
+    ReleaseLaw,
+    moment_weights,
+)
+from discreet.inference.noise import excess_kurtosis
+from discreet.inference.two_sample import arm_mean, contrast
 from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.omission.step import PoissonSample
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.omission.step import PoissonSample
 from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
 from discreet.papers.coverage_cells import (
     FEWER,
@@ -44,16 +50,15 @@ from discreet.papers.coverage_pairs import PAIRED_PARTS
 from discreet.papers.populations import POPULATIONS, Population
 from discreet.papers.study import Row, Study
 from discreet.questions.comparison.methods import Spending
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
-from discreet.questions.covariances_in_parts import CovariancesInParts
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.parts import MeanInParts, Parts
 from discreet.questions.proportion import Proportion
 from discreet.questions.quantile import Quantiles, stacked
 from discreet.questions.question import Measurement
-from discreet.questions.table import ContingencyTable
+from discreet.questions.tables.table import ContingencyTable
 from discreet.questions.variance import Variance, VarianceQuestion
-from discreet.releases import release
+from discreet.results.release import release
 
 __all__ = ["COMPARISON_PARTS", "JOINT_PARTS", "QUANTILE_PARTS", "STUDY", "UNIT_PARTS"]
 

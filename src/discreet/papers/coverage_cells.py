@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.core.guarantee import GaussianDP, PureDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Schema
-from discreet.inference.noise_sum import excess_kurtosis
+from discreet.inference.noise import excess_kurtosis
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row
 from discreet.questions.parts import rows_per_unit

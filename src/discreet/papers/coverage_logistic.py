@@ -17,7 +17,7 @@ from discreet.core.guarantee import PureDP
 from discreet.core.schema import Bounds, Categories, Schema
 from discreet.papers.coverage_cells import LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.study import Row
-from discreet.questions.logistic_regression import LogisticQuestion
+from discreet.questions.regression.logistic import LogisticQuestion
 
 __all__ = ["LOGISTIC_PARTS"]
 

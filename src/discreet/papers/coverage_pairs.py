@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet.core.guarantee import ZeroConcentratedDP
-from discreet.inference.monte_carlo import MonteCarlo
-from discreet.inference.paired_differences import PairedDifferences
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.ranks import PairedDifferences
 from discreet.papers.coverage_cells import (
     GUARANTEES,
     LEVEL,

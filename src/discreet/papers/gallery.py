@@ -2,22 +2,204 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from discreet.display import Facts
+from discreet.core.errors import InvalidParameter
 from discreet.papers.figure import Figure
-from discreet.papers.study import Part, Progress, Study, StudyResult, run
-from discreet.papers.study_page import EXACT, exact_claims, markdown_table, part_rows, shown_rows, told
-from discreet.papers.verdicts import count_table
-from discreet.publish.page_style import PALETTE
-from discreet.result import Result
+from discreet.papers.study import (
+    VERDICTS,
+    Claim,
+    Decision,
+    Part,
+    Progress,
+    Row,
+    Study,
+    StudyResult,
+    decide,
+    run,
+    stored_rows,
+)
+from discreet.results.charts import PALETTE
+from discreet.results.display import Facts, Result
 
-__all__ = ["GalleryResult", "run_gallery"]
+__all__ = [
+    "ClaimList", "claims_table", "count_table", "decided_in", "shipped", "EXACT", "exact_claims", "markdown_table",
+    "part_rows", "shown_rows", "told", "write_page", "GalleryResult", "run_gallery",
+]  # fmt: skip
+
+
+# ---- Verdicts: every claim of the papers decided from stored runs, as a list, as JSON and as tables of a page.
+
+
+@dataclass(frozen=True)
+class ClaimList(Result):
+    """Claims with their verdicts: `to_dict` lists paper, place, claim, verdict and figures."""
+
+    claims: tuple[Mapping[str, Any], ...]
+
+    def heading(self) -> str:
+        tally = ", ".join(f"{sum(one['verdict'] == verdict for one in self.claims)} {verdict}" for verdict in VERDICTS)
+        return f"{len(self.claims)} claims: {tally}"
+
+    def facts(self) -> Facts:
+        return [(f"{one['paper']} {one['place']}", f"{one['verdict']}: {one['claim']}") for one in self.claims]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The claims as JSON-ready data."""
+        return {"claims": [dict(one) for one in self.claims]}
+
+
+def shipped() -> ClaimList:
+    """The verdicts of the full run that comes with discreet."""
+    text = files("discreet.papers").joinpath("data/claims.json").read_text(encoding="utf-8")
+    return ClaimList(tuple(json.loads(text)["claims"]))
+
+
+def decided_in(studies: Sequence[Study], folder: Path) -> ClaimList:
+    """Decide the claims of every study from a full run in ``folder``, as `run_gallery` stores it."""
+    decisions = [
+        one for study in studies if study.claims for one in decide(study.claims, _needed(study, folder / study.paper))
+    ]
+    return ClaimList(tuple(one.to_dict() for one in decisions))
+
+
+def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
+    parts = {claim.part for claim in study.claims}
+    rows = {}
+    for part in study.parts:
+        if part.name in parts:
+            found = stored_rows(study, part, folder)
+            if found is None:
+                fix = f"Run `discreet reproduce {study.paper} --out {folder}`."
+                raise InvalidParameter("out", str(folder), f"holds no full run of {study.paper} {part.name}", fix)
+            rows[part.name] = found
+    return rows
+
+
+def claims_table(decisions: Sequence[Decision]) -> str:
+    """Claims beside what was found, as a markdown table."""
+    lines = ["| place | the paper says | found here | verdict |", "|---|---|---|---|"]
+    for one in decisions:
+        cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def count_table(decisions: Mapping[str, Sequence[Decision]], *, of: str = "paper") -> str:
+    """How many claims of each paper, or part of one, have each verdict, as a markdown table."""
+    lines = [f"| {of} | claims | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 2)]
+    for paper, found in decisions.items():
+        tally = [sum(one.verdict == verdict for one in found) for verdict in VERDICTS]
+        lines.append("| " + " | ".join([paper, str(len(found)), *map(str, tally)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+# ---- Page: a study's results as markdown, each part beside what the paper reports.
+
+
+EXACT = "Theorems, formulas and constants"
+"""The heading of claims that need no run."""
+
+_MOST_ROWS = 25
+"""A longer table is thinned on the page; the CSV file has every result."""
+_NOTHING = 1e-12
+"""What is left of a sum that cancels."""
+
+
+def write_page(
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision], page: Path,
+    *, quick: bool, seed: int,
+) -> tuple[Path, ...]:  # fmt: skip
+    """Write the page, and the figures beside it; return the paths of the figures."""
+    figures: list[Path] = []
+    sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
+    size = "the small grid of `--quick`" if quick else "the full grid"
+    sections.append(f"Run on {size} with seed {seed}.\n")
+    for part in parts:
+        table = part_rows(part, rows[part.name])
+        sections.append(f"## {part.title}\n")
+        for figure in part.figures:
+            saved = figure.save(table, page.parent)
+            if saved is not None:
+                figures.append(saved)
+                sections.append(_figure(figure, saved.name))
+        sections += told(study, part, rows[part.name], decisions, quick=quick)
+        shown, words = shown_rows(part, table)
+        sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
+    sections += exact_claims(decisions, "##")
+    page.write_text("\n".join(sections), encoding="utf-8")
+    return tuple(figures)
+
+
+def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision], *, quick: bool) -> list[str]:
+    """What the paper says of a part and what was found, as markdown; verdicts need a full run."""
+    claims = [claim for claim in study.claims if claim.part == part.name]
+    sections = [f"**The paper reports.** {part.reported.strip()}\n"] if part.reported else []
+    if claims:
+        decided = [one for one in decisions if one.claim.part == part.name]
+        sections.append(_listed(claims) if quick else claims_table(decided))
+    if part.finding is not None:
+        sections.append(f"**Found here.** {part.finding(rows).strip()}\n")
+    return sections
+
+
+def exact_claims(decisions: Sequence[Decision], mark: str) -> list[str]:
+    """Claims that need no run, as markdown below a heading of that rank."""
+    exact = [one for one in decisions if one.claim.part is None]
+    return [f"{mark} {EXACT}\n", claims_table(exact)] if exact else []
+
+
+def _listed(claims: Sequence[Claim]) -> str:
+    lines = ["The small grid decides no claim. The paper says:\n"]
+    return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
+
+
+def _figure(figure: Figure, path: str) -> str:
+    """A figure and its caption as markdown."""
+    return f"![{figure.title}]({path})\n\n*{figure.caption()}*\n"
+
+
+def part_rows(part: Part, rows: list[Row]) -> list[Row]:
+    """The rows behind a part's figures and table."""
+    return part.summary(rows) if part.summary else rows
+
+
+def shown_rows(part: Part, rows: list[Row]) -> tuple[list[Row], str]:
+    """The rows of a part's table on a page, few and evenly spaced, and a sentence on where the others are."""
+    chosen = part.shown(rows) if part.shown else rows
+    step = -(-len(chosen) // _MOST_ROWS)
+    few = chosen[:: max(step, 1)]
+    return few, "Every result:" if len(few) == len(rows) else f"{len(few)} lines shown. Every result:"
+
+
+def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a markdown table; numbers to four significant digits."""
+    if not rows:
+        return ""
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_shown(row[name]) for name in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    return "0" if abs(value) < _NOTHING else f"{value:.4g}"
+
+
+# ---- Gallery: every study in one run, a page with each figure beside what its paper reports, and an index for the
+# site.
+
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
 really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's

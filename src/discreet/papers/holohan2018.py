@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.truncated_laplace_law import ClampedLaplaceLaw, TruncatedLaplaceLaw
+from discreet.mechanisms.bounded.laplace import (
+    BoundaryInflatedLaplace,
+    BoundedLaplace,
+    ClampedLaplaceLaw,
+    TruncatedLaplaceLaw,
+)
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.papers.claims.holohan2018_claims import CLAIMS
 from discreet.papers.figure import Figure

@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
-from discreet.inference.sampling import Binomial, NoiseAware, ReleaseLaw
-from discreet.mechanisms.bounded.boundary_inflated import BoundaryInflatedLaplace
-from discreet.mechanisms.bounded.bounded_covariance import BoundedCovariance
-from discreet.mechanisms.bounded.bounded_laplace import BoundedLaplace
-from discreet.mechanisms.bounded.bounded_proportions import BoundedProportions
+from discreet.inference.moments import Binomial, NoiseAware, ReleaseLaw
+from discreet.mechanisms.bounded.covariance import BoundedCovariance
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.mechanisms.bounded.proportions import BoundedProportions
 from discreet.papers.claims.liu2019_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row, Study
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.proportion_vector import ProportionVector
+from discreet.questions.proportion import ProportionVector
 
 __all__ = [
     "PROPORTION_PARTS", "STUDY", "few_sizes", "figure_2", "figure_3", "figure_4", "figure_5", "figure_6",

@@ -13,8 +13,7 @@ from scipy import stats
 
 from discreet.core.guarantee import PureDP, ZeroConcentratedDP
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.arm_means import Contrast, contrast
-from discreet.inference.noise_aware import CensoredNormal, LocationEstimate
+from discreet.inference.two_sample import CensoredNormal, Contrast, LocationEstimate, contrast
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.claims.liu2023_claims import CLAIMS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.inference.arm_means import Contrast
+from discreet.inference.two_sample import Contrast
 from discreet.papers.comparisons import LAWS, Sample, simulated_contrast, summary
 from discreet.papers.figure import LETTERS, Figure, noted, told_apart, worded
 from discreet.papers.study import Row

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
-from discreet.omission.amplification import outlier_epsilon
-from discreet.omission.outliers import EuclideanDistance
+from discreet.mechanisms.omission.amplification import outlier_epsilon
+from discreet.mechanisms.omission.step import EuclideanDistance
 from discreet.papers.claims.miranda2026_claims import CLAIMS
 from discreet.papers.figure import Figure, HeatMap
 from discreet.papers.miranda2026_data import (

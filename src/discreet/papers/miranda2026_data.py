@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP
-from discreet.omission.amplification import before_outlier_suppression, before_poisson_sampling
+from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.papers.study import Parameters, Row
 
 __all__ = [

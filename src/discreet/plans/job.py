@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
+import discreet
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
@@ -21,31 +26,412 @@ from discreet.core.errors import (
     NotApproved,
     PlanFileError,
 )
+from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
-from discreet.core.ledger.approval import digest_of
-from discreet.core.regular_file import read_regular, reason
+from discreet.core.ledger.balance import digest_of
 from discreet.core.schema import Schema
-from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
-from discreet.plans.attacked import attack_words
-from discreet.plans.job_results import JobPlan, JobResult, Progress
-from discreet.plans.ledger_terms import begun
-from discreet.plans.meaning import differences, meaning
-from discreet.plans.plan_file import PlanFile, PlannedQuestion, refuse_unusable
+from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, refuse_unusable
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
-from discreet.publish.anchors import check_not_rolled_back, write_anchor
-from discreet.publish.export import RESULTS_FORMAT, export
-from discreet.publish.facts import Entry, report_facts
+from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
+from discreet.publish.files import check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.methods_note import methods_markdown, methods_page
-from discreet.publish.prose import as_markdown
-from discreet.publish.report_page import as_page
-from discreet.publish.whole_file import write_whole
-from discreet.questions.profiles.released_first import check_approvable, released_first
+from discreet.publish.report import (
+    ReportedRelease,
+    as_markdown,
+    as_page,
+    methods_markdown,
+    methods_page,
+    report_facts,
+)
+from discreet.questions.profile.released_first import check_approvable, released_first
+from discreet.results.charts import plot_readings
+from discreet.results.display import Facts, expected
+from discreet.results.frames import Row, Tidy
+from discreet.results.ledger import Ledger
+from discreet.results.plan import Plan
 from discreet.session import Session
 
-__all__ = ["Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of"]
+__all__ = [
+    "JobPlan", "JobResult", "Progress", "differences", "meaning", "attack_words", "plan_digest", "record_attack",
+    "Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
+]  # fmt: skip
+
+
+# ---- Job results: what a plan would release, how far a run is, and what it left behind.
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a run: release ``done`` of ``total`` is ready; ``fresh`` if it was drawn now."""
+
+    name: str
+    done: int
+    total: int
+    fresh: bool
+
+
+_LEGEND = """\
+error 95 %: in 95 of 100 releases the noise changes the result by at most this,
+for data as described; at worst: for any data, where that is more.
+effect: the smallest difference a test at the 5 % level detects with 80 %
+power. Comparisons, tests and regressions include sampling error; other
+releases count noise only. No data was read."""
+
+
+@dataclass(frozen=True)
+class JobPlan(Tidy):
+    """What a plan would release and cost.
+
+    Attributes
+    ----------
+    releases
+        Name and plan of every release.
+    cost
+        What those that are not yet released would spend together; None where nothing is left to release.
+    remaining
+        What the ledger has now.
+    refusal
+        Why a run would be refused; None where the budget is enough.
+    warnings
+        Other ledgers that count releases of the same data.
+    rehearsals
+        Name and rehearsal of every release that can be rehearsed, where the plan has a scenario.
+    transforms
+        Which rows take part, and how columns are computed, in words.
+    in_all
+        What all periods of the plan cost somebody who is in the data in each of them; None where it has one.
+    """
+
+    title: str
+    releases: tuple[tuple[str, Plan], ...]
+    cost: Guarantee | None
+    remaining: Guarantee
+    refusal: str | None
+    warnings: tuple[str, ...] = ()
+    rehearsals: tuple[tuple[str, Rehearsal], ...] = ()
+    transforms: tuple[str, ...] = ()
+    in_all: Guarantee | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {
+            "title": self.title,
+            "releases": [{"name": name, **planned.to_dict()} for name, planned in self.releases],
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "refusal": self.refusal,
+            "warnings": list(self.warnings),
+            "rehearsals": [{"name": name, **one.to_dict()} for name, one in self.rehearsals],
+            "transforms": list(self.transforms),
+            "in_all": None if self.in_all is None else self.in_all.to_dict(),
+        }
+
+    def rows(self) -> list[Row]:
+        """One row per release."""
+        return [{"release": name, **row} for name, planned in self.releases for row in planned.rows()]
+
+    def plot(self) -> Any:
+        """Altair chart of how far the noise would move each result."""
+        return plot_readings(self.title, [one for name, plan in self.releases for one in plan.error_readings(name)])
+
+    def heading(self) -> str:
+        return self.title
+
+    def cost_words(self) -> str:
+        """What a run costs, and what all periods cost together."""
+        now = str(self.cost or "nothing: all of it is released")
+        return now if self.in_all is None else f"{now} now; {self.in_all} in all periods together"
+
+    def facts(self) -> Facts:
+        shown = [(name, _expected(planned)) for name, planned in self.releases]
+        refused = [] if self.refusal is None else [("refused", self.refusal)]
+        warned = [("warning", warning) for warning in self.warnings]
+        return [*shown, ("cost", self.cost_words()), ("ledger", f"{self.remaining} left"), *refused, *warned]
+
+    def _rehearsed(self) -> list[str]:
+        """Lines about the rehearsals: what happened on rows from the scenario."""
+        if not self.rehearsals:
+            return []
+        lines = ["", f"{'rehearsed':<18} {'of':<20} {'error 95 %':>10} {'width':>9} {'population':>10} {'power':>7}"]
+        for name, one in self.rehearsals:
+            for measured in one.measures:
+                widths = (measured.error, measured.noise_width, measured.population_width)
+                error, noise, both = ("–" if number is None else f"{number:.4g}" for number in widths)
+                power = "–" if one.power is None else f"{100 * one.power:.0f} %"
+                lines.append(
+                    f"{_cut(name, 18)} {_cut(measured.measure, 20)} {error:>10} {noise:>9} {both:>10} {power:>7}"
+                )
+        repeats = self.rehearsals[0][1].repeats
+        return [*lines, f"Rehearsed {repeats} times on rows from the scenario. Widths are those of 95 % intervals."]
+
+    def _notes(self) -> dict[str, list[str]]:
+        """Each scenario and note, with the names of the releases that it is about."""
+        found: dict[str, list[str]] = {}
+        for name, planned in self.releases:
+            for note in ((f"for {planned.scenario}",) if planned.scenario else ()) + planned.notes:
+                found.setdefault(note, []).append(name)
+        return found
+
+    def __str__(self) -> str:
+        texts = [("release", "mechanism", "of"), *((name, one.mechanism, one.read) for name, one in self.releases)]
+        numbers = [("error 95 %", "at worst", "effect"), *(_errors(one) for _, one in self.releases)]
+        widths = _widths(texts, 80 - len(f"{'':>10} {'':>8} {'':>7}   "))
+        lines = [self.title, ""]
+        for words, (error, worst, effect) in zip(texts, numbers, strict=True):
+            name, mechanism, read = (_cut(text, width) for text, width in zip(words, widths, strict=True))
+            lines.append(f"{name} {mechanism} {error:>10} {worst:>8} {read} {effect:>7}")
+        lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
+        lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
+        lines += self._rehearsed()
+        lines += ["", *wrap(f"cost: {self.cost_words()}", 80), f"ledger: {self.remaining} left"]
+        if self.refusal is not None:
+            lines += wrap(f"A run would be refused: {self.refusal}", 80)
+        lines += [line for warning in self.warnings for line in wrap(f"Warning: {warning}", 80)]
+        return "\n".join([*lines, "", _LEGEND])
+
+
+def _expected(planned: Plan) -> str:
+    error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
+    return f"{planned.statistic} by {planned.mechanism}{error}"
+
+
+@dataclass(frozen=True)
+class JobResult(Tidy):
+    """What a run left behind.
+
+    Attributes
+    ----------
+    results, page, markdown
+        The files: releases as JSON, the report as HTML and markdown.
+    methods
+        How the numbers were protected, as markdown to be pasted into a publication; a page of it is beside it.
+    table, workbook
+        The same numbers as CSV, one row per number, and as a workbook, one sheet per release.
+    drawn, reused
+        Number of releases drawn now, and of those taken from the ledger.
+    spent, remaining, head
+        State of the ledger. A copy of the head, kept elsewhere, shows later that the ledger was not rolled back.
+    kept
+        Where earlier results of other releases were moved, if there were any in the directory.
+    warnings
+        Other ledgers that count releases of the same data.
+    """
+
+    results: Path
+    page: Path | None
+    markdown: Path
+    methods: Path
+    table: Path
+    workbook: Path | None
+    drawn: int
+    reused: int
+    spent: Guarantee
+    remaining: Guarantee
+    head: str
+    kept: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+    def rows(self) -> list[Row]:
+        """One row per number of every release, as in the CSV file."""
+        return all_rows(read_facts(self.results))
+
+    def plot(self) -> Any:
+        """Altair charts of all releases, one below the other."""
+        facts = read_facts(self.results)
+        readings = [
+            {**one, "measure": f"{release['title']}: {one['measure']}"}
+            for release in facts["releases"]
+            for one in release["readings"]
+        ]
+        return plot_readings(facts["title"], readings)
+
+    def heading(self) -> str:
+        return f"{self.drawn} released now, {self.reused} taken from the ledger"
+
+    def facts(self) -> Facts:
+        spent = ("spent", f"{self.spent} in all; {self.remaining} left")
+        page = [("report", str(self.page))] if self.page else []
+        kept = [("earlier results", str(self.kept))] if self.kept else []
+        book = [("workbook", str(self.workbook))] if self.workbook else []
+        told = [
+            *page,
+            ("text", str(self.markdown)),
+            ("methods", str(self.methods)),
+            ("table", str(self.table)),
+            *book,
+            *kept,
+        ]
+        return [spent, ("results", str(self.results)), *told, *(("warning", one) for one in self.warnings)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The files and the state of the ledger as JSON-ready data."""
+        return {
+            "results": str(self.results),
+            "page": None if self.page is None else str(self.page),
+            "markdown": str(self.markdown),
+            "methods": str(self.methods),
+            "table": str(self.table),
+            "workbook": None if self.workbook is None else str(self.workbook),
+            "drawn": self.drawn,
+            "reused": self.reused,
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+            "head": self.head,
+            "kept": None if self.kept is None else str(self.kept),
+            "warnings": list(self.warnings),
+        }
+
+
+def _errors(planned: Plan) -> tuple[str, ...]:
+    """Expected error, that at worst and the smallest effect, as a table shows them."""
+    found = (planned.expected_error, planned.worst_error, planned.smallest_effect)
+    return tuple("–" if number is None else expected(number) for number in found)
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths of a table's columns of text: as long as they need, the longest ones cut where there is no room."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _cut(text: str, width: int) -> str:
+    """A table's cell: text of that width, an ellipsis where it is longer."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+# ---- Meaning: what a plan says, without its words; what people approve, and how one version differs from the next.
+
+
+_TOLD = ("mechanism.", "question.schema.", "question.statistic.")
+"""What follows from the schema and the guarantee, whose changes are told by themselves."""
+
+
+def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
+    """Everything in a plan that has a bearing on people, as JSON-ready data. Titles and comments have none.
+
+    ``releases`` says how often each release may be made, by the identity of its claim, which covers question,
+    mechanism, sensitivity, protection and guarantee. A sequence makes a release of its own in every period, and is
+    told by its first.
+    """
+    every = {one.name: one.question.claims(ledger) for one in file.questions}
+    claims = {name: found[0] for name, found in every.items()}
+    allowed: Counter[str] = Counter()
+    for claim in (claim for found in every.values() for claim in found):
+        allowed[claim.identity()] += 1 if claim.parts else file.times
+    return {
+        "discreet": "plan",
+        "software": discreet.__version__,
+        "source": file.identity(),
+        "dataset": file.dataset,
+        "budget": file.budget.to_dict(),
+        "window": file.terms.window,
+        "schema": file.schema.to_dict(),
+        "sources": dict(file.sources),
+        "period": file.period_pattern,
+        "questions": {
+            name: {
+                "question": dict(claim.question),
+                "guarantee": claim.guarantee.to_dict(),
+                "mechanism": dict(claim.mechanism),
+            }
+            for name, claim in claims.items()
+        },
+        "releases": dict(allowed),
+    }
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What changed from one meaning to another, a sentence each; empty where nothing did.
+
+    Examples
+    --------
+    >>> differences({"budget": {"kind": "pure", "epsilon": 1.0}}, {"budget": {"kind": "pure", "epsilon": 2.0}})
+    ['budget: PureDP(ε=1) is now PureDP(ε=2).']
+    """
+    skipped = ("releases", "questions")  # the first follows from the rest, the second is told by name
+    then, now = (dict(_leaves("", {k: v for k, v in one.items() if k not in skipped})) for one in (before, after))
+    said = [_changed(place, then.get(place), now.get(place)) for place in sorted(then.keys() | now.keys())
+            if then.get(place) != now.get(place)]  # fmt: skip
+    asked, asks = before.get("questions", {}), after.get("questions", {})
+    said += [f"release {name!r} is new: {_asked(asks[name])}." for name in asks if name not in asked]
+    said += [f"release {name!r} is gone." for name in asked if name not in asks]
+    return said + [line for name in asks if name in asked for line in _question(name, asked[name], asks[name])]
+
+
+def _question(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    then, now = dict(_leaves("", before)), dict(_leaves("", after))
+    places = sorted(place for place in then.keys() | now.keys() if then.get(place) != now.get(place))
+    told = [place for place in places if not place.startswith(_TOLD)]
+    return [_changed(f"release {name!r}, {place}", then.get(place), now.get(place)) for place in told]
+
+
+def _asked(question: Mapping[str, Any]) -> str:
+    return f"{question['question'].get('ask', 'a release')} for {Guarantee.from_dict(question['guarantee'])}"
+
+
+def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Every value by its dotted place; a guarantee is one value."""
+    if isinstance(value, Mapping) and value and not _is_guarantee(value):
+        for key, one in value.items():
+            yield from _leaves(f"{place}.{key}" if place else str(key), one)
+    else:
+        yield place, value
+
+
+def _is_guarantee(value: Mapping[str, Any]) -> bool:
+    return "kind" in value and not {"epsilon", "rho", "mu"}.isdisjoint(value)
+
+
+def _changed(place: str, before: Any, after: Any) -> str:
+    if before is None:
+        return f"{place}: {_shown(after)} is new."
+    if after is None:
+        return f"{place}: {_shown(before)} is gone."
+    return f"{place}: {_shown(before)} is now {_shown(after)}."
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping) and _is_guarantee(value):
+        return str(Guarantee.from_dict(dict(value)))
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+# ---- Attacked: the record that `discreet attack` leaves beside a plan, and what a report says of it.
+
+
+def plan_digest(text: str) -> str:
+    """What tells a plan from an edited one."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _beside(plan: Path) -> Path:
+    return plan.with_suffix(".attack.json")
+
+
+def record_attack(plan: Path, found: dict[str, Any]) -> Path:
+    """Write down what an attack on a plan found, beside the plan; an earlier record is replaced."""
+    place = _beside(plan)
+    place.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return place
+
+
+def attack_words(file: PlanFile) -> str | None:
+    """The line of a report about the last attack on exactly this plan; None where there was none."""
+    try:
+        found = json.loads(_beside(file.path).read_text(encoding="utf-8"))
+        if found["plan"] != plan_digest(file.text):
+            return None
+        verdict = "no release exceeded its guarantee" if found["passed"] else "a release EXCEEDED its guarantee"
+        return f"This plan was attacked on {found['created'][:10]} on {found['tables']} synthetic data sets: {verdict}."
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+# ---- Job: a plan file, planned without data or run against its source and ledger.
 
 
 # ---- Job cost: what the releases of a plan cost together, now and in all periods, and why they cannot be paid for
@@ -455,7 +841,8 @@ class Job:
         drawn: int,
     ) -> JobResult:
         entries = [
-            Entry(name=one.name, title=one.title, question=one.question, answer=answer) for one, answer in answers
+            ReportedRelease(name=one.name, title=one.title, question=one.question, answer=answer)
+            for one, answer in answers
         ]
         facts = report_facts(
             title=self.file.title,

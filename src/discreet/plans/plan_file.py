@@ -17,30 +17,138 @@ from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from discreet.core.dialect import Dialect
-from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, spelling
+from discreet.core.errors import DiscreetError, InvalidParameter, LedgerMissing, PlanFileError, spelling
+from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.regular_file import read_regular, reason
-from discreet.core.rounding import decimal, down
+from discreet.core.ledger import Approvals
+from discreet.core.numbers import decimal, down
+from discreet.core.rows.read import Dialect
+from discreet.core.rows.source import source_identity
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.declarations.plain_data import read_column, schema_from_dict
-from discreet.plans.ledger_terms import LedgerTerms
-from discreet.plans.scenario import Scenario
-from discreet.plans.source_identity import source_identity
+from discreet.plans.declarations import read_column, schema_from_dict
+from discreet.plans.rehearsal import Scenario
 from discreet.questions import Question, asked
-from discreet.questions.forms import TEXT
 from discreet.questions.left_out import LeftOutQuestion
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.released_first import BOUNDS, LIMIT, first_request, released_first
+from discreet.questions.profile.question import ProfileQuestion
+from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
 from discreet.questions.quality import UNUSABLE, QualityQuestion, QualityRelease
+from discreet.questions.question import TEXT
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import KINDS
+from discreet.results.ledger import Ledger, check_window
 
 __all__ = [
-    "DIALECT", "LIMITS_OF_A_UNIT", "PlanFile", "PlannedQuestion", "Unusable", "divided", "first_look", "line_of",
-    "lines_of", "open_options", "period_of", "plan_identity", "refuse_unusable",
+    "LedgerTerms", "begun", "DIALECT", "LIMITS_OF_A_UNIT", "PlanFile", "PlannedQuestion", "Unusable", "divided",
+    "first_look", "line_of", "lines_of", "open_options", "period_of", "plan_identity", "refuse_unusable",
 ]  # fmt: skip
+
+
+# ---- Ledger terms: what a plan file says about its ledger, besides the budget.
+
+
+_TEXTS = ("path", "dataset", "anchor", "window", "team")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerTerms:
+    """The settings of ``[ledger]``.
+
+    Attributes
+    ----------
+    path, dataset, anchor
+        Where the ledger is, what it calls the data, and the file to which heads are copied.
+    approvals
+        Who must approve the plan.
+    window, teams, team
+        In which windows the budget is spent anew, how it is divided, and on whose part this plan spends.
+    """
+
+    path: str | None = None
+    dataset: str | None = None
+    anchor: str | None = None
+    approvals: Approvals | None = None
+    window: str | None = None
+    teams: Mapping[str, Guarantee] | None = None
+    team: str | None = None
+
+    def place(self, here: Path, source: Mapping[str, Any]) -> str:
+        """Where the ledger is: as the plan says, seen from its directory, or beside the data."""
+        address = self.path or _named_after(source)
+        return address if "://" in address else str(here / address)
+
+    @staticmethod
+    def read(table: Any) -> LedgerTerms:
+        """Read and check the table; refusals name the setting."""
+        if not isinstance(table, dict):
+            raise PlanFileError("ledger must be a table. Write [ledger] and its settings below.")
+        for key in table:
+            if key not in (*_TEXTS, "approvals", "teams"):
+                raise PlanFileError(
+                    f"{key!r} is not a setting here. Known are {', '.join((*_TEXTS, 'approvals', 'teams'))}."
+                )
+        texts = {key: _text(key, table[key]) for key in _TEXTS if key in table}
+        check_window(texts.get("window"))
+        approvals, teams = table.get("approvals"), table.get("teams")
+        return LedgerTerms(
+            **texts,
+            approvals=None if approvals is None else _approvals(approvals),
+            teams=None if teams is None else {name: _guarantee(name, part) for name, part in _tables(teams).items()},
+        )
+
+
+def begun(address: str) -> bool:
+    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
+    try:
+        Ledger(address, read_only=True).close()
+    except LedgerMissing:
+        return False
+    return True
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise PlanFileError(f"{key} = {value!r} must be text.")
+    return value
+
+
+def _tables(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise PlanFileError("teams must be tables. Write [ledger.teams.health] and epsilon = 0.5 below, for example.")
+    return value
+
+
+def _approvals(table: Any) -> Approvals:
+    if not isinstance(table, dict) or set(table) != {"need", "keys"}:
+        raise PlanFileError(
+            "approvals needs need = 2, for example, and a key for each name, in [ledger.approvals.keys]."
+        )
+    return Approvals(table["need"], table["keys"])
+
+
+def _guarantee(name: str, table: Any) -> Guarantee:
+    kind = KINDS.get(frozenset(table)) if isinstance(table, dict) else None
+    if kind is None:
+        raise PlanFileError(f"teams.{name}: give epsilon, epsilon and delta, rho, or mu.")
+    part: Guarantee = kind(**table)
+    return part
+
+
+def _named_after(source: Mapping[str, Any]) -> str:
+    """Where the ledger of a source is by default: beside the data, under its name, whatever the plan is called."""
+    address = source.get("address") or source["path"]
+    if "://" in address:  # a connection has no place beside it: the ledger is beside the plan
+        return f"{_plain_name(source.get('table') or urlsplit(address).path) or 'data'}.ledger"
+    return str(Path(address).with_name(f"{_plain_name(address) or 'data'}.ledger"))
+
+
+def _plain_name(place: str) -> str:
+    """The last part of a path, without its endings and what patterns are made of."""
+    return re.sub(r"[*?\[\]{}\s]+", "", Path(place).name.partition(".")[0])
+
+
+# ---- Plan file: source, schema, budget and releases in one TOML file that can be reviewed before anything is read.
 
 
 # ---- Period: the month, quarter or year that a release is about; the same plan is a new release in each of them

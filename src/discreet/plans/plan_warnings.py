@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from discreet.core.guarantee import Guarantee
-from discreet.display import number
-from discreet.plans.plan import Plan
 from discreet.plans.sampling_error import averaged_bounds, groups_of, rows_of, sampling_error
+from discreet.results.display import number
+from discreet.results.plan import Plan
 
 __all__ = ["budget_warnings", "privacy_is_free", "release_warnings"]
 

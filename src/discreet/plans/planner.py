@@ -10,13 +10,13 @@ from typing import Any
 from discreet.core.errors import spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Schema
-from discreet.ledgers import Ledger
-from discreet.omission.behind_question import behind
-from discreet.omission.step import Omission
-from discreet.plans.plan import Plan
+from discreet.mechanisms.omission.step import Omission
 from discreet.questions import Question, asked
+from discreet.questions.omitted import behind
 from discreet.questions.shorthands import SHORTHANDS
 from discreet.questions.spending import spending
+from discreet.results.ledger import Ledger
+from discreet.results.plan import Plan
 
 __all__ = ["Planner"]
 

@@ -16,24 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.columns import Bounds, Categories, Column, Dates, Order, Unlisted
-from discreet.core.dialect import Dialect
 from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.rows.read import Dialect
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
-from discreet.display import Facts
-from discreet.interval import Interval
-from discreet.ledgers import Ledger
 from discreet.mechanisms.composition import compose
-from discreet.plans.ledger_terms import LedgerTerms, begun
-from discreet.plans.plan import Plan
-from discreet.plans.plan_file import DIALECT, divided
-from discreet.publish.codebook_page import codebook_page, ddi_codebook
-from discreet.publish.facts import RELEASED
-from discreet.publish.tidy import Row, Tidy, aligned
+from discreet.plans.plan_file import DIALECT, LedgerTerms, begun, divided
+from discreet.publish.pages import codebook_page, ddi_codebook
+from discreet.publish.report import RELEASED
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
-from discreet.questions.profiles.column_profile import ColumnProfile, Estimate
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.profile_release import ProfileRelease
-from discreet.result import Result
+from discreet.questions.profile.columns import ColumnProfile, Estimate
+from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
+from discreet.results.display import Facts, Interval, Result
+from discreet.results.frames import Row, Tidy, aligned
+from discreet.results.ledger import Ledger
+from discreet.results.plan import Plan
 from discreet.session import Session
 
 __all__ = ["Codebook", "ProfilePlan", "plan_profile", "run_profile"]

@@ -2,26 +2,289 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter
+from discreet.core.columns import Bands, Dates
+from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.schema import Schema
-from discreet.display import Facts, number
+from discreet.core.schema import Bounds, Categories, Schema
 from discreet.plans.planner import Planner
-from discreet.plans.scenario import Scenario
-from discreet.publish.readings import Reading, by_measure
 from discreet.questions import MeasuredQuestion, Question
-from discreet.releases import release
-from discreet.result import Result
+from discreet.results.display import Facts, Result, number
+from discreet.results.frames import Reading, by_measure
+from discreet.results.release import release
 
-__all__ = ["NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ExpectedLabels", "ExpectedNumbers", "Scenario", "NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
+
+
+# ---- Scenario: what a data set is expected to look like, declared without looking at it, and rows drawn from that.
+
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedNumbers:
+    """Numbers with a mean and a spread between the bounds: a beta distribution, part of it at the lower bound.
+
+    Parameters
+    ----------
+    mean, spread
+        Mean and standard deviation of all rows.
+    at_low
+        Share of the rows that are at the lower bound itself: people who spent nothing.
+    by, means
+        A column of labels, and the mean for each of its labels in their order, in place of ``mean``.
+
+    Examples
+    --------
+    >>> spend = ExpectedNumbers(mean=2.0, spread=8.0, at_low=0.9)
+    >>> drawn = spend.draw(100_000, (0.0, 200.0), np.random.default_rng(1))
+    >>> bool(abs(drawn.mean() - 2.0) < 0.1), bool(abs(drawn.std() - 8.0) < 0.3), round(float((drawn == 0).mean()), 1)
+    (True, True, 0.9)
+    """
+
+    mean: float | None = None
+    spread: float
+    at_low: float = 0.0
+    by: str | None = None
+    means: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        requirements.positive("spread", self.spread)
+        if not 0 <= requirements.finite("at_low", self.at_low) < 1:
+            raise InvalidParameter("at_low", self.at_low, "must be a share from 0 to below 1", "Pass 0.9.")
+        if self.mean is not None:
+            requirements.finite("mean", self.mean)
+        if self.by is not None:
+            requirements.instance("by", self.by, str, 'the name of a column, such as "arm"')
+        if self.means is not None:
+            for mean in requirements.instance("means", self.means, (list, tuple), "means=[2.0, 2.4]"):
+                requirements.finite("means", mean)
+        if (self.mean is None) == (self.means is None) or (self.by is None) != (self.means is None):
+            raise InvalidParameter("mean", self.mean, "give mean, or by and means", 'Pass mean=2.0, or by="arm".')
+
+    def draw(
+        self, count: int, bounds: tuple[float, float], rng: np.random.Generator, mean: float | None = None
+    ) -> Array:
+        """Independent numbers between the bounds."""
+        low, high = bounds
+        width, centre = high - low, self.mean if mean is None else mean
+        share = 1 - self.at_low
+        # Of those above the lower bound: their mean and variance follow from those of all.
+        first = ((centre or 0.0) - low) / width / share
+        variance = (self.spread / width) ** 2 / share + first**2 * (share - 1)
+        concentration = first * (1 - first) / variance - 1 if 0 < first < 1 and variance > 0 else -1.0
+        if concentration <= 0:
+            raise InvalidParameter(
+                "spread", self.spread, f"no numbers in {low:g} … {high:g} have this mean, spread and at_low",
+                "Check the three values.",
+            )  # fmt: skip
+        drawn = low + width * rng.beta(first * concentration, (1 - first) * concentration, count)
+        return np.where(rng.random(count) < self.at_low, low, drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedLabels:
+    """Labels with their shares, in the order of the schema.
+
+    Parameters
+    ----------
+    shares
+        One share per label; or one list of them per label of ``by``.
+    by
+        Another column of labels.
+    """
+
+    shares: Sequence[Any]
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None:
+            requirements.instance("by", self.by, str, 'the name of a column, such as "arm"')
+        for one in requirements.instance("shares", self.shares, (list, tuple), "shares=[0.7, 0.3]"):
+            for share in one if isinstance(one, list | tuple) else (one,):
+                requirements.finite("shares", share)
+
+    def table(self, labels: int, rows: int) -> Array:
+        """Shares by label of ``by`` (rows) and label."""
+        try:
+            table = np.atleast_2d(np.asarray(self.shares, dtype=float))
+        except (TypeError, ValueError):
+            raise WrongType("shares", self.shares, "must be numbers", "Pass shares=[0.7, 0.3].") from None
+        if table.shape != (rows, labels) or (table < 0).any() or not np.allclose(table.sum(axis=1), 1, atol=1e-6):
+            expected = f"must be {labels} shares that add up to 1" + (f", for each of {rows} labels" if self.by else "")
+            raise InvalidParameter("shares", self.shares, expected, "Check the shares.")
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What a data set is expected to look like. It is public: a guess, or an earlier release.
+
+    Parameters
+    ----------
+    rows
+        Number of rows.
+    columns
+        `ExpectedNumbers` or `ExpectedLabels` by column. Of other columns, numbers are spread evenly over their bounds,
+        and labels are equally likely: so do plans take the data to be that have no scenario.
+    rows_per_unit
+        Mean number of rows of a unit with an id; geometric, so that some have many.
+
+    Examples
+    --------
+    >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "spend": Bounds(0, 50, grid=0.5)})
+    >>> expected = Scenario(rows=1000, columns={"spend": ExpectedNumbers(mean=5.0, spread=6.0)})
+    >>> expected.table(schema, np.random.default_rng(1)).num_rows
+    1000
+    """
+
+    rows: int
+    columns: Mapping[str, ExpectedNumbers | ExpectedLabels] = field(default_factory=dict)
+    rows_per_unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("rows", self.rows)
+        requirements.instance("columns", self.columns, Mapping, '{"age": ExpectedNumbers(mean=41.0, spread=12.0)}')
+        if requirements.finite("rows_per_unit", self.rows_per_unit) < 1:
+            raise InvalidParameter("rows_per_unit", self.rows_per_unit, "must be at least 1", "Pass 3.5.")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+        """Read the ``[scenario]`` part of a plan file; unknown keys are refused."""
+        _known("scenario", data, ("rows", "rows_per_unit", "columns"))
+        columns = {}
+        for name, told in _known("scenario.columns", data.get("columns", {}), None).items():
+            kind: Any = ExpectedLabels if "shares" in told else ExpectedNumbers
+            columns[name] = kind(**_known(f"scenario.columns.{name}", told, tuple(kind.__dataclass_fields__)))
+        return cls(rows=data.get("rows", 0), columns=columns, rows_per_unit=data.get("rows_per_unit", 1.0))
+
+    @classmethod
+    def like(cls, rows: int, **releases: Any) -> Scenario:
+        """A scenario from public, earlier releases by column: a mean with its spread, or a table of one column.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import PureDP, Session
+        >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
+        >>> data = pyarrow.table({"arm": ["A"] * 750 + ["B"] * 250})
+        >>> earlier = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).table("arm", PureDP(1.0))
+        >>> [round(share, 1) for share in Scenario.like(5000, arm=earlier).columns["arm"].shares]
+        [0.8, 0.2]
+        """
+        return cls(rows=rows, columns={name: _from_release(name, release) for name, release in releases.items()})
+
+    def check(self, schema: Schema) -> None:
+        """Refuse columns that the schema does not declare, or declares as another kind; and several tables."""
+        if schema.related:
+            raise InvalidParameter(
+                "scenario", [*schema.related], "describes one table", "Rehearse a plan without them."
+            )
+        for name, told in self.columns.items():
+            kind = ExpectedLabels if isinstance(schema.column(name), Categories) else ExpectedNumbers
+            requirements.instance(f"scenario.columns.{name}", told, kind, f"{kind.__name__}(…)")
+            if told.by is not None:
+                schema.categories(told.by)
+            if schema.column(name).value is not None:
+                raise InvalidParameter(
+                    f"scenario.columns.{name}", name, "is computed from other columns", "Describe those instead."
+                )
+
+    def table(self, schema: Schema, rng: np.random.Generator) -> pa.Table:
+        """Rows drawn from the scenario, with the columns of the schema."""
+        import pyarrow as pa
+
+        self.check(schema)
+        codes: dict[str, Array] = {}
+        for name in sorted(schema.columns, key=lambda one: getattr(self.columns.get(one), "by", None) is not None):
+            if isinstance(schema.columns[name], Categories):
+                codes[name] = self._codes(schema, name, codes, rng)
+        found: dict[str, Any] = {}
+        for name, declared in schema.columns.items():
+            if declared.value is not None:
+                continue  # the session computes it
+            if isinstance(declared, Categories):
+                values = declared.edges if isinstance(declared, Bands) else declared.labels
+                found[name] = pa.array([values[code] for code in codes[name]])
+            elif isinstance(declared, Bounds):
+                numbers = self._numbers(name, declared, codes, rng)
+                found[name] = [declared.day(one) for one in numbers] if isinstance(declared, Dates) else numbers
+            else:
+                found[name] = pa.array([f"label {code}" for code in np.minimum(rng.zipf(2.0, self.rows), 1000)])
+        if schema.unit.column is not None:
+            found = {schema.unit.column: self._units(schema, rng), **found}
+        return pa.table(found)
+
+    def _codes(self, schema: Schema, name: str, codes: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        labels, told = schema.categories(name).cells, self.columns.get(name)
+        if not isinstance(told, ExpectedLabels):
+            return rng.integers(labels, size=self.rows)
+        others = 1 if told.by is None else schema.categories(told.by).cells
+        cumulated = np.cumsum(told.table(labels, others), axis=1)
+        place = np.zeros(self.rows, dtype=int) if told.by is None else codes[told.by]
+        drawn = (rng.random(self.rows)[:, None] > cumulated[place]).sum(axis=1)
+        return np.asarray(np.minimum(drawn, labels - 1))
+
+    def _numbers(self, name: str, declared: Bounds, codes: Mapping[str, Array], rng: np.random.Generator) -> Array:
+        low, high = declared.low, declared.high
+        told = self.columns.get(name)
+        if told is None:
+            return rng.uniform(low, high, self.rows)
+        if not isinstance(told, ExpectedNumbers):
+            raise WrongType(f"scenario.columns.{name}", told, "must be numbers", "Pass mean and spread.")
+        if told.by is None or told.means is None:
+            return told.draw(self.rows, (low, high), rng)
+        drawn = np.empty(self.rows)
+        for code, mean in enumerate(told.means):
+            own = codes[told.by] == code
+            drawn[own] = told.draw(int(own.sum()), (low, high), rng, mean)
+        return drawn
+
+    def _units(self, schema: Schema, rng: np.random.Generator) -> Array:
+        if schema.size is not None:  # a public number of units: each of them has a row
+            return np.resize(np.arange(schema.size), self.rows)
+        units = math.ceil(self.rows / self.rows_per_unit)
+        ids = np.repeat(np.arange(units), rng.geometric(1 / self.rows_per_unit, units))
+        return np.resize(ids, self.rows)
+
+
+def _known(name: str, data: Any, allowed: Sequence[str] | None) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise WrongType(name, data, "must be a table of settings", f"Write [{name}] and its keys below.")
+    for key in data:
+        if allowed is not None and key not in allowed:
+            raise InvalidParameter(f"{name}.{key}", data[key], "is not a setting", spelling(key, allowed))
+    return dict(data)
+
+
+def _from_release(name: str, release: Any) -> ExpectedNumbers | ExpectedLabels:
+    mean, spread = getattr(release, "mean", None), getattr(release, "standard_deviation", None)
+    if isinstance(mean, float) and isinstance(spread, float):
+        return ExpectedNumbers(mean=mean, spread=max(spread, 1e-9))
+    counts = np.ravel(np.asarray(getattr(release, "value", ()), dtype=float))
+    if counts.size < 2 or counts.sum() <= 0:
+        raise InvalidParameter(
+            name, type(release).__name__, "must be a mean with its spread, or a table of one column",
+            "Pass session.mean(…, spread=True), or session.table(…).",
+        )  # fmt: skip
+    shares = np.maximum(counts, 0.0)
+    return ExpectedLabels(shares=tuple(float(share) for share in shares / shares.sum()))
+
+
+# ---- Rehearsal: a plan that runs. The question is answered again and again on rows drawn from a public scenario.
+
 
 _SHARP = PureDP(200.0)
 """Next to no noise: what an answer would be without privacy."""

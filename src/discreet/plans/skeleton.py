@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
-from discreet.questions import asked
+from discreet.core.guarantee import Guarantee
+from discreet.core.schema import Bounds, Contribution
+from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.questions import asked, question
+from discreet.questions.question import Form
+from discreet.questions.shorthands import SHORTHANDS, Shorthand
 
-__all__ = ["skeleton"]
+__all__ = ["skeleton", "GalleryEntry", "Setting", "gallery", "suggested", "command_lines", "notebook", "python_script"]
+
 
 _TYPED = (".parquet",)
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
@@ -121,3 +128,365 @@ def _quoted(text: str) -> str:
         raise WrongType("name", text, "must be text", "Rename the column.")
     escaped = json.dumps(text, ensure_ascii=False)
     return escaped[1:-1]
+
+
+# ---- Gallery: every question in words, its settings, and a first form of it for the columns at hand.
+
+
+_TOPICS: Mapping[str, tuple[str, ...]] = {
+    "Counts and shares": (
+        "count", "share", "table", "tables", "histogram", "mode", "distinct", "groups", "running_total",
+    ),
+    "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
+    "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
+    "Tests and comparisons": (
+        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "signed_rank",
+        "homogeneity", "independence", "goodness_of_fit",
+    ),
+    "Is the data usable?": ("quality", "left_out"),
+}  # fmt: skip
+_OTHER = "More"
+_ELSEWHERE = {"proportion", "profile"}
+"""`share` is the word that readers know; a profile is about columns that are not declared, and precedes a plan."""
+_ANSWERS: Mapping[str, str] = {
+    "count": "How many rows are there, in all or in each group?",
+    "share": "What proportion of rows has one label: yes, employed, north?",
+    "table": "How many rows have each combination of labels?",
+    "tables": "Several tables with their margins, in one release in which everything adds up.",
+    "histogram": "How are the values of one column distributed?",
+    "mode": "Which label is the most frequent one? Publishes the label and no count.",
+    "groups": "Which labels occur at all, where the list itself is not public? Needs a δ.",
+    "distinct": "How many different labels does a column hold?",
+    "running_total": "How many rows are there up to each month or wave? Later periods cost nothing more.",
+    "logistic_regression": "How do the odds of one of two labels change with other columns?",
+    "rank_test": "Do groups differ in the ranks of a number? For skewed numbers and outliers.",
+    "kolmogorov_smirnov": "Is a number distributed alike in all groups, in whatever way it might differ?",
+    "rank_correlation": "Do two numbers rise and fall together, by their ranks?",
+    "signed_rank": "Do two numbers of a row differ one way, such as after and before?",
+    "mean": "What is the average, in all or in each group?",
+    "sum": "What is the total, in all or in each group?",
+    "median": "Which value has half of the rows below it?",
+    "quantile": "Which values have a quarter, a half, nine tenths of the rows below them?",
+    "std": "How widely do values spread, in the unit of the column?",
+    "variance": "How widely do values spread, squared?",
+    "regression": "How does one number change with others, all else equal?",
+    "covariance_matrix": "Which numbers move together? With means and correlations.",
+    "clusters": "Where do rows gather? Publishes the centres.",
+    "compare_means": "Do two groups differ in their average? For A/B tests.",
+    "compare_arms": "Which of several groups differs from the first in its average?",
+    "homogeneity": "Are labels distributed alike in all groups?",
+    "independence": "Are two columns of labels related?",
+    "goodness_of_fit": "Do labels occur in the proportions that you expect?",
+    "quality": "What proportion of each column's values can be used?",
+    "left_out": "How many rows do limits and missing values leave out?",
+}
+_HELP: Mapping[str, str] = {
+    "column": "The column that the question is about.",
+    "columns": "The columns that take part.",
+    "against": "Another number of the same row, such as the value before, or a public value such as 0.",
+    "by": "One answer for each label of these columns.",
+    "label": "The label whose proportion you want.",
+    "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
+    "the standard deviation that serves the plan only.",
+    "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
+    "weighted": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
+    "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
+    "expected_mean": "The average that you expect. It serves the plan only.",
+    "expected_share": "The proportion that you expect. It serves the plan only.",
+    "probabilities": "Quantiles such as 0.25, 0.5, 0.75; for a test, the proportion that you expect of each label.",
+    "interval": "Level of the interval around each quantile, or false for none.",
+    "rows_at_least": "A public lower bound of the number of rows.",
+    "recursive": "Find many quantiles one inside the other, which costs less noise and gives no intervals.",
+    "edges": "Where bins begin and end: 0, 18, 65, 100.",
+    "bins": "How many bins of equal width.",
+    "tables": "The tables, each a list of columns.",
+    "weights": "Which tables matter more.",
+    "method": "How the answer is computed; leave it empty for the usual way.",
+    "on": "The columns that explain the first one.",
+    "models": "Smaller models, each a list of columns, whose intervals shall be as narrow as those of the whole one.",
+    "n_clusters": "How many centres to find.",
+    "iterations": "How many rounds; more rounds divide the budget further.",
+    "partitions": "Into how many parts the units are divided; leave it empty.",
+    "arm": "Whether the size of each group is public.",
+    "censor": "Proportions of the smallest and of the largest parts that are set aside.",
+    "over": "The column of periods, in their order.",
+    "period": "The last period that counts.",
+    "most_rows": "Rows of one person up to which the count is exact.",
+}
+_KINDS: Sequence[tuple[Form, str]] = (
+    (question.COLUMN, "column"),
+    (question.COLUMNS, "columns"),
+    (question.LABEL, "label"),
+    (question.FLAG, "flag"),
+    (question.WHOLE, "number"),
+    (question.NUMBER, "number"),
+    (question.SHARE, "number"),
+    (question.LEVEL, "toml"),
+    (question.PROBABILITIES, "numbers"),
+    (question.SHARES, "numbers"),
+    (question.EDGES, "numbers"),
+    (question.PAIR, "numbers"),
+    (question.TEXT, "text"),
+    (question.METHOD, "text"),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a question: its name, whether it must be given, how it is typed, and what it means.
+
+    ``kind`` is ``column``, ``columns``, ``label``, ``flag``, ``number``, ``numbers``, ``text``, or ``toml`` for what
+    is written as in a plan file.
+    """
+
+    name: str
+    required: bool
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
+class GalleryEntry:
+    """One question of the gallery: its name in a plan file, its topic, what it answers, and its settings."""
+
+    ask: str
+    topic: str
+    answers: str
+    settings: tuple[Setting, ...]
+
+
+def gallery() -> tuple[GalleryEntry, ...]:
+    """Every question, by topic.
+
+    Examples
+    --------
+    >>> {one.ask: one.answers for one in gallery()}["mean"]
+    'What is the average, in all or in each group?'
+    """
+    questions: dict[str, Any] = asked() | SHORTHANDS
+    listed = [(ask, topic) for topic, names in _TOPICS.items() for ask in names if ask in questions]
+    named = {ask for ask, _ in listed} | _ELSEWHERE
+    others = [(ask, _OTHER) for ask in questions if ask not in named]
+    return tuple(_entry(ask, topic, questions[ask]) for ask, topic in (*listed, *others))
+
+
+def _entry(ask: str, topic: str, kind: Any) -> GalleryEntry:
+    described = (kind.kind if isinstance(kind, Shorthand) else kind).__doc__ or ask
+    settings = tuple(
+        Setting(name, required, _kind(kind.forms[name]), _HELP.get(name, f"{kind.forms[name].words}.".capitalize()))
+        for name, required in kind.settings().items()
+        if name in kind.forms
+    )
+    return GalleryEntry(ask, topic, _ANSWERS.get(ask, described.splitlines()[0]), settings)
+
+
+def _kind(form: Form) -> str:
+    return next((kind for known, kind in _KINDS if known is form), "toml")
+
+
+def suggested(ask: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """First settings of a question from the declared columns, as in a plan file; what cannot be told is left out.
+
+    Parameters
+    ----------
+    ask
+        The question.
+    columns
+        The ``[schema.columns]`` of a plan: declarations by name.
+
+    Examples
+    --------
+    >>> suggested("share", {"age": {"low": 0, "high": 120}, "sex": {"categories": ["f", "m"]}})
+    {'column': 'sex', 'label': 'f'}
+    """
+    made = _FIRST[ask](_Columns.sorted(columns)) if ask in _FIRST else {}
+    return {name: value for name, value in made.items() if value not in (None, [])}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Declared columns by what they hold; names in the order of the plan."""
+
+    numbers: list[str]
+    listed: list[str]
+    unlisted: list[str]
+    labels: Mapping[str, list[Any]]
+
+    @classmethod
+    def sorted(cls, columns: Mapping[str, Mapping[str, Any]]) -> _Columns:
+        held = {name: _held(one) for name, one in columns.items()}
+        numbers, listed, unlisted = (
+            [name for name, what in held.items() if what == wanted] for wanted in ("number", "listed", "unlisted")
+        )
+        return cls(numbers, listed, unlisted, {name: _labels(columns[name]) for name in listed})
+
+    def with_labels(self, least: int, most: int | None = None) -> str | None:
+        """The first column with so many labels."""
+        fits = [
+            name for name, labels in self.labels.items() if least <= len(labels) <= (most or max(least, len(labels)))
+        ]
+        return fits[0] if fits else None
+
+
+def _held(column: Any) -> str:
+    """Whether a declaration is of numbers, of listed labels, or of labels that are not public."""
+    if not isinstance(column, Mapping):
+        return "unknown"
+    if "unlisted" in column:
+        return "unlisted"
+    return "listed" if {"categories", "labels", "bands"} & set(column) else "number"
+
+
+def _labels(column: Mapping[str, Any]) -> list[Any]:
+    listed = column.get("categories", [])
+    return list(listed) if isinstance(listed, list) else []
+
+
+def _first(names: Sequence[Any], place: int = 0) -> Any:
+    return names[place] if len(names) > place else None
+
+
+def _share(columns: _Columns) -> dict[str, Any]:
+    column = _first(columns.listed)
+    return {"column": column, "label": _first(columns.labels.get(column, []))}
+
+
+def _fit(columns: _Columns) -> dict[str, Any]:
+    column = _first(columns.listed)
+    return {"column": column, "probabilities": _even(len(columns.labels.get(column, [])))}
+
+
+def _even(cells: int) -> list[float]:
+    """Equal proportions with three digits; the last one makes them add up to one."""
+    each = round(1 / cells, 3) if cells else 0.0
+    return [each] * (cells - 1) + [round(1 - each * (cells - 1), 3)] if cells else []
+
+
+def _histogram(columns: _Columns) -> dict[str, Any]:
+    return {"column": columns.numbers[0], "bins": 10} if columns.numbers else {"column": _first(columns.listed)}
+
+
+def _tables(columns: _Columns) -> dict[str, Any]:
+    two = columns.listed[:2]
+    return {"tables": [[one] for one in two] + ([two] if len(two) == 2 else [])}
+
+
+def _number(columns: _Columns) -> dict[str, Any]:
+    return {"column": _first(columns.numbers)}
+
+
+_FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
+    **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
+    **dict.fromkeys(("share", "proportion"), _share),
+    **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
+    "left_out": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
+    "tables": _tables,
+    "histogram": _histogram,
+    "mode": lambda known: {"column": _first(known.listed)},
+    "groups": lambda known: {"column": _first(known.unlisted)},
+    "quantile": lambda known: {**_number(known), "probabilities": [0.25, 0.5, 0.75]},
+    "regression": lambda known: {**_number(known), "on": known.numbers[1:2] or known.listed[:1]},
+    "covariance_matrix": lambda known: {"columns": known.numbers[:3]},
+    "logistic_regression": lambda known: {"column": known.with_labels(2, 2), "on": known.numbers[:1]},
+    "distinct": lambda known: {"column": _first(known.listed)},
+    "running_total": lambda known: {"over": _first(known.listed), "period": _share(known).get("label")},
+    **dict.fromkeys(
+        ("rank_test", "kolmogorov_smirnov"),
+        lambda known: {**_number(known), "by": known.with_labels(2, 2) or _first(known.listed), "bins": 10},
+    ),
+    "rank_correlation": lambda known: {"columns": known.numbers[:2], "bins": dict.fromkeys(known.numbers[:2], 5)},
+    "signed_rank": lambda known: {**_number(known), "against": _first(known.numbers, 1)},
+    "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
+    "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
+    "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},
+    "homogeneity": lambda known: {"column": _first(known.listed), "by": _first(known.listed, 1)},
+    "goodness_of_fit": _fit,
+}
+
+
+# ---- As Python: the script and the notebook that say what a plan file says, and return its stored answers for free.
+
+
+def python_script(file: PlanFile) -> str:
+    """A script that asks the same questions of the same data under the same names.
+
+    After the plan was run, the script returns the stored answers and spends nothing.
+    """
+    return "\n\n".join(_parts(file)) + "\n"
+
+
+def notebook(file: PlanFile) -> str:
+    """The same as a Jupyter notebook."""
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "metadata": {}, "source": f"# {file.title}"},
+        *(
+            {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": part}
+            for part in _parts(file)
+        ),
+    ]
+    for place, cell in enumerate(cells):
+        cell["id"] = f"cell-{place}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return json.dumps(
+        {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5},
+        indent=1,
+        ensure_ascii=False,
+    )
+
+
+def command_lines(file: PlanFile) -> list[str]:
+    """The commands that plan, review and run the file."""
+    name = _shell(file.path.name)
+    return [f"discreet {command} {name}" for command in ("plan", "review", "run")]
+
+
+def _shell(word: str) -> str:
+    plain = all(one.isalnum() or one in "._-/" for one in word)
+    return word if plain and word and not word.startswith("-") else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _parts(file: PlanFile) -> list[str]:
+    options = file.open_options()
+    source = options.pop("source")
+    opened = "".join(f",\n    {name}={value!r}" for name, value in options.items())
+    session = (
+        f"session = Session(\n    {source!r},\n    schema,\n    ledger={file.ledger!r},\n"
+        f"    budget={_guarantee(file.budget)}{opened},\n)"
+    )
+    asked = [_question(file, one) for one in file.questions]
+    names = sorted({word for word in _NAMES if any(f"{word}(" in text for text in (session, *asked))} | {"Session"})
+    return [
+        f"from discreet import {', '.join([*names, 'schema_from_dict'])}",
+        f"schema = schema_from_dict({file.schema.to_dict()!r})",
+        session,
+        *asked,
+    ]
+
+
+_NAMES = ("ApproxDP", "Bounds", "Contribution", "GaussianDP", "PureDP", "ZeroConcentratedDP")
+
+
+def _guarantee(guarantee: Guarantee) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in guarantee.parameters().items())
+    return f"{type(guarantee).__name__}({given})"
+
+
+def _question(file: PlanFile, planned: PlannedQuestion) -> str:
+    settings = {name: _value(value) for name, value in planned.settings.items()}
+    request = file.request(planned, 1)
+    fixed = {"probabilities": "0.5"} if "probabilities" not in settings and planned.question.ask == "quantile" else {}
+    settings |= fixed | {"guarantee": _guarantee(planned.question.guarantee), "request": repr(request)}
+    lines = "".join(f"    {name}={value},\n" for name, value in settings.items())
+    return f"# {_one_line(planned.title)}\nprint(session.{planned.question.ask}(\n{lines}))"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Bounds):
+        return f"Bounds({value.low!r}, {value.high!r}, grid={value.grid!r})"
+    if isinstance(value, Contribution):
+        return f"Contribution({', '.join(f'{key}={one!r}' for key, one in value.to_dict().items())})"
+    return repr(value)

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import float_truth
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
-from discreet.publish.charts import drawing_library, offline
-from discreet.publish.tidy import Row, Tidy
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.results.charts import drawing_library, offline
+from discreet.results.display import Facts, number
+from discreet.results.frames import Row, Tidy
 
 __all__ = ["LawComparison", "compare_laws"]
 

@@ -13,12 +13,11 @@ from typing import Any, Literal
 from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import as_text
-from discreet.ledgers import Spend, Statement
 from discreet.mechanisms.composition import compose
-from discreet.publish.charts import drawing, drawing_library, offline
-from discreet.publish.page_style import rendered
-from discreet.publish.wording import mechanism_words
+from discreet.results.charts import drawing, drawing_library, offline, rendered
+from discreet.results.display import as_text
+from discreet.results.ledger import Spend, Statement
+from discreet.results.wording import mechanism_words
 
 __all__ = [
     "Key", "SpendingRow", "explained", "grouped_text", "ledger_page", "planned_release", "spending_by",

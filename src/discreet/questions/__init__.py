@@ -5,31 +5,31 @@ The list below is the only one. Sessions, planners, plan files, skeletons and th
 
 from typing import Any
 
-from discreet.questions.clusters.clusters_question import ClustersQuestion
-from discreet.questions.comparison.arms_question import ArmsQuestion
-from discreet.questions.comparison.comparison_question import ComparisonQuestion
+from discreet.questions.clusters.question import ClustersQuestion
+from discreet.questions.comparison.many import ArmsQuestion
+from discreet.questions.comparison.question import ComparisonQuestion
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.distinct import DistinctQuestion
 from discreet.questions.groups import GroupsQuestion
 from discreet.questions.histogram import HistogramQuestion
 from discreet.questions.left_out import LeftOutQuestion
-from discreet.questions.logistic_regression import LogisticQuestion
-from discreet.questions.many_tables import TablesQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
-from discreet.questions.profiles.profile_question import ProfileQuestion
+from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.question import MeasuredQuestion, Question
-from discreet.questions.regression import RegressionQuestion
+from discreet.questions.regression.linear import RegressionQuestion
+from discreet.questions.regression.logistic import LogisticQuestion
 from discreet.questions.running_total import RunningTotalQuestion
 from discreet.questions.signed_rank import SignedRankQuestion
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableQuestion
-from discreet.questions.table_tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
+from discreet.questions.tables.margins import TablesQuestion
+from discreet.questions.tables.table import TableQuestion
+from discreet.questions.tables.tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
 from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 __all__ = ["QUESTIONS", "MeasuredQuestion", "Question", "asked"]

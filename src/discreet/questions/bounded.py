@@ -12,20 +12,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.exact import Exact
-from discreet.core.grid import Grid
+from discreet.core.numbers import Grid, decimal
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rounding import decimal
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.multiple_synthesis import DoubleSanitization
-from discreet.inference.sampling import NoiseAware, ReleaseLaw, SamplingModel, debiased
-from discreet.interval import Interval
-from discreet.publish.readings import Reading
-from discreet.releases import Release
+from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
+from discreet.inference.two_sample import DoubleSanitization
+from discreet.results.answer import Answer
+from discreet.results.display import Interval
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
 
 __all__ = [
     "BoundedStatistic", "Domain", "MomentRelease", "OneColumn", "PrivateSizeColumn", "PublicSizeStatistic",

@@ -10,24 +10,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.answers import Answer
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.grid import MAX_ROWS, column
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats
+from discreet.core.numbers import MAX_ROWS, column
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution, Schema, stability
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import stability
-from discreet.inference.sampling import whole_count, whole_interval
-from discreet.interval import Interval
+from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain
-from discreet.questions.forms import COLUMNS, Form
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
-from discreet.questions.table import TableRelease, table_measurement
-from discreet.releases import Release
+from discreet.questions.question import COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.tables.table import TableRelease, table_measurement
+from discreet.results.answer import Answer
+from discreet.results.display import Interval
+from discreet.results.release import Release
 
 __all__ = ["Count", "CountQuestion", "CountRelease", "flags", "labelled"]
 

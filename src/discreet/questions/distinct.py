@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -18,10 +17,9 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.count import CountRelease
-from discreet.questions.forms import COLUMN, COLUMNS, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
-from discreet.releases import Release
+from discreet.questions.question import COLUMN, COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.results.release import Release, Statistic
 
 __all__ = ["DistinctLabels", "DistinctQuestion"]
 

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.answers import Readable, protection_published
-from discreet.contract.mechanism import mechanism_from_dict
 from discreet.core.columns import Categories, Label
 from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter
@@ -19,14 +17,19 @@ from discreet.core.protection import Neighbours, Protection
 from discreet.core.rows import Snapshot, unit_counts
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts
-from discreet.ledgers import Ledger
-from discreet.mechanisms.choices.gaussian_threshold import GaussianThreshold
-from discreet.mechanisms.choices.group_selection import GroupSelection, OptimalSelection, selecting_guarantee
-from discreet.plans.plan import Plan, affordable
-from discreet.publish.readings import Reading
-from discreet.questions.forms import COLUMN, METHOD, Form
-from discreet.questions.question import Question
+from discreet.mechanisms.choices.group_selection import (
+    GaussianThreshold,
+    GroupSelection,
+    OptimalSelection,
+    selecting_guarantee,
+)
+from discreet.mechanisms.mechanism import mechanism_from_dict
+from discreet.questions.question import COLUMN, METHOD, Form, Question
+from discreet.results.answer import Readable, protection_published
+from discreet.results.display import Facts
+from discreet.results.frames import Reading
+from discreet.results.ledger import Ledger
+from discreet.results.plan import Plan, affordable
 
 __all__ = ["GroupsQuestion", "ReleasedGroups"]
 

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.stability import stability
+from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.forms import COLUMN, EDGES, UNIT_SUM, WHOLE, Form
-from discreet.questions.question import Histograms, MeasuredQuestion, Measurement
-from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
-from discreet.questions.table_axes import Bins, public_bins
+from discreet.questions.grouped import Bins, public_bins
+from discreet.questions.question import COLUMN, EDGES, UNIT_SUM, WHOLE, Form, Histograms, MeasuredQuestion, Measurement
+from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 
 __all__ = ["HistogramQuestion"]
 

@@ -10,27 +10,23 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, left_out
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import in_parts
-from discreet.display import Facts, number
-from discreet.inference.noise_sum import combined_error
-from discreet.inference.sampling import whole_count, whole_interval
-from discreet.interval import Interval
+from discreet.inference.moments import whole_count, whole_interval
+from discreet.inference.noise import combined_error
 from discreet.mechanisms.additive import additive_noise
-from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
-from discreet.questions.forms import COLUMNS, WHOLE, Form
 from discreet.questions.parts import MeanInPartsRelease
-from discreet.questions.question import Forecast, MeasuredQuestion, Measurement, column_names
-from discreet.releases import Release
+from discreet.questions.question import COLUMNS, WHOLE, Forecast, Form, MeasuredQuestion, Measurement, column_names
+from discreet.results.answer import Answer
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
 
 __all__ = ["LeftOut", "LeftOutQuestion", "LeftOutRelease"]
 

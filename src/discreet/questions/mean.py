@@ -8,22 +8,39 @@ from fractions import Fraction
 from typing import Any, ClassVar, cast
 
 from discreet.core import requirements
-from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee
+from discreet.core.numbers import decimal, not_below, total
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.sampling import BetaMean
+from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.forms import COLUMN, COLUMNS, FLAG, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, MeanInPartsRelease, Parts, parts_measurement
-from discreet.questions.question import Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.parts import (
+    MeanAndVarianceInParts,
+    MeanInParts,
+    MeanInPartsRelease,
+    Parts,
+    check_weighted,
+    parts_measurement,
+    weighting_notes,
+)
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    FLAG,
+    NUMBER,
+    UNIT_SUM,
+    WHOLE,
+    Expected,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
 from discreet.questions.variance import LEAST_SHARE, VarianceRelease, largest_variance
-from discreet.questions.weighted import check_weighted, weighting_notes
-from discreet.releases import Release
+from discreet.results.release import Release
 
 __all__ = ["Mean", "MeanQuestion", "MeanReading", "MeanRelease"]
 

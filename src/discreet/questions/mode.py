@@ -11,8 +11,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
@@ -20,16 +18,14 @@ from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.choices.permute_and_flip import PermuteAndFlip
-from discreet.mechanisms.choices.selection import Selection
-from discreet.publish.readings import Reading
+from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
 from discreet.questions.count import labelled
-from discreet.questions.forms import COLUMN, Form
-from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement
-from discreet.questions.table import table_measurement
-from discreet.releases import Release
+from discreet.questions.question import COLUMN, DEFAULT_ROWS, Forecast, Form, MeasuredQuestion, Measurement
+from discreet.questions.tables.table import table_measurement
+from discreet.results.answer import Answer
+from discreet.results.display import Facts
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
 
 __all__ = ["Mode", "ModeQuestion", "ModeRelease", "typical_loss"]
 

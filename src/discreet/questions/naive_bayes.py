@@ -12,25 +12,25 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
 from discreet.core.exact import Exact
-from discreet.core.grid import Grid, product_total, total
 from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.numbers import Grid, product_total, total
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.inference.noise_sum import largest_variance
+from discreet.inference.noise import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.bounded import fractions
 from discreet.questions.count import labelled
 from discreet.questions.covariance import bounds_of_columns
-from discreet.releases import Release, release
+from discreet.results.release import Release, release
 
 if TYPE_CHECKING:
-    from discreet.ledgers import Ledger
+    from discreet.results.ledger import Ledger
 
 __all__ = ["ClassMoments", "GaussianNaiveBayes", "centred_sum", "mean_within"]
 

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Unpack, overload
 
-from discreet.answers import Answer
 from discreet.core.columns import Label
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
-from discreet.questions.clusters.clusters_question import ClustersQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
+from discreet.questions.clusters.question import ClustersQuestion
 from discreet.questions.comparison.compare import MeanComparison
-from discreet.questions.comparison.comparison_question import ComparisonQuestion
 from discreet.questions.comparison.methods import Method
+from discreet.questions.comparison.question import ComparisonQuestion
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesReading
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
 from discreet.questions.histogram import HistogramQuestion
-from discreet.questions.logistic_regression import LogisticQuestion, LogisticRelease
 from discreet.questions.mean import MeanQuestion, MeanReading
 from discreet.questions.mode import ModeQuestion, ModeRelease
 from discreet.questions.named_tables import NamedTables
 from discreet.questions.parts import MeanAndVarianceInPartsRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
-from discreet.questions.regression import RegressionQuestion, RegressionRelease
+from discreet.questions.regression.linear import RegressionQuestion, RegressionRelease
+from discreet.questions.regression.logistic import LogisticQuestion, LogisticRelease
 from discreet.questions.running_total import RunningTotalQuestion, RunningTotalRelease
 from discreet.questions.spending import Spend, spending
 from discreet.questions.sum import SumQuestion
-from discreet.questions.table import TableRelease
+from discreet.questions.tables.table import TableRelease
 from discreet.questions.variance import VarianceQuestion, VarianceReading
+from discreet.results.answer import Answer
 
 __all__ = ["NamedQuestions"]
 

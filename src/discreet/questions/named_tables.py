@@ -8,15 +8,14 @@ from typing import Any, TypeVar, Unpack
 
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Contribution, Schema
-from discreet.mechanisms.tables.margins_noise import Accuracy
-from discreet.questions.many_tables import TablesQuestion
-from discreet.questions.margins import MarginsRelease, Weights
+from discreet.mechanisms.tables.margins import Accuracy
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
 from discreet.questions.question import Question
 from discreet.questions.signed_rank import SignedRankQuestion, SignedRankRelease
 from discreet.questions.spending import Spend, spending
-from discreet.questions.table import TableQuestion, TableRelease
-from discreet.questions.table_tests import (
+from discreet.questions.tables.margins import MarginsRelease, TablesQuestion, Weights
+from discreet.questions.tables.table import TableQuestion, TableRelease
+from discreet.questions.tables.tests import (
     GoodnessOfFitQuestion,
     HomogeneityQuestion,
     IndependenceQuestion,

@@ -17,19 +17,28 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.stability import stability
-from discreet.inference import ordered_groups
-from discreet.inference.chi_square import ChiSquareResult
-from discreet.inference.monte_carlo import MonteCarlo
-from discreet.ledgers import Ledger
+from discreet.core.schema import Bounds, Contribution, Schema, stability
+from discreet.inference import ranks
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
-from discreet.plans.plan import DETECTED, Plan
-from discreet.questions.forms import BINS, COLUMN, COLUMNS, EDGES, WHOLE, Form
-from discreet.questions.question import DEFAULT_ROWS, MeasuredQuestion, Measurement, column_names
-from discreet.questions.table import ContingencyTable, TableRelease, table_measurement
-from discreet.questions.table_axes import Bins, public_bins
-from discreet.questions.table_tests import TableTest
+from discreet.questions.grouped import Bins, public_bins
+from discreet.questions.question import (
+    BINS,
+    COLUMN,
+    COLUMNS,
+    DEFAULT_ROWS,
+    EDGES,
+    WHOLE,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
+from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
+from discreet.questions.tables.tests import TableTest
+from discreet.results.ledger import Ledger
+from discreet.results.plan import DETECTED, Plan
 
 __all__ = ["KolmogorovSmirnovQuestion", "RankCorrelationQuestion", "RankTestQuestion"]
 
@@ -145,7 +154,7 @@ class _OrderedTest(TableTest):
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, (groups, labels) = self.table.plan(ledger), self._shape
         rows = self.expected_rows or DEFAULT_ROWS
-        error = ordered_groups.superiority_error(rows, groups, labels, (planned.standard_error or 0.0) ** 2)
+        error = ranks.superiority_error(rows, groups, labels, (planned.standard_error or 0.0) ** 2)
         notes = (
             "the effect is P(a row of one group exceeds one of another) − ½, by ranks",
             f"for {rows:,} rows in groups and bins of equal size",
@@ -188,7 +197,7 @@ class RankTestQuestion(_OrderedTest):
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ordered_groups.rank_test
+        return ranks.rank_test
 
 
 @dataclass(frozen=True)
@@ -203,7 +212,7 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
 
     @property
     def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ordered_groups.kolmogorov_smirnov
+        return ranks.kolmogorov_smirnov
 
 
 @dataclass(frozen=True)
@@ -286,12 +295,12 @@ class RankCorrelationQuestion(TableTest):
         return 1
 
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
-        return ordered_groups.rank_correlation(table, null)
+        return ranks.rank_correlation(table, null)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, rows = self.table.plan(ledger), self.expected_rows or DEFAULT_ROWS
         noise = (planned.standard_error or 0.0) ** 2
-        error = ordered_groups.rank_correlation_error(rows, self._shape, noise)
+        error = ranks.rank_correlation_error(rows, self._shape, noise)
         notes = (f"the effect is Spearman's correlation, for {rows:,} rows in bins of equal size",)
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
         return replace(planned, smallest_effect=DETECTED * error, notes=notes + unsaid)

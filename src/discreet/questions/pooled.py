@@ -14,14 +14,13 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.grid import Grid, Indices
+from discreet.core.numbers import Grid, Indices, not_below
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
 from discreet.questions.covariance import CovarianceRelease, bounds_of_columns, cross_products, same_length
 from discreet.questions.variance import VarianceRelease, largest_squares
-from discreet.releases import Release
+from discreet.results.release import Release
 
 __all__ = ["PooledCovariance", "PooledCovarianceRelease", "PooledVariance", "PooledVarianceRelease"]
 

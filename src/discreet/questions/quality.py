@@ -9,8 +9,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
@@ -19,14 +17,13 @@ from discreet.core.rows import Snapshot, usable_totals
 from discreet.core.rows.totals import WHOLE
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts
-from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.publish.readings import Reading
 from discreet.questions.bounded import fractions
-from discreet.questions.forms import COLUMNS, Form
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
-from discreet.releases import Release
+from discreet.questions.question import COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.results.answer import Answer
+from discreet.results.display import Facts, Interval
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
 
 __all__ = ["UNUSABLE", "Usable", "QualityQuestion", "QualityRelease"]
 

@@ -12,35 +12,47 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats
+from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rounding import not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
-from discreet.interval import Interval
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
-from discreet.mechanisms.choices.quantile_interval import PARTS, QuantileInterval, rough_pair
-from discreet.mechanisms.choices.ranks import Histogram, RankClasses, share_of, simulated
-from discreet.publish.readings import Reading
-from discreet.questions.forms import COLUMN, COLUMNS, FLAG, LEVEL, PROBABILITIES, UNIT_SUM, WHOLE, Form
+from discreet.mechanisms.choices.quantile import (
+    PARTS,
+    Histogram,
+    QuantileChoice,
+    QuantileInterval,
+    RankClasses,
+    rough_pair,
+    share_of,
+    simulated,
+)
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
     DEFAULT_ROWS,
+    FLAG,
+    LEVEL,
+    PROBABILITIES,
+    UNIT_SUM,
+    WHOLE,
     Expected,
     Forecast,
+    Form,
     Histograms,
     MeasuredQuestion,
     Measurement,
     column_names,
 )
-from discreet.releases import Release
+from discreet.results.answer import Answer
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
 
 __all__ = [
     "MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares", "stacked",

@@ -16,30 +16,25 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Step, not_failed
 from discreet.core.errors import InvalidParameter, NoConversion, spelling
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import Fact, Neighbours
-from discreet.core.rounding import decimal, not_below
 from discreet.core.rows import Selected, Snapshot, totals
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum, stability
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.core.stability import check_unit_sum, stability
-from discreet.display import Facts, number
-from discreet.inference.noise_sum import combined_error, even_split, running_sums, weights
-from discreet.inference.sampling import whole_count, whole_interval
-from discreet.interval import Interval
-from discreet.ledgers import Ledger, Spend
-from discreet.ledgers.terms import accounting_of
+from discreet.inference.moments import whole_count, whole_interval
+from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
-from discreet.plans.plan import DETECTED, Plan, affordable
-from discreet.publish.readings import Reading
-from discreet.questions.forms import COLUMN, LABEL, UNIT_SUM, Form
-from discreet.questions.question import Question
-from discreet.releases import Release
+from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, Form, Question
+from discreet.results.answer import Answer
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.ledger import Ledger, Spend, accounting_of
+from discreet.results.plan import DETECTED, Plan, affordable
+from discreet.results.release import Release, Statistic
 
 __all__ = ["RunningTotal", "RunningTotalQuestion", "RunningTotalRelease"]
 

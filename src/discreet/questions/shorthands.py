@@ -10,20 +10,17 @@ from typing import Any, Unpack, overload
 from discreet.core.columns import Label, Order
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.questions.comparison.arms_question import ArmsQuestion
-from discreet.questions.comparison.many_arms import ArmComparisons
+from discreet.questions.comparison.many import ArmComparisons, ArmsQuestion
 from discreet.questions.count import CountRelease
 from discreet.questions.distinct import DistinctQuestion
-from discreet.questions.forms import Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.left_out import LeftOutQuestion, LeftOutRelease
 from discreet.questions.named import NamedQuestions, Names
-from discreet.questions.profiles.profile_question import ProfileQuestion
-from discreet.questions.profiles.profile_release import ProfileRelease
+from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
 from discreet.questions.proportion import ProportionQuestion, ProportionReading
 from discreet.questions.quality import QualityQuestion, QualityRelease
 from discreet.questions.quantile import QuantileQuestion, QuantileRelease
-from discreet.questions.question import Question
+from discreet.questions.question import Form, Question
 from discreet.questions.spending import Spend, spending
 from discreet.questions.variance import SpreadInPartsRelease, StandardDeviationQuestion
 

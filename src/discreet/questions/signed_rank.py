@@ -16,33 +16,39 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.answers import Answer
-from discreet.contract.statistic import Statistic
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
+from discreet.core.numbers import decimal
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import decimal
 from discreet.core.rows import Selected, Snapshot, histograms
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import in_parts
-from discreet.display import Facts, number
-from discreet.inference.chi_square import ChiSquareResult
-from discreet.inference.monte_carlo import MonteCarlo
-from discreet.inference.noise_sum import largest_variance
-from discreet.inference.paired_differences import METHODS, PairedDifferences, PairedScores, lean_error, scores_of
-from discreet.interval import Interval
-from discreet.ledgers import Ledger
+from discreet.inference.noise import MonteCarlo, largest_variance
+from discreet.inference.ranks import METHODS, PairedDifferences, PairedScores, lean_error, scores_of
+from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
-from discreet.plans.plan import DETECTED, Plan
-from discreet.publish.readings import Reading
 from discreet.questions.bounded import Domain, fractions
-from discreet.questions.common_step import common_step
-from discreet.questions.forms import COLUMN, COLUMN_OR_NUMBER, METHOD, WHOLE, Form
-from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
-from discreet.questions.table_tests import require_independent_rows
-from discreet.releases import Release
+from discreet.questions.question import (
+    COLUMN,
+    COLUMN_OR_NUMBER,
+    DEFAULT_ROWS,
+    METHOD,
+    WHOLE,
+    Expected,
+    Forecast,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    common_step,
+)
+from discreet.questions.tables.tests import require_independent_rows
+from discreet.results.answer import Answer
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.ledger import Ledger
+from discreet.results.plan import DETECTED, Plan
+from discreet.results.release import Release, Statistic
 
 __all__ = ["PairedBalance", "SignedRankQuestion", "SignedRankRelease"]
 

@@ -11,22 +11,19 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # whose submodules load when first used
 
-from discreet.answers import Answer
 from discreet.core import requirements
-from discreet.core.grid import total
 from discreet.core.guarantee import Guarantee
+from discreet.core.numbers import decimal, not_below, total
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import decimal, not_below
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.core.sensitivity import Sensitivity
-from discreet.core.stability import stability
-from discreet.interval import Interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
-from discreet.questions.forms import COLUMN, COLUMNS, UNIT_SUM, Form
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
-from discreet.releases import Release
+from discreet.questions.question import COLUMN, COLUMNS, UNIT_SUM, Form, MeasuredQuestion, Measurement, column_names
+from discreet.results.answer import Answer
+from discreet.results.display import Interval
+from discreet.results.release import Release
 
 __all__ = ["Sum", "SumAndCount", "SumAndCountRelease", "SumQuestion"]
 

@@ -10,19 +10,13 @@ from typing import Any, ClassVar, cast
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.grid import product_total, total
 from discreet.core.guarantee import Guarantee
+from discreet.core.numbers import decimal, not_below, product_total, total
 from discreet.core.protection import Neighbours
-from discreet.core.rounding import decimal, not_below
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
-from discreet.inference.part_moments import variance_moves
-from discreet.inference.sampling import GammaVariance
-from discreet.interval import Interval
-from discreet.publish.readings import Reading
+from discreet.inference.moments import GammaVariance, variance_moves
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.forms import COLUMN, COLUMNS, NUMBER, UNIT_SUM, WHOLE, Form
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import (
     MeanAndVarianceInParts,
@@ -31,8 +25,22 @@ from discreet.questions.parts import (
     parts_measurement,
     root_interval,
 )
-from discreet.questions.question import Expected, Forecast, MeasuredQuestion, Measurement, column_names
-from discreet.releases import Release
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    NUMBER,
+    UNIT_SUM,
+    WHOLE,
+    Expected,
+    Forecast,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.release import Release
 
 __all__ = [
     "LEAST_SHARE", "SpreadInPartsRelease", "StandardDeviation", "StandardDeviationInParts",

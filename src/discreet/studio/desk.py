@@ -2,29 +2,322 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import re
 import threading
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import AsyncIterator, Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
+import tomlkit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from discreet.core.errors import DiscreetError
-from discreet.display import held
-from discreet.plans.job import Job
-from discreet.plans.job_results import JobResult, Progress
-from discreet.plans.plan_file import PlanFile
-from discreet.publish.review_page import coded
-from discreet.studio.draft import Draft, drafted
-from discreet.studio.folder import Folder
-from discreet.studio.toml_document import TomlDocument, digest_of
+from discreet.core.errors import DiscreetError, PlanFileError
+from discreet.core.files import reason
+from discreet.plans.job import Job, JobPlan, JobResult, Progress
+from discreet.plans.plan_file import PlanFile, lines_of
+from discreet.publish.pages import coded
+from discreet.results.display import held
+from discreet.results.plan import Plan
+from discreet.studio.toml_document import Place, TomlDocument, digest_of, value_at
 
-__all__ = ["Desk", "FormData", "Run", "Running", "form_of", "from_script"]
+__all__ = [
+    "DATABASES", "DATA", "Folder", "Draft", "drafted", "Desk", "FormData", "Run", "Running", "form_of",
+    "from_script",
+]  # fmt: skip
+
+
+# ---- Folder: the plans and the data that the studio may open. Nothing outside of it is listed, read or written.
+#
+# Two files that a plan or a person names are elsewhere: the ledger, which teams keep together, and the keys of
+# approvals.
+
+
+DATA = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
+DATABASES = (".duckdb", ".ddb", ".db")
+_DEEP, _MOST = 3, 300
+_LONGEST = 120  # bytes of a new file's name, which leaves room for numbers and endings
+_PLAIN = re.compile(r"[^\w. -]+")
+_FILES = ("duckdb", "sqlite", "file", "csv", "parquet", "polars", "datafusion", "deltalake", "delta", "json")
+"""Kinds of addresses that lead to files; others lead to servers."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder that the studio serves.
+
+    Parameters
+    ----------
+    root
+        The folder. Paths that lead out of it, also by links, are refused.
+    """
+
+    root: Path
+
+    def inside(self, name: str) -> Path:
+        """A path in the folder, from its name as seen from there."""
+        if not name or Path(name).is_absolute() or not self._holds(self.root / name):
+            raise _outside(name)
+        return (self.root / name).resolve()
+
+    def _holds(self, place: Path) -> bool:
+        """Whether a path, links followed, is in the folder; one that the system cannot look up is not."""
+        try:
+            found = place.resolve()
+            found.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError):  # too long, or with a character that no path holds
+            return False
+        return found.is_relative_to(self.root.resolve())
+
+    def refuse_outside(self, options: Mapping[str, Any]) -> None:
+        """Refuse the source of a plan, as a session opens it, where any of its files is not in the folder."""
+        source, engine = str(options["source"]), str(options.get("engine") or "")
+        for place in (source, *([engine] if "://" in engine else [])):
+            kind, address, path = place.partition("://")
+            if address and kind not in _FILES:
+                continue  # a server
+            if not all(map(self._holds, _meant(path if address else place))):
+                raise DiscreetError(
+                    f"source = {Path(place).name!r}: is outside of the folder that was opened. Open one that holds "
+                    "both plan and data, or use the command line. Nothing was read."
+                )
+        for related in options.get("related", {}).values():
+            self.refuse_outside(related)
+
+    def refuse_output(self, directory: Path) -> None:
+        """Refuse a plan whose results are not in the folder."""
+        if not self._holds(directory):
+            raise DiscreetError(
+                f"output = {directory.name!r}: is outside of the folder that was opened. Open one that holds both plan "
+                "and results, or use the command line."
+            )
+
+    def plan(self, name: str) -> Path:
+        """A plan file in the folder."""
+        place = self.inside(name)
+        if place.suffix.lower() != ".toml" or not place.is_file():
+            raise DiscreetError(f"plan = {name!r}: there is no such plan here. Choose one from the list.")
+        return place
+
+    def data(self, name: str) -> Path:
+        """A data file or a database in the folder."""
+        place = self.inside(name)
+        if not place.name.lower().endswith(DATA + DATABASES) or not place.exists():
+            raise DiscreetError(f"file = {name!r}: there is no such data here. Choose a file from the list.")
+        return place
+
+    def plans(self) -> list[str]:
+        """The plans in the folder."""
+        return self._listed((".toml",))
+
+    def sources(self) -> list[str]:
+        """The data files and databases in the folder."""
+        return self._listed(DATA + DATABASES)
+
+    def _listed(self, endings: tuple[str, ...]) -> list[str]:
+        found: list[str] = []
+        for here, folders, files in os.walk(self.root):
+            place = Path(here).relative_to(self.root)
+            hidden = len(place.parts) >= _DEEP
+            folders[:] = [] if hidden else sorted(one for one in folders if not one.startswith((".", "node_modules")))
+            own = sorted(one for one in files if one.lower().endswith(endings) and not one.startswith("."))
+            found += [str(place / one) for one in own if one != "pyproject.toml"]
+            if len(found) > _MOST:
+                break
+        return found[:_MOST]
+
+    def new(self, name: str) -> Path:
+        """A path for a new file: plain letters, and a number where the name is taken."""
+        plain = _PLAIN.sub("-", Path(name.replace("\\", "/")).name).strip(" .-") or "file"
+        stem, dot, ending = plain.partition(".")
+        if len(plain.encode()) > _LONGEST:
+            kept = next((one for one in DATA + DATABASES if plain.lower().endswith(one)), f"{dot}{ending}"[:8])
+            stem, dot, ending = stem.encode()[: _LONGEST - len(kept)].decode(errors="ignore"), "", kept
+            plain = f"{stem}{ending}"
+        number, place = 1, self.root / plain
+        while place.exists():
+            number += 1
+            place = self.root / f"{stem}-{number}{dot}{ending}"
+        return place
+
+    async def keep(self, name: str, content: AsyncIterator[bytes], most: int) -> Path:
+        """Store an uploaded data file; a part of one is never left behind."""
+        if not name.lower().endswith(DATA + DATABASES):
+            raise DiscreetError(f"file = {name!r}: must end in {', '.join(DATA + DATABASES)}.")
+        place, size = self.new(name), 0
+        part = place.with_name(f".{place.name}.part")
+        try:
+            # People are in it, so nobody else reads it, whatever is usual here.
+            with open(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                async for piece in content:
+                    size += len(piece)
+                    if size > most:
+                        raise DiscreetError(f"file = {name!r}: is larger than {most:,} bytes. Copy it into the folder.")
+                    file.write(piece)
+            part.rename(place)
+        except FileExistsError:
+            raise DiscreetError(f"file = {name!r}: is being copied already. Wait, or give it another name.") from None
+        except OSError as failure:
+            part.unlink(missing_ok=True)
+            raise DiscreetError(f"file = {name!r}: cannot be written: {reason(failure)}") from None
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        return place
+
+
+def _meant(path: str) -> list[Path]:
+    """The files that a path stands for: itself and what is in it, or what a pattern matches."""
+    found = [Path(path), *map(Path, glob.glob(path) if glob.has_magic(path) else ())]
+    return [*found, *(folder / one for folder in found if os.path.isdir(folder) for one in os.listdir(folder))]
+
+
+def _outside(name: str) -> DiscreetError:
+    return DiscreetError(f"file = {name!r}: is outside of the folder that was opened. Open its own folder instead.")
+
+
+# ---- Draft: a plan file that may have mistakes. What is right is planned; what is wrong is said at its place.
+
+
+_GUARANTEE = ("share", "epsilon", "delta", "rho", "mu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What can be told of a plan file as it stands.
+
+    Attributes
+    ----------
+    data
+        The file as plain data; empty where it is no TOML.
+    problems
+        What is wrong, by place; the empty place stands for the whole file.
+    plans
+        What each release that is right would give and cost, by its position.
+    file, job
+        The whole plan, with what is wrong left out; None where too little is right.
+    """
+
+    data: Mapping[str, Any]
+    problems: Mapping[Place, str] = field(default_factory=dict)
+    plans: Mapping[int, Plan] = field(default_factory=dict)
+    file: PlanFile | None = None
+    job: JobPlan | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the plan can be run as it stands."""
+        return self.file is not None and not self.problems
+
+    def below(self, *place: str | int) -> str | None:
+        """What is wrong at a place or below it."""
+        return next((said for where, said in self.problems.items() if where[: len(place)] == place), None)
+
+
+def drafted(text: str, path: Path) -> Draft:
+    """Plan what can be planned of a plan file's text. Reads no data and spends nothing."""
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as failure:  # as for a number of thousands of digits
+        return Draft(data={}, problems={(): f"This is not valid TOML: {failure}. Mend it in the text view."})
+    kept = deepcopy(data)
+    problems: dict[Place, str] = {}
+    if not data.get("release"):
+        problems[("release",)] = "Add a question: the plan asks nothing yet."
+        kept["release"] = [{"ask": "count"}]
+    for _ in range(len(tomlkit.dumps(kept).splitlines()) + 1):  # each round mends one place
+        written = tomlkit.dumps(kept) if problems else text
+        try:
+            file = PlanFile.parse(written, path)
+            job = Job(file).plan(rehearse=False)
+        except PlanFileError as failure:
+            place, said = _located(str(failure), written, path)
+            if not _without(kept, place):
+                return Draft(data=data, problems={**problems, (): said})
+            problems.setdefault(_own(data, place), said)
+            continue
+        except DiscreetError as failure:
+            return Draft(data=data, problems={**problems, (): str(failure)})
+        looks = sum(one.look for one in file.questions)
+        planned = [plan for _, plan in job.releases][looks:]
+        wrong = {place[1] for place in problems if len(place) > 1 and place[0] == "release"}
+        right = {position: plan for position, plan in enumerate(planned) if position not in wrong}
+        if ("release",) in problems:
+            right = {}
+        return Draft(data=data, problems=problems, plans=right, file=file, job=job)
+    return Draft(data=data, problems={**problems, (): "The plan has more mistakes than can be told apart."})
+
+
+def _located(message: str, text: str, path: Path) -> tuple[Place, str]:
+    """The place that a refusal is about, and its words without file and line."""
+    rest = message.removeprefix(f"{path}:")
+    line, colon, said = rest.partition(": ")
+    if rest == message or not line.isdecimal() or not colon:
+        return (), message.removeprefix(f"{path}: ")
+    places = {number: _place(dotted, text) for dotted, number in lines_of(text)}
+    return places.get(int(line), ()), said
+
+
+def _place(dotted: str, text: str) -> Place:
+    """A dotted path as a place; names of columns may hold dots themselves."""
+    data: Any = tomllib.loads(text)
+    place: list[str | int] = []
+    parts = dotted.split(".")
+    while parts:
+        for size in range(len(parts), 0, -1):
+            key: str | int = ".".join(parts[:size])
+            if isinstance(data, list) and str(key).isdecimal():
+                key = int(key)
+            try:
+                data = data[key]
+            except (KeyError, IndexError, TypeError):
+                continue
+            place.append(key)
+            parts = parts[size:]
+            break
+        else:
+            break
+    return tuple(place)
+
+
+def _own(data: Mapping[str, Any], place: Place) -> Place:
+    """The longest part of a place that the file itself has."""
+    return next(
+        place[:size] for size in range(len(place), -1, -1) if size == 0 or value_at(data, place[:size]) is not None
+    )
+
+
+def _without(data: dict[str, Any], place: Place) -> bool:
+    """Take what is wrong out of the data, so that the rest can be planned; whether that was possible."""
+    if len(place) > 1 and place[0] == "release" and isinstance(place[1], int):
+        release = data["release"][place[1]]
+        stand_in = {"ask": "count", "name": f"wrong {place[1]}"}
+        if isinstance(release, dict):
+            stand_in |= {key: release[key] for key in _GUARANTEE if key in release and place[2:] != (key,)}
+        if release == stand_in:
+            return False
+        data["release"][place[1]] = stand_in
+        return True
+    if len(place) > 2 and place[:2] == ("schema", "columns"):
+        del data["schema"]["columns"][place[2]]
+        return True
+    if len(place) > 1 and place[0] in ("variables", "output", "scenario"):
+        del data[place[0]]
+        return True
+    return False
+
+
+# ---- Desk: what the handlers share. The folder, its open documents, runs, and how a page is answered.
 
 
 # ---- Running: one run per plan at a time, beside the requests that ask how far it is

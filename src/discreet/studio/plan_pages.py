@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
@@ -10,39 +11,209 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from discreet import Ledger
 from discreet.core.errors import DiscreetError
-from discreet.display import printable
-from discreet.plans.plan_file import open_options
-from discreet.plans.question_gallery import gallery, suggested
-from discreet.studio.desk import Desk, FormData, form_of, from_script
-from discreet.studio.draft import Draft
-from discreet.studio.form_fields import (
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.plans.job import Job
+from discreet.plans.plan_file import PlanFile, PlannedQuestion, open_options
+from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
+from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
+from discreet.plans.sampling_error import (
+    COUNTS,
+    SPREAD,
+    averaged_bounds,
+    expected_share,
+    groups_of,
+    rows_of,
+    sampling_error,
+    shares_of,
+)
+from discreet.plans.skeleton import gallery, suggested
+from discreet.publish.report import meaning_of
+from discreet.results.display import number, printable
+from discreet.results.plan import Plan
+from discreet.results.wording import attacker_words
+from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
+from discreet.studio.forms import (
     Field,
     column_fields,
     fact_fields,
     kind_at,
     place_of_name,
     question_fields,
+    shown_text,
+    typed_value,
     unit_fields,
 )
-from discreet.studio.live_view import live_view
-from discreet.studio.pictures import unit_picture
-from discreet.studio.start_pages import columns_of
+from discreet.studio.start_pages import budget_bar, columns_of, interval_sketch, unit_picture
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
-from discreet.studio.typed_text import shown_text, typed_value
 
 __all__ = [
-    "add_question",
-    "change",
-    "declare",
-    "plan_page",
-    "pulse",
-    "remove",
-    "show_text",
-    "undeclared_columns",
-    "undo",
-    "write_text",
-]
+    "live_view", "add_question", "change", "declare", "plan_page", "pulse", "remove", "show_text",
+    "undeclared_columns", "undo", "write_text", "profile_page", "run_profile_page",
+]  # fmt: skip
+
+
+# ---- Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data.
+
+
+_DIGITS = 3
+_ROOM = 4
+"""A sketch shows so many times the interval to either side, as far as the bounds go."""
+
+
+def live_view(draft: Draft) -> dict[str, Any]:
+    """What the live side of a plan shows."""
+    if draft.file is None or draft.job is None:
+        return {"problem": draft.problems.get(()), "cards": _unplanned(draft), "whole": None, "sound": False}
+    looks = [one for one in draft.file.questions if one.look]
+    asked = [one for one in draft.file.questions if not one.look]
+    expected = [getattr(one.question, "expected_rows", None) for one in asked]
+    rows = max((one for one in expected if one), default=None)
+    cards = [
+        _card(one, draft.plans[position], rows) if position in draft.plans else _wrong(draft, position, one.title)
+        for position, one in enumerate(asked)
+    ]
+    return {
+        "problem": draft.problems.get(()) or draft.problems.get(("release",)),
+        "cards": cards if ("release",) not in draft.problems else [],
+        "whole": _whole(draft, asked, looks),
+        "sound": draft.sound and draft.job.refusal is None,
+    }
+
+
+def _unplanned(draft: Draft) -> list[dict[str, Any]]:
+    releases = draft.data.get("release")
+    listed = releases if isinstance(releases, list) else []
+    named = [one.get("name", "release") if isinstance(one, Mapping) else "release" for one in listed]
+    return [_wrong(draft, position, str(name)) for position, name in enumerate(named)]
+
+
+def _wrong(draft: Draft, position: int, title: str) -> dict[str, Any]:
+    release = value_at(draft.data, ("release", position))
+    named = release.get("title", release.get("name", title)) if isinstance(release, Mapping) else title
+    said = draft.below("release", position) or "It cannot be planned before the mistakes above are mended."
+    return {"title": str(named), "problem": said, "position": position}
+
+
+def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuestion]) -> dict[str, Any]:
+    file, job = draft.file, draft.job
+    if file is None or job is None:  # the caller has looked
+        return {}
+    parts = [(one.title, _part(one.question.guarantee, file.budget)) for one in (*looks, *asked)]
+    if ("release",) in draft.problems:
+        parts = []
+    used = sum(share for _, share in parts)
+    words = f"The releases take {100 * used:.0f} % of the budget {file.budget}."
+    unit = file.schema.unit.name
+    return {
+        "bar": Markup(budget_bar(parts, words)),  # drawn by us; names in it are escaped
+        "used": words,
+        "cost": "nothing: all of it is released" if job.cost is None else str(job.cost),
+        "left": str(job.remaining),
+        "refusal": job.refusal,
+        "odds": attacker_words(file.budget, unit, file.schema.neighbours),
+        "warnings": [*budget_warnings(file.budget), *job.warnings, *_unsourced(draft)],
+    }
+
+
+def _unsourced(draft: Draft) -> list[str]:
+    file = draft.file
+    if file is None:
+        return []
+    missing = [name for name in file.schema.columns if name not in file.sources]
+    if not missing:
+        return []
+    return [f"Say where the facts about {', '.join(missing)} are public: the field “known from”. Reviewers need it."]
+
+
+def _part(guarantee: Guarantee, budget: Guarantee) -> float:
+    """The part of the budget that a release takes, by its first parameter; squares add up for μ."""
+    name, whole = next(iter(budget.parameters().items()))
+    spent = guarantee.parameters().get(name)
+    if spent is None:
+        converted = isinstance(guarantee, PureDP | ApproxDP) and isinstance(budget, PureDP | ApproxDP)
+        return float(guarantee.parameters()["epsilon"]) / whole if converted and whole else 0.0
+    power = 2 if name == "mu" else 1
+    return float(spent / whole) ** power if whole else 0.0
+
+
+def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, Any]:
+    error = planned.rows()[0]["expected_error"]
+    chance = sampling_error(one.question, rows=rows)
+    free = privacy_is_free(one.question, planned)
+    return {
+        "title": one.title,
+        "problem": None,
+        "read": planned.read,
+        "error": None if error is None else _in_words(error, one.question),
+        "chance": None if chance is None else _in_words(chance, one.question),
+        "effect": None if planned.smallest_effect is None else _short(planned.smallest_effect),
+        "cost": str(planned.guarantee),
+        "mechanism": planned.mechanism.replace("_", " "),
+        "tells": meaning_of(one.question, {}),
+        "sketch": _sketch(one.question, error, chance, rows),
+        "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
+        "warnings": release_warnings(one.question, planned, rows),
+        "free": free,
+    }
+
+
+def _data(planned: Plan) -> list[str]:
+    """For which data the error is, and how large it is for any data."""
+    worst = "" if planned.worst_error is None else f"; at worst, for any data, {_short(planned.worst_error)}"
+    return [f"the error is for {planned.scenario}{worst}"] if planned.scenario else []
+
+
+def _in_words(error: float, question: Any) -> str:
+    """An error in the unit of what is read: proportions in percentage points."""
+    if question.ask == "proportion":
+        return f"{_short(100 * error)} percentage points"
+    return _short(error)
+
+
+def _short(value: float) -> str:
+    return number(float(f"{value:.{_DIGITS}g}"))
+
+
+def _sketch(question: Any, error: float | None, chance: float | None, rows: int | None) -> Any:
+    """The interval around an expected value, on the scale of what is read; None where there is no such scale."""
+    place = None if error is None else _scale(question, rows)
+    if error is None or place is None:
+        return None
+    low, high, centre = place
+    both = None if chance is None else (error**2 + chance**2) ** 0.5
+    reach = _ROOM * max(error, both or 0.0)
+    low, high = max(low, centre - reach), min(high, centre + reach)
+    words = f"Sketch around {_short(centre)}: noise reaches {_short(error)} to either side"
+    words += "." if both is None else f", noise and chance together {_short(both)}."
+    return Markup(interval_sketch(low, high, centre, error, both, words))  # numbers alone
+
+
+def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None:
+    """Least, greatest and expected value of what a question reads."""
+    size, bounds = rows_of(question, rows), averaged_bounds(question)
+    if question.ask == "proportion":
+        return 0.0, 1.0, expected_share(question)
+    if size is None:
+        return None
+    if question.ask in COUNTS:
+        return 0.0, float(size), size / groups_of(question)
+    if question.ask == "quantile":
+        return 0.0, size / groups_of(question), shares_of(question)[0] * size / groups_of(question)
+    if bounds is None:
+        return None
+    width = bounds.high - bounds.low
+    if question.ask == "mean":
+        centre = bounds.low + width / 2 if question.expected_mean is None else question.expected_mean
+        return bounds.low, bounds.high, centre
+    return {"variance": (0.0, width**2 / 4, (width / SPREAD) ** 2), "std": (0.0, width / 2, width / SPREAD)}.get(
+        question.ask
+    )
+
+
+# ---- Plan pages: declare public facts, add questions, and see what each would give and cost.
+
 
 _EDITED = ("title", "budget", "schema", "release")
 _WHOLE = ("column", "columns", "ask")
@@ -62,12 +233,7 @@ def plan_page(desk: Desk, request: Request) -> Response:
     return _shown(desk, desk.document(request), at=request.query_params.get("at"))
 
 
-def _shown(desk: Desk, document: TomlDocument, *, at: str | None = None, **headers: str) -> Response:
-    digest, draft = desk.draft(document)
-    return desk.page("plan.html", headers=headers, **_told(desk, document, digest, draft), at=at)
-
-
-def _told(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict[str, Any]:
+def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict[str, Any]:
     """Everything that the plan page shows."""
     columns, refusal = _columns(desk, draft, document)
     declared = value_at(draft.data, ("schema", "columns"))
@@ -92,6 +258,11 @@ def _told(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict
         "gallery": [(topic, list(ones)) for topic, ones in groupby(gallery(), lambda one: one.topic)],
         "live": live_view(draft),
     }
+
+
+def _shown(desk: Desk, document: TomlDocument, *, at: str | None = None, **headers: str) -> Response:
+    digest, draft = desk.draft(document)
+    return desk.page("plan.html", headers=headers, **_page_facts(desk, document, digest, draft), at=at)
 
 
 def undeclared_columns(desk: Desk, draft: Draft, document: TomlDocument) -> list[str]:
@@ -163,7 +334,7 @@ def change(desk: Desk, request: Request) -> Response:
     if problem is None and any(place[-1] in _WHOLE for place in edits):
         return _shown(desk, document, **_WHOLE_PAGE)
     digest, draft = desk.draft(document)
-    told = _told(desk, document, digest, draft)
+    told = _page_facts(desk, document, digest, draft)
     kept = form.get("seen") == before  # else somebody else wrote, too, and the page must still notice
     known = [field for field in _all_fields(told) if problem is None and field.place in edits]
     return desk.page("changed.html", **{**told, "notice": problem}, written=known, fields=_all_fields(told), kept=kept)
@@ -314,3 +485,82 @@ def write_text(desk: Desk, request: Request) -> Response:
     except Conflict as conflict:
         return _text(desk, document, form.get("text"), form.get("seen"), str(conflict))
     return desk.go_to("text", document)
+
+
+# ---- Profile pages: learn bounds and labels that nobody knows, privately and for a price that is shown first.
+
+
+_PART = 0.2
+"""Part of the budget that a profile takes unless somebody says otherwise."""
+
+
+def profile_page(desk: Desk, request: Request) -> Response:
+    """What a profile of the columns that are not declared would cost. Reads no rows."""
+    document, file, names = _asked(desk, request)
+    amount = _amount(file, request.query_params.get("amount", ""))
+    with Job(file).ledger(write=False) as ledger:
+        planned = _planned(file, names, amount, ledger)
+        told = planned.facts()
+        affordable = ledger.preview(planned.cost).after is not None
+    return desk.page(
+        "profile.html", plan=desk.name_of(document), step="plan", title="Profile", seen=digest_of(document.text()),
+        amount=repr(amount), symbol=_symbol(file.budget), told=told, names=names, affordable=affordable,
+    )  # fmt: skip
+
+
+def run_profile_page(desk: Desk, request: Request) -> Response:
+    """Read the data, spend, and write what was released into the plan."""
+    document, file, names = _asked(desk, request)
+    form = form_of(request)
+    if form.get("seen") != digest_of(document.text()):
+        raise DiscreetError("The plan was changed meanwhile. Go back and look at the price again. Nothing was spent.")
+    with Job(file).ledger(write=True) as ledger:
+        found = run_profile(_planned(file, names, _amount(file, form.get("amount")), ledger))
+    document.change(_declarations(tomllib.loads(found.plan_text()), document, names))
+    return desk.go_to("plan", document, fragment="columns")
+
+
+def _asked(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile, list[str]]:
+    document = desk.document(request)
+    _, draft = desk.draft(document)
+    if draft.file is None:
+        raise DiscreetError(draft.problems.get((), "The plan has mistakes. Mend them first."))
+    desk.folder.refuse_outside(draft.file.open_options())
+    names = undeclared_columns(desk, draft, document)
+    if not names:
+        raise DiscreetError("Every column is declared already. There is nothing to profile.")
+    return document, draft.file, names
+
+
+def _symbol(budget: Guarantee) -> str:
+    return {"epsilon": "ε", "rho": "ρ", "mu": "μ"}[next(iter(budget.parameters()))]
+
+
+def _amount(file: PlanFile, typed: str) -> float:
+    whole = float(next(iter(file.budget.parameters().values())))
+    try:
+        return float(typed) if typed.strip() else float(f"{_PART * whole:.2g}")
+    except ValueError:
+        raise DiscreetError(
+            f"amount = {typed!r}: must be a number. Type 0.2, for example. Nothing was spent."
+        ) from None
+
+
+def _planned(file: PlanFile, names: list[str], amount: float, ledger: Ledger) -> ProfilePlan:
+    """A profile that spends the given amount of the budget's currency, and as large a part of its δ."""
+    (first, whole), *others = file.budget.parameters().items()
+    given = {first: amount, **{name: value * amount / whole for name, value in others}}
+    options = file.open_options()
+    return plan_profile(
+        options.pop("source"), type(file.budget)(**given), schema=file.schema, columns=names, ledger=ledger, **options
+    )
+
+
+def _declarations(written: Mapping[str, Any], document: TomlDocument, names: list[str]) -> dict[Place, Any]:
+    """What a codebook declares of the columns that were asked for, and the limit of rows where there was none."""
+    columns = written["schema"].get("columns", {})
+    edits: dict[Place, Any] = {("schema", "columns", name): columns[name] for name in names if name in columns}
+    unit, found = value_at(document.data(), ("schema", "unit")), written["schema"].get("unit", {})
+    if isinstance(unit, Mapping) and not {"total", "rows", "groups"} & set(unit) and "total" in found:
+        edits[("schema", "unit", "total")] = found["total"]
+    return edits

@@ -17,20 +17,19 @@ from starlette.responses import FileResponse, Response
 from discreet import Gaussian, Geometric, Ledger, PureDP, Sensitivity
 from discreet.core.errors import DiscreetError, LedgerMissing
 from discreet.core.guarantee import Guarantee
-from discreet.plans.as_python import command_lines, notebook, python_script
 from discreet.plans.bundle import write_bundle
 from discreet.plans.job import Job
-from discreet.plans.keys import default_directory, public_key, signer
 from discreet.plans.plan_file import PlanFile
-from discreet.plans.review import approve_plan, review
-from discreet.publish.anchors import anchored_heads, write_anchor
+from discreet.plans.review import approve_plan, default_directory, public_key, review, signer
+from discreet.plans.skeleton import command_lines, notebook, python_script
 from discreet.publish.export import export, read_facts
-from discreet.publish.findings import findings
+from discreet.publish.files import anchored_heads, write_anchor
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.wording import attacker_words
+from discreet.publish.report import findings
+from discreet.results.wording import attacker_words
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.guard import PUBLISHED_POLICY
-from discreet.studio.pictures import odds_picture
+from discreet.studio.start_pages import odds_picture
 from discreet.studio.toml_document import TomlDocument, digest_of
 
 __all__ = [

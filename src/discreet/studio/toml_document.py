@@ -18,8 +18,8 @@ from tomlkit.container import Container, OutOfOrderTableProxy
 from tomlkit.items import Item
 
 from discreet.core.errors import DiscreetError
-from discreet.core.regular_file import reason
-from discreet.publish.whole_file import write_whole
+from discreet.core.files import reason
+from discreet.publish.files import write_whole
 
 __all__ = ["GONE", "Conflict", "Place", "TomlDocument", "digest_of", "value_at"]
 

@@ -12,11 +12,16 @@ Examples
 """
 
 from discreet.audit.exact_losses import exact_loss
-from discreet.testing.conformance import NotConformant
 from discreet.testing.ledgers import check_ledger
-from discreet.testing.mechanisms import MechanismReport, check_calibration, check_mechanism, check_sampler
+from discreet.testing.mechanisms import (
+    MechanismReport,
+    NotConformant,
+    check_calibration,
+    check_mechanism,
+    check_sampler,
+    check_statistic,
+)
 from discreet.testing.sources import check_source
-from discreet.testing.statistics import check_statistic
 
 __all__ = [
     "MechanismReport",

@@ -11,9 +11,10 @@ from typing import Any
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger import Reservation
 from discreet.core.protection import Neighbours, Protection, Unit
-from discreet.ledgers import Ledger, Reservation
-from discreet.testing.conformance import NotConformant, require
+from discreet.results.ledger import Ledger
+from discreet.testing.mechanisms import NotConformant, require
 
 __all__ = ["check_ledger"]
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.core.rows import Selected, histograms, take, totals
-from discreet.core.rows.frames import canonical_text
-from discreet.core.rows.read import Dataset
+from discreet.core.rows.read import Dataset, canonical_text
 from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema, Unlisted
-from discreet.display import Facts
-from discreet.result import Result
-from discreet.testing.conformance import require
+from discreet.results.display import Facts, Result
+from discreet.testing.mechanisms import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,7 +194,7 @@ def check_source(make: Callable[[pa.Table], Dataset], *, quick: bool = False) ->
 
     Examples
     --------
-    >>> from discreet.opening import open_source
+    >>> from discreet.core.rows.source import open_source
     >>> check_source(open_source, quick=True).engine
     'duckdb'
     """

@@ -23,16 +23,52 @@ from discreet.core.errors import (
     LedgerMismatch,
     LedgerMissing,
     LedgerUnavailable,
+    WrongType,
 )
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger import claim
-from discreet.core.ledger.accounting import added
-from discreet.core.ledger.balance import Balance, texts
+from discreet.core.ledger.balance import Balance, added, fingerprint, identified, now, text, texts, written
 from discreet.core.ledger.checkpoint import EVERY, restored, state_of
-from discreet.core.ledger.journal import Entry, canonical, forked
-from discreet.core.ledger.store import address_of, journal_at, second
+from discreet.core.ledger.file_journal import FileJournal
+from discreet.core.ledger.journal import Entry, Journal, MemoryJournal, canonical, forked
+from discreet.core.ledger.postgres_journal import PostgresJournal
 
-__all__ = ["Account", "Decision", "Reservation", "alone"]
+__all__ = ["address_of", "journal_at", "second", "Account", "Decision", "Reservation", "alone"]
+
+
+# ---- Store: where a ledger's entries are kept.
+
+
+def address_of(path: Any) -> str:
+    """Where the ledger is: an absolute path, an address, or ``":memory:"``."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise WrongType("path", path, "must be a path", 'Pass a file name, or ":memory:".')
+    name = os.fspath(path)
+    if name == "" or "\0" in name:
+        raise InvalidParameter("path", path, "must name a file", 'Pass a file name, or ":memory:".')
+    return name if name == ":memory:" or _on_a_server(name) else os.path.abspath(name)
+
+
+def journal_at(address: str, timeout: float, read_only: bool) -> Journal:
+    """The journal behind an address."""
+    if address == ":memory:":
+        return MemoryJournal()
+    kind = PostgresJournal if _on_a_server(address) else FileJournal
+    return kind(address, timeout=timeout, read_only=read_only)
+
+
+def second(journal: Journal, address: str) -> Journal:
+    """Another reader of the same entries, which shares nothing that changes with the first."""
+    if isinstance(journal, MemoryJournal):
+        return MemoryJournal(journal.kept)
+    return journal_at(address, journal.timeout, True)
+
+
+def _on_a_server(address: str) -> bool:
+    return address.startswith(("postgresql://", "postgres://"))
+
+
+# ---- Account: a budget that the door spends from, and the record of everything that was.
+
 
 Decision = tuple[str, str] | None
 """Kind and body of the entry to append, or None for nothing."""
@@ -177,7 +213,7 @@ class Account:
 
     def _now(self) -> Balance:
         """The newest state, at this moment: a window may have ended since the last spend."""
-        return self._look().at(claim.now())
+        return self._look().at(now())
 
     def _step(self, decide: Callable[[Balance], Decision], process: int | None = None) -> Entry | None:
         """One atomic step on the newest state; what it appends is durable, and was read back, when this returns.
@@ -301,13 +337,13 @@ class Account:
         Parameters
         ----------
         content
-            What the release says of itself: the fields of `claim.fingerprint`, made of JSON values.
+            What the release says of itself: the fields of `fingerprint`, made of JSON values.
         release_id, request
             As in `discreet.Ledger.reserve`.
         """
         process = os.getpid()  # a child of a fork from here on would spend under the same release_id
-        content = {**content, **claim.identified(release_id, request), "plan": self._plan, "team": self._team}
-        claim.written(content)  # refuses what is not JSON before the lock is taken
+        content = {**content, **identified(release_id, request), "plan": self._plan, "team": self._team}
+        written(content)  # refuses what is not JSON before the lock is taken
         earlier: list[Reservation] = []
 
         def decide(balance: Balance) -> Decision:
@@ -315,7 +351,7 @@ class Account:
                 earlier.append(self._repeated(balance, content))
                 return None
             now, charge = balance.admit(content)
-            return "spend", claim.written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
+            return "spend", written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
 
         entry = self._step(decide, process)
         if entry is None:
@@ -325,7 +361,7 @@ class Account:
     def _repeated(self, balance: Balance, content: Mapping[str, Any]) -> Reservation:
         """The reservation of a repeated request."""
         request = content["request"]
-        if claim.fingerprint(content) != claim.fingerprint(self._entry(balance.requests[request]).content):
+        if fingerprint(content) != fingerprint(self._entry(balance.requests[request]).content):
             raise InvalidParameter(
                 "request", request, "was used for a different release",
                 "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
@@ -344,7 +380,7 @@ class Account:
     def requested(self, request: str) -> Reservation | None:
         """The reservation made for a request, with its answer where one is stored; None where it is new."""
         balance = self._follow()
-        return self._reserved(balance, request) if claim.text("request", request) in balance.requests else None
+        return self._reserved(balance, request) if text("request", request) in balance.requests else None
 
     def record_answer(self, reservation: Reservation, answer: Any) -> Any:
         """Store the public answer and return the one that is stored.

@@ -6,31 +6,325 @@ it, so a total that was written can never differ unnoticed from a total that was
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
+import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from discreet.core import requirements
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
     InvalidParameter,
     LedgerCorrupted,
     LedgerMismatch,
+    NoConversion,
     NotApproved,
+    WrongType,
 )
-from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.accounting import Accounting, Amount, added, covers, less, peak
-from discreet.core.ledger.approval import Approvals, digest_of
-from discreet.core.ledger.claim import fingerprint
-from discreet.core.ledger.journal import ROOT, Entry, chained
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
+from discreet.core.numbers import decimal, down, greatest, least, up
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = ["Balance", "Consent", "Costs", "FORMAT", "ParallelSpending", "Partition", "WINDOWS", "texts", "window_of"]
+__all__ = [
+    "CURRENCIES", "Accounting", "Amount", "added", "amount_of", "covers", "less", "peak", "Approvals", "digest_of",
+    "key_of", "signed_text", "Guarantees", "fingerprint", "identified", "now", "scope", "text", "written", "Balance",
+    "Consent", "Costs", "FORMAT", "ParallelSpending", "Partition", "WINDOWS", "texts", "window_of",
+]  # fmt: skip
+
+
+# ---- Accounting: how guarantees add up against a budget, in exact fractions.
+#
+# Each way of accounting is a *privacy filter*: the releases, their number and their parameters may be chosen
+# after seeing earlier answers; as long as the sum stays within the allowance, all of them together satisfy the
+# budget.
+# Proofs: ``docs/proofs/ledger.md``.
+
+
+Amount = tuple[Fraction, ...]
+"""What is counted: (Σε,), (Σε, Σδ), (Σρ,) or (Σμ²,)."""
+
+
+def added(first: Amount, second: Amount) -> Amount:
+    """Sum, coordinate by coordinate."""
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def less(first: Amount, second: Amount) -> Amount:
+    """Difference, coordinate by coordinate."""
+    return tuple(a - b for a, b in zip(first, second, strict=True))
+
+
+def peak(first: Amount, second: Amount) -> Amount:
+    """The larger of the two, coordinate by coordinate."""
+    return tuple(max(a, b) for a, b in zip(first, second, strict=True))
+
+
+def covers(allowance: Amount, amount: Amount) -> bool:
+    """Whether no coordinate of ``amount`` exceeds the allowance."""
+    return all(a <= b for a, b in zip(amount, allowance, strict=True))
+
+
+CURRENCIES: dict[str, tuple[Any, int]] = {
+    "pure": (PureDP, 1),
+    "basic": (ApproxDP, 1),
+    "zcdp": (ZeroConcentratedDP, 1),
+    "gdp": (GaussianDP, 2),
+}
+"""By accounting: the kind of guarantee, and which power of its parameters adds up. ε, δ and ρ themselves, but μ²."""
+_CRUMB = Fraction(1, 10**12)
+"""Less than this part of the allowance is left by the rounding of shares, and is not worth a mention."""
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """A budget, what it allows in the unit of account, and what a guarantee costs in it.
+
+    Attributes
+    ----------
+    name
+        ``"pure"`` (ε adds), ``"basic"`` (ε and δ add), ``"zcdp"`` (ρ adds) or ``"gdp"`` (μ² adds).
+    budget
+        What all releases together must satisfy.
+    allowance
+        How much may be spent in all.
+    """
+
+    name: str
+    budget: Guarantee
+    allowance: Amount
+
+    @staticmethod
+    def own(budget: Guarantee) -> Accounting:
+        """A guarantee counted in its own kind. `discreet.results.ledger` counts it in others."""
+        name, power = next((name, power) for name, (kind, power) in CURRENCIES.items() if kind is type(budget))
+        return Accounting(name, budget, amount_of(budget, power))
+
+    @property
+    def currency(self) -> type[Guarantee]:
+        """The kind of guarantee that is charged. Ask a mechanism for this kind to be charged least."""
+        kind: type[Guarantee] = CURRENCIES[self.name][0]
+        return kind
+
+    @property
+    def nothing(self) -> Amount:
+        """The zero amount."""
+        return (Fraction(0),) * len(self.allowance)
+
+    def kept(self) -> bool:
+        """Whether spending the whole allowance certainly satisfies the budget."""
+        return self.at_least(self.allowance).within(self.budget)
+
+    def cost(self, guarantee: Guarantee) -> Amount:
+        """What a release with this guarantee adds; exact."""
+        try:
+            charged = _converted(guarantee, self.currency)
+        except (InvalidParameter, NoConversion) as refusal:
+            raise NoConversion(
+                f"this ledger counts in {self.currency.__name__} and cannot charge {guarantee}: {refusal} "
+                f"State the release's guarantee as {self.currency.__name__}, or use a ledger with another "
+                "budget or accounting. Nothing was spent."
+            ) from None
+        return amount_of(charged, CURRENCIES[self.name][1])
+
+    def at_least(self, amount: Amount) -> Guarantee:
+        """The amount as a guarantee, rounded up: for what was spent."""
+        if self.name != "gdp" or amount == self.nothing:
+            return self._stated(map(up, amount))
+        return GaussianDP(least(lambda mu: decimal(mu) ** 2 >= amount[0], math.sqrt(amount[0])))
+
+    def at_most(self, amount: Amount) -> Guarantee:
+        """The amount as a guarantee, rounded down: for what is left. It can be spent."""
+        if self.name != "gdp" or amount == self.nothing:
+            crumbs = [part < _CRUMB * whole for part, whole in zip(amount, self.allowance, strict=True)]
+            left = (0.0 if crumb else down(part) + 0.0 for part, crumb in zip(amount, crumbs, strict=True))
+            return self._stated(left)  # adding 0.0 never shows minus zero
+        return GaussianDP(greatest(lambda mu: decimal(mu) ** 2 <= amount[0], math.sqrt(amount[0])))
+
+    def _stated(self, parameters: Iterable[float]) -> Guarantee:
+        kind: Any = self.currency
+        stated: Guarantee = kind(*parameters)
+        return stated
+
+
+def amount_of(guarantee: Guarantee, power: int) -> Amount:
+    """What a guarantee counts in its own kind."""
+    return tuple(decimal(parameter) ** power for parameter in guarantee.parameters().values())
+
+
+@lru_cache(maxsize=4096)
+def _converted(guarantee: Guarantee, kind: type[Guarantee]) -> Guarantee:
+    return guarantee.to(kind)
+
+
+# ---- Approval: who must agree to a plan before a ledger pays for it, and the proof that they did.
+#
+# A person signs, with Ed25519, the digest of what a plan means and the head of the ledger at that moment. The signature
+# therefore belongs to one plan, one ledger and one position in it: it can be neither moved nor used twice.
+
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Approvals:
+    """How many of which people must approve a plan.
+
+    Parameters
+    ----------
+    need
+        How many of them.
+    keys
+        Name and public key (64 hexadecimal digits, as `discreet keys new` prints it) of everyone who may approve.
+
+    Examples
+    --------
+    >>> Approvals(1, {"officer": "00" * 32}).need
+    1
+    """
+
+    need: int
+    keys: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        given = requirements.instance("keys", self.keys, Mapping, "names and keys")
+        keys = {name: found for name, text in given.items() if (found := key_of(text)) is not None}
+        if len(keys) < len(given):
+            raise WrongType(
+                "keys", self.keys, "must give a public key of 64 hexadecimal digits for each name",
+                "Copy the keys that `discreet keys new` printed.",
+            )  # fmt: skip
+        if requirements.positive_integer("need", self.need) > len(self.keys):
+            raise InvalidParameter("need", self.need, f"is more than {len(self.keys)} people", "Name enough people.")
+        if len(set(keys.values())) < len(keys):
+            raise InvalidParameter("keys", self.keys, "give one key to two names", "Everyone needs a key of their own.")
+        object.__setattr__(self, "keys", keys)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {"need": self.need, "keys": dict(self.keys)}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Approvals:
+        """Read what `to_dict` wrote."""
+        return Approvals(data["need"], data["keys"])
+
+    def check(self, head: str, content: Mapping[str, Any]) -> None:
+        """Refuse a statement that nobody of them signed at that head."""
+        name = content["by"]
+        if name not in self.keys:
+            raise InvalidParameter("by", name, f"is none of {sorted(self.keys)}", "Sign as one of them.")
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.keys[name]))
+        try:
+            key.verify(bytes.fromhex(content["signature"]), signed_text(head, content))
+        except (InvalidSignature, ValueError):
+            raise InvalidParameter(
+                "signature", content["signature"][:16], f"was not made with the key of {name!r}",
+                "Sign with the key whose public part the ledger holds.",
+            ) from None  # fmt: skip
+
+
+def key_of(text: Any) -> str | None:
+    """A public key in its one spelling: case and blanks do not make another key. None where it is no key.
+
+    Examples
+    --------
+    >>> key_of("AB " * 32) == key_of("ab" * 32), key_of("ab")
+    (True, None)
+    """
+    try:
+        key = bytes.fromhex(text) if isinstance(text, str) else b""
+    except ValueError:
+        return None
+    return key.hex() if len(key) == _KEY_BYTES else None
+
+
+Sign = Callable[[bytes], bytes]
+"""Makes the signature of a text."""
+
+
+def signed_text(head: str, content: Mapping[str, Any]) -> bytes:
+    """What a statement signs: everything in it, at this place of this ledger."""
+    said = {name: content[name] for name in ("plan", "by", "approves")}
+    return b"discreet approval\n" + canonical("approval", {"head": head, **said}).encode()
+
+
+def digest_of(meaning: Any) -> str:
+    """One text for one meaning of a plan."""
+    return hashlib.sha256(canonical("meaning", meaning).encode()).hexdigest()
+
+
+# ---- Claim: what a release asks of a ledger, checked and in the form in which it is written down.
+
+
+Guarantees = Guarantee | Mapping[str, Guarantee]
+"""One guarantee, or one for each part of a partition."""
+_CONTENT = ("question", "mechanism", "sensitivity", "protection", "guarantee", "partition", "parts")
+
+
+def now() -> str:
+    """The time, as entries and releases record it: to the minute, so that no bundle tells how long a release took."""
+    return datetime.now(UTC).replace(second=0, microsecond=0).isoformat(timespec="seconds")
+
+
+def text(name: str, value: Any) -> str:
+    """Return ``value`` if it is non-empty text."""
+    if not isinstance(value, str):
+        raise WrongType(name, value, "must be text", f"Pass {name} as a string.")
+    if not value.strip():
+        raise InvalidParameter(name, value, "must not be empty", f"Pass {name} as a non-empty string.")
+    return value
+
+
+def identified(release_id: str | None, request: str | None) -> dict[str, Any]:
+    """The fields that tell it from other releases."""
+    return {
+        "release_id": uuid.uuid4().hex if release_id is None else text("release_id", release_id),
+        "request": None if request is None else text("request", request),
+        "created": now(),
+    }
+
+
+def scope(guarantee: Guarantees, partition: str | None) -> dict[str, Any]:
+    """The fields that say what is promised, and to which groups."""
+    if not isinstance(guarantee, Mapping):
+        return {"guarantee": guarantee.to_dict(), "partition": partition, "parts": None}
+    return {
+        "guarantee": None,
+        "partition": partition,
+        "parts": {part: one.to_dict() for part, one in guarantee.items()},
+    }
+
+
+def fingerprint(content: Mapping[str, Any]) -> str:
+    """What makes two spends the same request: everything that is said of the release, and nothing else."""
+    said = {name: content[name] for name in _CONTENT}
+    return hashlib.sha256(canonical("request", said).encode()).hexdigest()
+
+
+def written(content: dict[str, Any]) -> str:
+    """The claim in canonical form; a part that is not made of JSON values is named."""
+    try:
+        return canonical("release", content)
+    except InvalidParameter:
+        for name in ("question", "mechanism", "sensitivity"):
+            canonical(name, content[name])
+        raise
+
+
+# ---- Balance: what the entries of a ledger add up to.
 
 
 # ---- Consent: which plans were approved in a ledger, by whom, and how often their releases may still be made

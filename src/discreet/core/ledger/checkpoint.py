@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from discreet.core.ledger.accounting import Amount
-from discreet.core.ledger.balance import FORMAT, Balance, ParallelSpending, Partition, texts
+from discreet.core.ledger.balance import FORMAT, Amount, Balance, ParallelSpending, Partition, texts
 from discreet.core.ledger.journal import Entry
 from discreet.core.protection import Neighbours, Unit
 

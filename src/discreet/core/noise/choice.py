@@ -17,11 +17,10 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.entropy import SYSTEM_ENTROPY, Entropy, Words
-from discreet.core.noise.exact_draws import Family, uniform_ball
-from discreet.core.noise.families import LOG_BUDGET
+from discreet.core.noise.sampler import LOG_BUDGET, Family, uniform_ball
+from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Words
+from discreet.core.numbers import ball, precisely
 from discreet.core.requirements import positive_integer, rational
-from discreet.core.rounding import ball, precisely
 
 __all__ = ["choose", "exact_events", "noisy_argmax", "photo_finish"]
 

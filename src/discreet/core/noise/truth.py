@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["Floats", "Truth", "float_truth", "generator", "plain", "saturated"]
+__all__ = [
+    "Floats", "Truth", "float_truth", "generator", "plain", "saturated", "SYSTEM_ENTROPY", "Entropy",
+    "SystemEntropy",
+]  # fmt: skip
+
 
 Floats = float | NDArray[np.float64]
 Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
@@ -67,3 +75,42 @@ def generator(rng: Any) -> np.random.Generator:
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
         raise WrongType("rng", rng, "must be None, a seed ≥ 0 or a numpy Generator", "Pass rng=7 to simulate.")
     return np.random.default_rng(int(rng))
+
+
+# ---- Entropy: uniform 64-bit words that nobody can predict or repeat.
+#
+# Each batch takes a fresh 256-bit key from the operating system, expands it with AES-256 in counter mode and drops
+# the key. No state survives a call, so forked, threaded, spawned or restored processes never share noise.
+
+
+Words = NDArray[np.uint64]
+
+_WORD_BYTES = 8
+_AES_BLOCK_BYTES = 16
+_SMALL_BATCH = 64
+"""Up to this many words the operating system is asked directly: a key schedule would cost more."""
+
+
+class Entropy(Protocol):
+    """A source of independent uniform 64-bit words."""
+
+    def words(self, count: int) -> Words:
+        """``count`` fresh words."""
+
+
+class SystemEntropy:
+    """Operating-system entropy, expanded by AES-256-CTR."""
+
+    def words(self, count: int) -> Words:
+        """``count`` fresh words, from a key that is used for this call only."""
+        size = count * _WORD_BYTES
+        if count <= _SMALL_BATCH:
+            return np.frombuffer(os.urandom(size), dtype=np.uint64)
+        # One key per call, so the counter may start at zero: key and counter never repeat together.
+        keystream = Cipher(AES256(os.urandom(32)), CTR(bytes(_AES_BLOCK_BYTES))).encryptor()
+        stream = bytearray(size + _AES_BLOCK_BYTES - 1)
+        keystream.update_into(bytes(size), stream)
+        return np.frombuffer(stream, dtype=np.uint64, count=count)
+
+
+SYSTEM_ENTROPY = SystemEntropy()

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from discreet.core.columns import ASCII_LOWER, EPOCH, LONGEST_LABEL, Bands, Bounds, Categories, Column, Dates, Label
-from discreet.core.dialect import Dialect
 from discreet.core.errors import WrongType
-from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
+from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dialect
 
 __all__ = [
     "civil", "date_count", "days_of", "forbidden_label", "grid_step", "identifier", "label_code", "number_of",

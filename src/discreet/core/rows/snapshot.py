@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates
+from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates, RowExpression, Term, label_of
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
-from discreet.core.row_expression import RowExpression, Term, label_of
 from discreet.core.rows.expressions import (
     civil,
     days_of,
@@ -29,8 +28,7 @@ from discreet.core.rows.expressions import (
     number_of,
     usable,
 )
-from discreet.core.rows.frames import LARGEST_WHOLE_FLOAT
-from discreet.core.rows.read import Dataset
+from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Schema
 
 if TYPE_CHECKING:
@@ -249,7 +247,7 @@ def take(
     """Read and encode the rows once, and check what the schema says of the whole data set.
 
     Where ``marked``, a column `MARK` + its name in the table says of each value whether it can be used. ``attach`` adds
-    the columns of related tables: see `discreet.core.rows.join`.
+    the columns of related tables: see `discreet.core.rows.keep`.
     """
     if schema.related and attach is None:
         tables = ", ".join(schema.related)

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows, refuse_excess, scope_of, taking_part
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import Bounds
-from discreet.core.stability import unit_sum_steps
+from discreet.core.schema import Bounds, unit_sum_steps
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

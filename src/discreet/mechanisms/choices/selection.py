@@ -8,27 +8,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.contract.mechanism import Law, Mechanism
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.truth import Floats, Truth, float_truth, generator, plain
-from discreet.core.rounding import ball, decimal, greatest, precisely, up
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
+from discreet.core.noise.choice import choose, exact_events, noisy_argmax
+from discreet.core.noise.sampler import ExponentialFamily, GaussianFamily, GumbelFamily, LaplaceFamily
+from discreet.core.noise.truth import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator, plain
+from discreet.core.numbers import ball, decimal, greatest, precisely, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.calibration import ImpliedProfile
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, curve_loss
+from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
     from discreet.core.exact import Exact
 
 __all__ = [
     "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",
-    "whole_gaps",
+    "whole_gaps", "ExponentialMechanism", "PermuteAndFlip", "flip_probabilities", "ReportNoisyMax",
 ]  # fmt: skip
 
 
@@ -341,3 +347,353 @@ def _strongest(
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+# ---- The exponential mechanism.
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(WeighedSelection):
+    """Choose candidate i with probability proportional to exp(factor · score_i).
+
+    Parameters
+    ----------
+    factor
+        Inverse temperature.
+    monotone
+        Whether all scores move in the same direction between neighbours.
+
+    Guarantee
+    ---------
+    With Δ the largest change of a single score: ε = factor·Δ where scores are monotone and 2·factor·Δ otherwise;
+    in both cases ε-bounded range, so also ε²/8-zCDP. Neighbours are those of Δ. Proof: ``docs/proofs/selection.md``.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Sensitivity
+    >>> counts = Sensitivity(moves=(1,))  # one record adds one to one count
+    >>> mechanism = ExponentialMechanism.calibrate(PureDP(1.0), counts)
+    >>> mechanism.factor, mechanism.probabilities([0, 1, 2]).round(4).tolist()
+    (1.0, [0.09, 0.2447, 0.6652])
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    def profile(self, sensitivity: Sensitivity) -> RangeProfile:
+        """Bounded range."""
+        return RangeProfile(self.span(sensitivity))
+
+    def probabilities(self, scores: Truth) -> NDArray[np.float64]:
+        """Softmax."""
+        values = float_truth(scores)
+        weights = np.exp(self.factor * (values - values.max()))
+        return np.asarray(weights / weights.sum())
+
+    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+        """One choice."""
+        if rng is not None:
+            weights = self.probabilities(scores)
+            return int(generator(rng).choice(weights.size, p=weights))
+        behind = whole_gaps(scores)
+        if behind is not None:
+            return int(choose(behind, Fraction(self.factor)))
+        exact = exact_scores(scores)
+        best = max(exact)
+        gaps = [score - best for score in exact]
+        if all(Fraction(float(gap)) == gap for gap in gaps):
+            return int(choose([float(gap) for gap in gaps], Fraction(self.factor)))
+        # Fractions become whole numbers over a common denominator, so that nothing is rounded.
+        common = math.lcm(*(gap.denominator for gap in gaps))
+        whole = [int(gap * common) for gap in gaps]
+        return _choose_whole(whole, Fraction(self.factor) / common)
+
+
+def _choose_whole(gaps: list[int], factor: Fraction) -> int:
+    """Choose by whole numbers; those beyond 2⁵³ are too far behind for doubles and go through their quotient."""
+    largest = max(-gap for gap in gaps)
+    shift = max(0, largest.bit_length() - 53)
+    if shift == 0:
+        return int(choose([float(gap) for gap in gaps], factor))
+    # P ∝ exp(factor·gap) is the argmax of factor·gap plus standard Gumbel noise.
+    return noisy_argmax([factor * gap for gap in gaps], GumbelFamily, 1.0)
+
+
+# ---- Permute-and-flip: never worse than the exponential mechanism in expected score, at the same ε.
+
+
+_NODES = 400
+"""Gauss–Legendre nodes; exact for up to 800 candidates."""
+_nodes_and_weights = lru_cache(maxsize=32)(np.polynomial.legendre.leggauss)
+"""Kept, as they are eigenvalues of a matrix of this size."""
+_CLUSTERED = 8
+"""With more candidates one of the first is heads: at times wᵏ nodes lie close enough to 0 for 10¹² of them."""
+
+_NOWHERE = np.uint64(2**64 - 1)
+"""Behind every place."""
+
+
+def flip_probabilities(
+    chances: NDArray[np.float64], multiplicity: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """p_i · ∫₀¹ Π_{j≠i} (1 − p_j·u) du: the expansion over subsets, summed by an exact quadrature.
+
+    The candidates' order is a sort by uniform times u; i wins at time u if its coin (p_i) shows heads and none of
+    the others, each earlier with probability u, had heads before. Where entries stand for several candidates each, the
+    result is the probability of one of them.
+    """
+    counts = np.ones(chances.size, dtype=np.int64) if multiplicity is None else multiplicity
+    candidates = int(counts.sum())
+    nodes, weights = _nodes_and_weights(min(_NODES, candidates // 2 + 1))
+    power = 1 if candidates <= 2 * _NODES else _CLUSTERED
+    even = (nodes + 1) / 2
+    times, weights = even**power, weights / 2 * power * even ** (power - 1)
+    losses = np.log1p(-np.minimum(chances[:, None] * times, 1.0))
+    others = np.exp(counts @ losses - losses)
+    result = chances * (others @ weights)
+    return np.asarray(result / (counts @ result))
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(WeighedSelection):
+    """Go through the candidates in random order and stop at i with probability exp(factor · (score_i − best)).
+
+    Its output has the law of report noisy max with exponential noise of scale 1/factor.
+
+    Parameters
+    ----------
+    factor
+        Inverse temperature.
+    monotone
+        Whether all scores move in the same direction between neighbours.
+
+    Guarantee
+    ---------
+    With Δ the largest change of a single score: ε = factor·Δ where scores are monotone and 2·factor·Δ otherwise
+    (mckenna2020). It is not of bounded range: zCDP follows from ε alone, ρ = ε·tanh(ε/2) ≤ ε²/2.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Sensitivity
+    >>> mechanism = PermuteAndFlip.calibrate(PureDP(1.0), Sensitivity(moves=(1,)))
+    >>> mechanism.probabilities([0, 1, 2]).round(4).tolist()
+    [0.0594, 0.1756, 0.765]
+    """
+
+    name: ClassVar[str] = "permute_and_flip"
+
+    def profile(self, sensitivity: Sensitivity) -> ImpliedProfile:
+        """What ε-DP implies."""
+        return ImpliedProfile(PureDP(up(self.span(sensitivity))))
+
+    def probabilities(self, scores: Truth) -> NDArray[np.float64]:
+        """Exact law of the choice."""
+        values = float_truth(scores)
+        return flip_probabilities(np.exp(self.factor * (values - values.max())))
+
+    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+        """One choice: every coin is flipped and every place looked at, so that the time does not tell who won."""
+        values = float_truth(scores)
+        if rng is not None:
+            source = generator(rng)
+            heads = source.random(values.size) < np.exp(self.factor * (values - values.max()))
+            places = source.permutation(values.size).astype(np.uint64)
+        else:
+            behind = whole_gaps(scores)
+            heads = self._coins(exact_scores(scores)) if behind is None else self._whole_coins(behind)
+            places = _places(values.size)
+        return int(np.argmin(np.where(heads, places, _NOWHERE)))
+
+    def _coins(self, scores: list[Fraction]) -> NDArray[np.bool_]:
+        best, factor = max(scores), Fraction(self.factor)
+        exponents = [factor * (score - best) for score in scores]
+        chances = np.exp([float(exponent) for exponent in exponents])
+        return exact_events(chances, 2.0**-43, lambda index: ball(exponents[index]).exp())
+
+    def _whole_coins(self, behind: NDArray[np.float64]) -> NDArray[np.bool_]:
+        # The exponent x is within 2⁻⁵³ of itself, so e^−x within x·e^−x·2⁻⁵³ and the error of exp: far below 2⁻⁴³.
+        factor = Fraction(self.factor)
+        chances = np.exp(self.factor * behind)
+        return exact_events(chances, 2.0**-43, lambda index: ball(factor * int(behind[index])).exp())
+
+
+def _places(count: int) -> NDArray[np.uint64]:
+    """Places in a uniformly random order, as secure words; equal words are drawn again."""
+    while True:
+        words = SYSTEM_ENTROPY.words(count)
+        if np.unique(words).size == count and words.max() < _NOWHERE:
+            return words
+
+
+# ---- Report noisy max: add independent noise to every score and publish only which is largest.
+
+
+_FAMILIES: dict[str, Any] = {"laplace": LaplaceFamily, "exponential": ExponentialFamily, "gaussian": GaussianFamily}
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_REACH = {"laplace": 40.0, "gaussian": 9.0}
+
+
+@dataclass(frozen=True)
+class ReportNoisyMax(Selection):
+    """Which score is largest after noise is added to each.
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise: b of Laplace and exponential noise, σ of Gaussian noise.
+    noise
+        ``"laplace"``, ``"exponential"`` or ``"gaussian"``.
+    monotone
+        Whether all scores move in the same direction between neighbours.
+
+    Guarantee
+    ---------
+    With Δ the largest change of a single score: ε = Δ/b where scores are monotone and 2Δ/b otherwise; with Laplace
+    noise also never more than Δ₁/b. Gaussian noise is proved as post-processing of the Gaussian mechanism on all
+    scores, μ = Δ₂/σ, which is good only where few scores move, as for counts of disjoint groups
+    (miranda2026 §3.1); there is no pure ε. Exponential noise has the law of `PermuteAndFlip`.
+
+    Examples
+    --------
+    >>> from discreet import PureDP, Sensitivity
+    >>> counts = Sensitivity(moves=(1,))
+    >>> mechanism = ReportNoisyMax.calibrate(PureDP(1.0), counts)
+    >>> mechanism.scale, mechanism.probabilities([0, 1, 2]).round(4).tolist()
+    (1.0, [0.0825, 0.2462, 0.6713])
+    """
+
+    scale: float
+    noise: str = "laplace"
+    monotone: bool = False
+    name: ClassVar[str] = "report_noisy_max"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
+        requirements.instance("monotone", self.monotone, bool, "monotone=True or False")
+        requirements.instance("noise", self.noise, str, 'noise="laplace"')
+        if self.noise not in _FAMILIES:
+            raise InvalidParameter("noise", self.noise, f"must be one of {sorted(_FAMILIES)}", "Check the spelling.")
+
+    @classmethod
+    def calibrate(
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, monotone: bool = False, noise: str | None = None
+    ) -> Self:
+        """The least noise that meets ``guarantee``: Laplace for `PureDP`, Gaussian for the other kinds."""
+        pure = isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
+        kind = noise or ("laplace" if pure else "gaussian")
+        if kind == "gaussian":
+            return cls(Gaussian.calibrate(guarantee, sensitivity).scale, kind, monotone)
+        apart = largest_move(sensitivity) * (1 if monotone or moves_one_way(sensitivity) else 2)
+        if kind == "laplace" and sensitivity.l1 is not None and _total(sensitivity) <= apart:
+            return cls(Laplace.calibrate(guarantee, sensitivity).scale, kind, monotone)
+        return cls(super().calibrate(guarantee, sensitivity, monotone=monotone).scale, kind, monotone)
+
+    @classmethod
+    def _from_strength(cls, strength: float, monotone: bool) -> Self:
+        scale = 1 / strength
+        while Fraction(scale) * Fraction(strength) < 1:
+            scale = math.nextafter(scale, math.inf)
+        return cls(scale, "exponential", monotone)
+
+    def span(self, sensitivity: Sensitivity) -> Fraction:
+        """The pure ε, exactly."""
+        if self.noise == "gaussian":
+            raise InvalidParameter("noise", self.noise, "has no pure guarantee", "Use Laplace or exponential noise.")
+        apart = self._spread(sensitivity)
+        if self.noise == "laplace" and sensitivity.l1 is not None:
+            apart = min(apart, _total(sensitivity))
+        return apart / Fraction(self.scale)
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """The curve of the noisy scores where that is at least as good, else what ε-DP implies."""
+        if self.noise == "gaussian":
+            return Gaussian(self.scale).profile(sensitivity)
+        span = self.span(sensitivity)
+        if self.noise == "laplace" and span == _total(sensitivity) / Fraction(self.scale):
+            moves = sensitivity.moves or (sensitivity.require_l1(),)
+            return LaplaceProfile(tuple(Fraction(move) / Fraction(self.scale) for move in moves))
+        return ImpliedProfile(PureDP(up(span)))
+
+    def guarantee(
+        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
+    ) -> Guarantee:
+        """Pure ε, μ-GDP for Gaussian noise, or the tightest guarantee of the kind asked for."""
+        own: type[Guarantee] = GaussianDP if self.noise == "gaussian" else PureDP
+        return super().guarantee(sensitivity, kind or own, delta=delta)
+
+    def probabilities(self, scores: Truth) -> Array:
+        """P(i is largest) = ∫ f(x − s_i)·Π_{j≠i} F(x − s_j) dx, by Gauss–Legendre between the kinks."""
+        values = float_truth(scores)
+        gaps = (values - values.max()) / self.scale
+        if self.noise == "exponential":
+            return flip_probabilities(np.exp(gaps))
+        reach = _REACH[self.noise]
+        # A score two reaches behind wins with a probability below 1e-16: its kink needs no piece of its own.
+        points, weights = _mesh(gaps[gaps > -2 * reach], reach)
+        log_density, log_below = _LOGS[self.noise]
+        z = points - gaps[:, None]
+        below = log_below(z)
+        # Sums of logarithms: a product of thousands of distribution functions would underflow.
+        densities = np.exp(log_density(z) + below.sum(axis=0) - below)
+        result = densities @ weights
+        return np.asarray(result / result.sum())
+
+    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+        """One choice."""
+        if rng is None:
+            exact, family = exact_scores(scores), _FAMILIES[self.noise]
+            return noisy_argmax(exact, family, self.scale, behind=whole_gaps(scores))
+        values, source = float_truth(scores), generator(rng)
+        draw = {"laplace": source.laplace, "gaussian": source.normal}
+        if self.noise == "exponential":
+            return int(np.argmax(values + source.exponential(self.scale, values.size)))
+        return int(np.argmax(values + draw[self.noise](0.0, self.scale, values.size)))
+
+    def score_loss(self, candidates: int, level: float = 0.95) -> float:
+        """A union bound over the noise of all candidates."""
+        count = requirements.positive_integer("candidates", candidates)
+        tail = (1 - requirements.level(level)) / count
+        if self.noise == "exponential":
+            return -self.scale * math.log(tail)
+        if self.noise == "laplace":
+            return -2 * self.scale * math.log(tail)
+        from scipy.special import ndtri
+
+        return float(-2 * self.scale * ndtri(tail / 2))
+
+
+def _total(sensitivity: Sensitivity) -> Fraction:
+    """ℓ₁, exactly where the moves are known."""
+    if sensitivity.moves:
+        return sum((Fraction(move) for move in sensitivity.moves), Fraction(0))
+    return Fraction(sensitivity.require_l1())
+
+
+def _mesh(gaps: Array, reach: float) -> tuple[Array, Array]:
+    """Quadrature points around the best score; pieces end at the scores, where a Laplace density has kinks."""
+    ends = np.unique(np.concatenate([np.arange(-reach, reach + 0.5), gaps[np.abs(gaps) < reach]]))
+    left, width = ends[:-1], np.diff(ends)
+    points = left[:, None] + width[:, None] * (_PANEL_NODES + 1) / 2
+    return points.ravel(), (width[:, None] * _PANEL_WEIGHTS / 2).ravel()
+
+
+def _laplace_log_below(z: Array) -> Array:
+    tail = np.exp(-np.abs(z)) / 2
+    return np.where(z < 0, -np.abs(z) - math.log(2), np.log1p(-tail))
+
+
+def _laplace_log_density(z: Array) -> Array:
+    return -np.abs(z) - math.log(2)
+
+
+def _normal_log_density(z: Array) -> Array:
+    return np.asarray(-z * z / 2 - math.log(2 * math.pi) / 2)
+
+
+def _normal_log_below(z: Array) -> Array:
+    return np.asarray(scipy.special.log_ndtr(z))
+
+
+_LOGS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "laplace": (_laplace_log_density, _laplace_log_below),
+    "gaussian": (_normal_log_density, _normal_log_below),
+}

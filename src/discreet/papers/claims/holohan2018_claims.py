@@ -12,7 +12,7 @@ from math import exp, inf, log
 
 import numpy as np
 
-from discreet.papers.paper_claim import Claim, Measured, Rows, compared
+from discreet.papers.study import Claim, Measured, Rows, compared
 
 __all__ = ["CLAIMS"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, ndtri, xlogy
 
-from discreet.papers.paper_claim import Claim, Measured, Rows, average, compared, most, pick, votes
+from discreet.papers.study import Claim, Measured, Rows, average, compared, most, pick, votes
 
 __all__ = ["FIGURE_CLAIMS", "FORMULA_CLAIMS"]
 

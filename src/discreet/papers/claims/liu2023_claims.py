@@ -8,7 +8,7 @@ from math import exp, inf, log, sqrt
 from statistics import median
 from typing import Any
 
-from discreet.papers.paper_claim import Claim, Measured, Rows, compared, votes
+from discreet.papers.study import Claim, Measured, Rows, compared, votes
 
 __all__ = ["CLAIMS", "SIMULATION_CLAIMS"]
 

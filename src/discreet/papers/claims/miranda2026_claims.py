@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.papers.paper_claim import Claim, Measured, Rows, average, compared, least, most, pick, votes
+from discreet.papers.study import Claim, Measured, Rows, average, compared, least, most, pick, votes
 
 __all__ = ["CLAIMS"]
 

@@ -15,12 +15,11 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.rounding import decimal, greatest, up
+from discreet.core.numbers import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
+from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.questions.clusters.model import ClusterModel
-from discreet.result import Result
+from discreet.results.display import Facts, Result
 
 __all__ = ["KMedian", "KMedianPlan"]
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.answers import Readable, name_of
 from discreet.core.door import Allowance, Claim, Passed, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.accounting import Accounting
+from discreet.core.ledger.balance import Accounting
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
-from discreet.display import Facts, number
-from discreet.publish.readings import Reading
-from discreet.publish.wording import guarantee_words
+from discreet.results.answer import Readable, name_of
+from discreet.results.display import Facts, number
+from discreet.results.frames import Reading
+from discreet.results.wording import guarantee_words
 
 if TYPE_CHECKING:
-    from discreet.ledgers import Ledger
+    from discreet.results.ledger import Ledger
 
 __all__ = ["ClusterModel"]
 

@@ -9,34 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.answers import Readable, protection_published
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.display import Facts, number
-from discreet.inference.arm_means import Contrast
-from discreet.interval import Interval
-from discreet.publish.readings import Reading
-from discreet.questions.comparison.arms import Arms, arms_from_columns, check_sizes
+from discreet.inference.two_sample import Contrast
 from discreet.questions.comparison.methods import (
+    Arms,
     Best,
     Direct,
     Finding,
+    MeanDifference,
     Method,
     NoiseAware,
     Setting,
     Spending,
+    arms_from_columns,
     check_censor,
+    check_sizes,
     public_sizes,
+    size_is_public,
 )
 from discreet.questions.comparison.paper import paper_method
-from discreet.questions.mean_difference import MeanDifference, size_is_public
+from discreet.results.answer import Readable, protection_published
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
 
 if TYPE_CHECKING:
-    from discreet.ledgers import Ledger
+    from discreet.results.ledger import Ledger
 
 __all__ = ["MeanComparison", "Terms", "compare_means", "compare_totals"]
 

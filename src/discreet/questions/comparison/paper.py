@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.arm_means import Contrast, contrast
-from discreet.inference.noise_aware import CensoredNormal, LocationEstimate
-from discreet.mechanisms.choices.exponential_mechanism import ExponentialMechanism
-from discreet.mechanisms.choices.quantile_choice import QuantileChoice
+from discreet.inference.two_sample import CensoredNormal, Contrast, LocationEstimate, contrast
+from discreet.mechanisms.choices.quantile import QuantileChoice
+from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.mechanisms.laplace import Laplace
-from discreet.questions.comparison.arms import Arms
-from discreet.questions.comparison.methods import Direct, Finding, Method, Setting, Spending, placed, within
+from discreet.questions.comparison.methods import Arms, Direct, Finding, Method, Setting, Spending, placed, within
 
 __all__ = [
     "CensoredLikelihood", "ExactSanitizer", "Naive", "Ordered", "Original", "PaperMethod", "PlacedSanitizer",

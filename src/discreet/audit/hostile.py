@@ -1,0 +1,579 @@
+"""Hostile calls: public functions with arguments that work, for each of which hostile values are substituted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import discreet as d
+from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
+from discreet.core.errors import DiscreetError, ReleaseFailed
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import ROW, Protection
+from discreet.mechanisms.omission.amplification import outlier_suppression, poisson_sampling
+from discreet.mechanisms.omission.step import AbsoluteDistance
+from discreet.questions.clusters import DPLloyd, KMedian
+from discreet.results.display import Facts, Result
+
+__all__ = ["HOSTILE", "HostileAudit", "audit_hostile", "hostile_calls", "hostile_questions"]
+
+
+Call = tuple[Callable[..., Any], Mapping[str, Any]]
+
+
+def hostile_calls() -> dict[str, Call]:
+    """By name: a function, and arguments with which it works."""
+    return {**_guarantees(), **_mechanisms(), **_statistics(), **_functions()}
+
+
+def _guarantees() -> dict[str, Call]:
+    return {
+        "PureDP": (d.PureDP, {"epsilon": 1.0}),
+        "ApproxDP": (d.ApproxDP, {"epsilon": 1.0, "delta": 1e-6}),
+        "ZeroConcentratedDP": (d.ZeroConcentratedDP, {"rho": 0.5}),
+        "GaussianDP": (d.GaussianDP, {"mu": 1.0}),
+        "delta_at": (d.GaussianDP(1.0).delta_at, {"epsilon": 1.0}),
+        "epsilon_at": (d.GaussianDP(1.0).epsilon_at, {"delta": 0.1}),
+        "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
+        "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}),
+        "Sensitivity of coordinates": (d.Sensitivity, {"coordinates": (1.0, 2.0)}),
+        "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0), "rate": 0.5}),
+        "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
+    }
+
+
+def _mechanisms() -> dict[str, Call]:
+    unit, one = d.Sensitivity(l1=1.0), d.PureDP(1.0)
+    bounded = d.BoundedLaplace(scale=1.0, bounds=(0, 1))
+    calls: dict[str, Call] = {
+        "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
+        "Geometric": (d.Geometric, {"scale": 1.0}),
+        "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
+        "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0, "boxes": 2}),
+        "DiscreteGaussian": (d.DiscreteGaussian, {"scale": 1.0}),
+        "WholeShare": (d.WholeShare, {"noise": d.Geometric(1.0), "rows": 10}),
+        "GeneralizedGaussian": (d.GeneralizedGaussian, {"scale": 1.0, "order": 4}),
+        "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
+        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
+        "ExponentialMechanism": (d.ExponentialMechanism, {"factor": 1.0, "monotone": False}),
+        "PermuteAndFlip": (d.PermuteAndFlip, {"factor": 1.0, "monotone": False}),
+        "ReportNoisyMax": (d.ReportNoisyMax, {"scale": 1.0, "noise": "laplace"}),
+        "RankDeficientGaussian": (d.RankDeficientGaussian, {"scale": 1.0, "total": 5}),
+        "JamesSteinGaussian": (d.JamesSteinGaussian, {"scale": 1.0, "towards": "mean"}),
+        "BoundedLaplace.calibrate": (
+            d.BoundedLaplace.calibrate,
+            {"guarantee": one, "sensitivity": unit, "bounds": (0, 2)},
+        ),
+    }
+    each = d.Sensitivity(linf=1.0, dimension=3)
+    calls["BoxNoise.calibrate"] = (d.BoxNoise.calibrate, {"guarantee": one, "sensitivity": each})
+    calls |= _structured()
+    for kind in (d.Laplace, d.Geometric, d.Gaussian):
+        calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
+    calls["DiscreteGaussian.calibrate"] = (
+        d.DiscreteGaussian.calibrate,
+        {"guarantee": d.ZeroConcentratedDP(0.5), "sensitivity": unit},
+    )
+    drawn: dict[str, tuple[Any, Any]] = {
+        "Laplace": (d.Laplace(1.0), 0.0),
+        "Geometric": (d.Geometric(1.0), 0),
+        "Gaussian": (d.Gaussian(1.0), 0.0),
+        "BoxNoise": (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]),
+        "DiscreteGaussian": (d.DiscreteGaussian(1.0), 0),
+        "WholeShare": (d.WholeShare(d.Geometric(1.0), 10), 0.5),
+        "GeneralizedGaussian": (d.GeneralizedGaussian(1.0), 0.0),
+        "BoundedLaplace": (bounded, 0.5),
+        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
+        "ExponentialMechanism": (d.ExponentialMechanism(1.0), [0, 1]),
+        "PermuteAndFlip": (d.PermuteAndFlip(1.0), [0, 1]),
+        "OptimalSelection": (d.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]),
+        "GaussianThreshold": (d.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
+        "ReportNoisyMax": (d.ReportNoisyMax(1.0), [0, 1]),
+    }
+    for name, (mechanism, truth) in drawn.items():
+        calls[f"{name}.draw"] = (mechanism.draw, {"truth": truth})
+    return calls
+
+
+def _structured() -> dict[str, Call]:
+    one, pair = d.PureDP(1.0), ((0, 1), (0, 1))
+    covariance: dict[str, Any] = {"budget": one, "changes": (0.1, 0.1, 0.1), "variance_bounds": pair, "weights": None}
+    return {
+        "BoundedCovariance": (d.BoundedCovariance, covariance),
+        "OptimalSelection": (d.OptimalSelection, {"epsilon": 1.0, "delta": 0.01}),
+        "GaussianThreshold": (d.GaussianThreshold, {"scale": 2.0, "threshold": 9.0}),
+        "Unlisted": (d.Unlisted, {}),
+        "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
+        "PrivateContribution": (d.PrivateContribution, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
+        "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
+        "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
+        "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),
+        "QuantileChoice": (
+            d.QuantileChoice,
+            {"factor": 1.0, "probabilities": (0.5,), "lowest": 0, "highest": 4, "grid": 1.0, "groups": 1},
+        ),
+        "QuantileInterval": (
+            d.QuantileInterval,
+            {
+                "first": 0.3,
+                "second": 0.7,
+                "shares": ((0.5, 0.5),),
+                "miss": 0.05,
+                "lowest": 0,
+                "highest": 4,
+                "grid": 1.0,
+                "groups": 1,
+            },
+        ),
+        "BoundedCovariance.draw": (d.BoundedCovariance(**covariance).draw, {"truth": [0.1, 0.2, 0.1]}),
+        "TiedPair.draw": (d.TiedPair(scale=0.1, bounds=pair, total=1.0).draw, {"truth": [0.4, 0.6]}),
+        "Clipped.draw": (d.Clipped(mechanism=d.Laplace(1.0)).draw, {"truth": [3, 4]}),
+        "BoundedProportions.draw": (d.BoundedProportions(scale=0.1, categories=2).draw, {"truth": [0.4, 0.6]}),
+    }
+
+
+def _statistics() -> dict[str, Call]:
+    replace, add = d.Neighbours.REPLACE_ONE, d.Neighbours.ADD_REMOVE
+    column = [0.0, 1.0, 0.5]
+    square = ((0, 1), (0, 1))
+    made: dict[str, tuple[Any, Mapping[str, Any], Any, Any]] = {
+        "Count": (d.Count, {}, [True, False], add),
+        "Sum": (d.Sum, {"bounds": (0, 1), "grid": 0.25, "n": 3}, column, add),
+        "SumAndCount": (d.SumAndCount, {"bounds": (0, 1)}, column, add),
+        "NoisyAverage": (d.NoisyAverage, {"bounds": (0, 1), "centred": True}, column, add),
+        "MeansAndCovariances": (d.MeansAndCovariances, {"bounds": square}, [[0.0, 1.0], [0.5, 0.5]], add),
+        "Mean": (d.Mean, {"bounds": (0, 1), "n": 3}, column, replace),
+        "Proportion": (d.Proportion, {"n": 2}, [True, False], replace),
+        "Variance": (d.Variance, {"bounds": (0, 1), "n": 3}, column, replace),
+        "StandardDeviation": (d.StandardDeviation, {"bounds": (0, 1), "n": 3, "grid": 0.25}, column, replace),
+        "PooledVariance": (
+            d.PooledVariance,
+            {"bounds": (0, 1), "cells": (0, 1)},
+            ([0.0, 1.0, 0.5], [0, 1, 1]),
+            replace,
+        ),
+        "PooledCovariance": (
+            d.PooledCovariance,
+            {"bounds": square, "cells": (0, 1)},
+            ([0.0, 1.0, 0.5], [1.0, 0.0, 0.5], [0, 1, 1]),
+            replace,
+        ),
+        "CorrelationMatrix": (d.CorrelationMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
+        "Covariance": (d.Covariance, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
+        "CovarianceMatrix": (d.CovarianceMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
+        "ProportionVector": (d.ProportionVector, {"categories": ("a", "b")}, ["a", "b"], replace),
+        "Mode": (d.Mode, {"categories": ("a", "b")}, ["a", "b"], add),
+        "ContingencyTable": (d.ContingencyTable, {"columns": {"c": ["a", "b"]}}, {"c": ["a", "b"]}, add),
+        "Quantiles": (d.Quantiles, {"probabilities": 0.5, "bounds": d.Bounds(0, 1, grid=0.5)}, column, add),
+    }
+    calls: dict[str, Call] = {}
+    for name, (kind, parameters, data, neighbours) in made.items():
+        if parameters:
+            calls[name] = (kind, parameters)
+        calls[f"{name}.exact"] = (kind(**parameters).exact, {"data": data, "neighbours": neighbours})
+    return calls
+
+
+def _functions() -> dict[str, Call]:
+    exact, one = d.Exact(1.0, d.Sensitivity(l1=1.0)), d.PureDP(1.0)
+
+    def released(exact: Any, mechanism: Any, guarantee: Any, rng: Any) -> Any:
+        return d.release(exact, mechanism, guarantee=guarantee, rng=rng)
+
+    def ledger(budget: Any) -> Any:
+        return d.Ledger(":memory:", budget)
+
+    return {
+        "Exact": (d.Exact, {"value": 1.0, "sensitivity": d.Sensitivity(l1=1.0), "protection": Protection()}),
+        "release": (released, {"exact": exact, "mechanism": d.Laplace(1.0), "guarantee": one, "rng": 1}),
+        "plan": (d.plan, {"sensitivity": d.Sensitivity(l1=1.0), "mechanism": d.Laplace(1.0)}),
+        "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
+        "Ledger": (ledger, {"budget": one}),
+        "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
+        "Scenario": (
+            d.Scenario,
+            {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}},
+        ),
+        "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "spread": 1.0, "at_low": 0.1}),
+        "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),
+        "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
+        "Categories": (d.Categories, {"labels": ["a", "b"]}),
+        "Bands": (d.Bands, {"edges": (0, 16, 65), "labels": ("young", "old")}),
+        "Dates": (d.Dates, {"low": "2024-01-01", "high": "2024-12-31", "grid": "day", "nulls": "drop", "order": "ymd"}),
+        "Formula": (d.Formula, {"text": "age >= 18"}),
+        "Related": (d.Related, {"id": "id", "rows": 2, "columns": {"x": d.Bounds(0, 1, grid=0.5)}, "counted": None}),
+        "schema_from_dict": (d.schema_from_dict, {"data": {"columns": {"x": {"low": 0, "high": 1}}}}),
+        "compare_laws": (
+            d.compare_laws,
+            {
+                "mechanisms": [d.Laplace],
+                "guarantee": d.PureDP(1.0),
+                "sensitivity": d.Sensitivity(l1=1.0),
+                "bounds": (0.0, 1.0),
+                "truths": (0.5,),
+                "epsilons": (1.0,),
+            },
+        ),
+        "Contribution": (d.Contribution, {"rows": 2, "groups": 2}),
+        "PrivacyUnit": (d.PrivacyUnit, {"column": "id", "contribution": d.Contribution(rows=1), "nulls": "drop"}),
+        "Schema": (d.Schema, {"columns": {"x": d.Bounds(0, 1, grid=0.5)}, "unit": d.PrivacyUnit(), "size": None}),
+        "Bins": (d.Bins, {"edges": (0, 1, 2)}),
+        "OutlierSuppression": (d.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
+        "compose_profiles": (d.compose_profiles, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
+        "hierarchy": (
+            d.hierarchy,
+            {"column": "district", "within": "region", "groups": {"north": ["n1", "n2"], "south": ["s1"]}},
+        ),
+        "all_margins": (d.all_margins, {"columns": ("region", "age"), "up_to": 1}),
+        "best_table_mechanism": (
+            d.best_table_mechanism,
+            {"guarantee": d.GaussianDP(1.0), "table": d.ContingencyTable({"c": ["a", "b", "c"]}), "n": None},
+        ),
+    }
+
+
+# ---- Hostile audit: whatever is passed, a function refuses it in words or answers with finite numbers
+#
+# Every argument of a call is replaced, one at a time, by values that break careless code. A refusal must be one of
+# `discreet.core.errors`; an answer must hold no NaN. Anything else is a finding.
+
+
+HOSTILE: tuple[Any, ...] = (
+    math.nan, math.inf, -math.inf, -1, -1.5, 0, 10**400, 1e308, 5e-324, True, None, "", "text", b"bytes", 1j,
+    (), [], [math.nan], [math.inf, 1.0], [1.0, "a"], [[1.0], [2.0, 3.0]], {}, set(), object(), float, len,
+    np.array([]), np.array(math.nan), np.array([1.0, math.nan, 2.0]), np.array(["a", None], dtype=object),
+    np.array([10**400], dtype=object), np.zeros((2, 0)), np.datetime64("2020-01-01"),
+)  # fmt: skip
+"""Values that break careless code."""
+
+
+@dataclass(frozen=True)
+class HostileAudit(Result):
+    """What hostile arguments did.
+
+    Attributes
+    ----------
+    calls, refused
+        Calls made, and how many of them were refused in words.
+    findings
+        Calls that crashed, or answered with NaN.
+    """
+
+    calls: int
+    refused: int
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no finding."""
+        return not self.findings
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("calls", f"{self.calls:,}, of which {self.refused:,} were refused in words"),
+            ("findings", "none" if self.passed else f"{len(self.findings)}: " + "; ".join(self.findings[:3])),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {"calls": self.calls, "refused": self.refused, "findings": list(self.findings), "passed": self.passed}
+
+    def heading(self) -> str:
+        return "Hostile audit"
+
+
+def audit_hostile(
+    calls: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]], values: Sequence[Any] = HOSTILE
+) -> HostileAudit:
+    """Call functions with each of their arguments replaced by each hostile value.
+
+    Parameters
+    ----------
+    calls
+        By name: a function and arguments with which it works.
+    values
+        What to pass instead.
+
+    Examples
+    --------
+    >>> from discreet import Laplace
+    >>> audit_hostile({"Laplace": (Laplace, {"scale": 1.0})}).passed
+    True
+    """
+    made, refused, findings = 0, 0, []
+    for name, (function, arguments) in calls.items():
+        works = _outcome(function, arguments)
+        if works != _ANSWERED:
+            findings.append(f"{name} as it is meant: {works}")
+        for argument in arguments:
+            for value in values:
+                made += 1
+                outcome = _outcome(function, {**arguments, argument: value})
+                refused += outcome == _REFUSED
+                if outcome not in (_REFUSED, _ANSWERED):
+                    findings.append(f"{name}({argument}={_shown(value)}): {outcome}")
+    return HostileAudit(made, refused, tuple(findings))
+
+
+_REFUSED, _ANSWERED = "refused", "answered"
+
+
+def _outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    try:
+        result = function(**arguments)
+    except DiscreetError:
+        return _REFUSED
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:60]}"
+    return "NaN out" if _has_nan(result, 0) else _ANSWERED
+
+
+def _has_nan(result: Any, depth: int) -> bool:
+    if isinstance(result, float | np.ndarray | np.generic | list | tuple):
+        try:
+            return bool(np.isnan(np.asarray(result, dtype=float)).any())
+        except (TypeError, ValueError, OverflowError):
+            return False
+    if is_dataclass(result) and depth < 2:
+        return any(_has_nan(getattr(result, field.name, None), depth + 1) for field in fields(result))
+    return False
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"
+
+
+# ---- Hostile questions: sessions, fits, comparisons and conclusions, each with arguments that work.
+#
+# Whatever spends does so on a ledger of its own; a refusal after anything was spent is a finding.
+
+
+ONE = d.PureDP(1.0)
+BUDGET = d.PureDP(2.0)
+SOME = d.ApproxDP(1.0, 1e-6)
+
+
+_DATA = {"treatment", "control", "data", "X"}
+"""Arguments that are data themselves."""
+
+
+class SpentInVain(Exception):
+    """A call was refused after the ledger was charged."""
+
+
+def hostile_questions() -> dict[str, Call]:
+    """By name: a function, and arguments with which it works."""
+    return {**_session(), **_fits(), **_comparisons(), **_conclusions()}
+
+
+def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[..., Any]:
+    """The call on a ledger of its own, which a refusal must leave as it was."""
+
+    def paid(**arguments: Any) -> Any:
+        ledger = d.Ledger(":memory:", budget)
+        nothing = ledger.spent()
+        try:
+            return call(ledger=ledger, **arguments)
+        except DiscreetError as refusal:
+            values = isinstance(refusal, ReleaseFailed) and _DATA & {*arguments}  # which are read behind the payment
+            if ledger.spent() != nothing and not values:
+                raise SpentInVain(str(refusal)) from refusal
+            raise
+
+    return paid
+
+
+def _session() -> dict[str, Call]:
+    """Every question; optional arguments are spelt out so that each is replaced."""
+    some: dict[str, Any] = {"guarantee": ONE, "contribution": None, "request": None}
+    grouped, summed = {**some, "by": "half"}, {"by": (), "unit_sum": None, **some}
+    asked: dict[str, dict[str, Any]] = {
+        "count": grouped,
+        "sum": {"column": "x", **summed},
+        "mean": {"column": "x", "spread": True, "weighted": False, "expected_rows": None, **summed},
+        "proportion": {"column": "arm", "label": "A", "weighted": False, **some},
+        "variance": {"column": "y", **summed},
+        "std": {"column": "y", **summed},
+        "share": {"column": "arm", "label": "A", "weighted": False, **some},
+        "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
+        "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
+        "regression": {"column": "y", "on": ("x", "arm"), "models": (("x",),), "expected_rows": None, **some},
+        "logistic_regression": {"column": "half", "on": ("x", "arm"), "expected_rows": None, **some},
+        "quantile": {
+            "column": "x", "probabilities": 0.5, "interval": None, "rows_at_least": None, "recursive": False, **summed,
+        },
+        "histogram": {"column": "x", "edges": [0, 1, 2], "bins": None, **some},
+        "table": {"columns": ("arm", "half"), **some},
+        "mode": {"column": "arm", **some},
+        "goodness_of_fit": {"column": "arm", "probabilities": [0.2, 0.3, 0.5], **some},
+        "homogeneity": {"column": "arm", "by": "half", **some},
+        "independence": {"columns": ("arm", "half"), **some},
+        "rank_test": {"column": "x", "by": "arm", "edges": [0, 1, 2], "bins": None, "expected_rows": None, **some},
+        "kolmogorov_smirnov": {"column": "x", "by": "half", "edges": None, "bins": 2, "expected_rows": None, **some},
+        "rank_correlation": {"columns": ("x", "half"), "bins": {"x": 2}, "expected_rows": None, **some},
+        "signed_rank": {"column": "x", "against": "y", "method": "ranks", "expected_rows": None, **some},
+        "clusters": {"columns": ("x", "y"), "n_clusters": 2, "guarantee": ONE, "iterations": 1, "expected_rows": None},
+        "compare_means": {
+            "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
+            "spread": None, "partitions": None, "partition_by": None, "unit_sum": None,
+        },
+        "compare_arms": {
+            "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
+            "spread": None, "partitions": None, "unit_sum": None,
+        },
+        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "request": None},
+        "distinct": {"column": "arm", **grouped},
+        "quality": {"columns": "x", "guarantee": ONE, "request": None},
+        "left_out": {"columns": "x", "most_rows": None, **grouped},
+        "rehearsing": {"scenario": d.Scenario(rows=9), "repeats": 2},
+        "omitting": {"step": d.PoissonSample(0.5)},
+    }  # fmt: skip
+    calls = {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}
+    labels = d.Categories(["A", "B"])
+    listed: dict[str, Any] = {
+        "column": "arm",
+        "guarantee": SOME,
+        "contribution": None,
+        "method": "best",
+        "request": None,
+    }
+    tables: dict[str, Any] = {
+        "tables": [["arm"], ["arm", "half"]],
+        "guarantee": SOME,
+        "weights": "tables",
+        "accuracy": "sum",
+        "mean_of": None,
+        "public_total": None,
+        "impossible": (),
+        "bins": None,
+        "presented": True,
+        "contribution": None,
+        "request": None,
+    }
+    running: dict[str, Any] = {
+        "over": "arm",
+        "guarantee": d.GaussianDP(1.0),
+        "period": "A",
+        "column": "x",
+        "contribution": None,
+        "unit_sum": None,
+        "request": None,
+    }
+    return {
+        **calls,
+        "Session.groups": (_paid(_groups, SOME), listed),
+        "Session.tables": (_paid(_question("tables"), SOME), tables),
+        "Session.running_total": (_paid(_question("running_total"), d.GaussianDP(2.0)), running),
+        "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),
+    }
+
+
+def _groups(ledger: Any, **arguments: Any) -> Any:
+    schema = d.Schema(columns={"arm": d.Unlisted()})
+    return d.Session(_rows(), schema, ledger=ledger).groups(**arguments)
+
+
+def _question(name: str) -> Callable[..., Any]:
+    def ask(ledger: Any, **arguments: Any) -> Any:
+        return getattr(d.Session(_rows(), ROWS, ledger=ledger), name)(**arguments)
+
+    return ask
+
+
+@cache
+def _rows() -> Any:
+    return table_of(RECORDS * 3, ROWS)
+
+
+def _fits() -> dict[str, Call]:
+    points, box = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.1]], ((0, 1), (0, 1))
+
+    def bayes(ledger: Any, X: Any, y: Any, guarantee: Any, bounds: Any, classes: Any, weights: Any) -> Any:
+        model = d.GaussianNaiveBayes(
+            guarantee=guarantee, bounds=bounds, classes=classes, weights=weights, variance_mechanism=d.BoundedLaplace
+        )
+        return model.fit(X, y, ledger=ledger).theta_
+
+    def lloyd(ledger: Any, X: Any, n_clusters: Any, guarantee: Any, bounds: Any, iterations: Any) -> Any:
+        model = DPLloyd(n_clusters, guarantee=guarantee, bounds=bounds, iterations=iterations)
+        return model.fit(X, ledger=ledger).cluster_centers_
+
+    def median(ledger: Any, X: Any, n_clusters: Any, guarantee: Any, universe: Any, swaps: Any) -> Any:
+        model = KMedian(n_clusters, guarantee=guarantee, universe=universe, swaps=swaps)
+        return model.fit(X, ledger=ledger).cluster_centers_
+
+    classes = {"y": ["a", "b", "a"], "classes": ("a", "b"), "weights": (1.0, 2.0, 2.0)}
+    few = {"X": points, "guarantee": ONE}
+    return {
+        "GaussianNaiveBayes.fit": (_paid(bayes), {**few, "bounds": box, **classes}),
+        "DPLloyd.fit": (_paid(lloyd), {**few, "n_clusters": 2, "bounds": box, "iterations": 1}),
+        "KMedian.fit": (_paid(median), {**few, "n_clusters": 1, "universe": points, "swaps": 1}),
+    }
+
+
+def _comparisons() -> dict[str, Call]:
+    arm: dict[str, Any] = {
+        "bounds": (0, 1),
+        "guarantee": ONE,
+        "partitions": None,
+        "censor": (0.1, 0.1),
+        "arm": "public",
+    }
+    shared = {**arm, "neighbours": d.Neighbours.REPLACE_ONE}
+    first, second = [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]
+    own = {"method": "direct", "unit": ROW, "spread": None, "partition_labels": None}
+    return {
+        "compare_means": (_paid(d.compare_means), {"treatment": first, "control": second, **own, **shared}),
+        "compare_arms": (
+            _paid(d.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": ROW, **shared},
+        ),
+        "plan_comparison": (
+            d.plan_comparison, {"units": (1000, 1000), "spread": 0.1, "power": 0.8, "level": 0.95, **shared},
+        ),
+    }  # fmt: skip
+
+
+def _conclusions() -> dict[str, Call]:
+    """What is concluded from releases, which costs nothing and reads no data."""
+    table = d.ContingencyTable({"arm": ["a", "b", "c"]})
+    cross = d.ContingencyTable({"arm": ["a", "b"], "half": ["l", "r"]})
+    simulated: dict[str, Any] = {"mechanism": d.Laplace(1.0), "rng": 1}
+    replaced = d.Neighbours.REPLACE_ONE
+    cells = d.release(table.exact({"arm": ["a", "b", "c", "a"] * 9}, neighbours=replaced), **simulated)
+    square = d.release(
+        cross.exact({"arm": ["a", "b"] * 18, "half": ["l", "r", "r"] * 12}, neighbours=replaced), **simulated
+    )
+    mean = d.release(d.Mean(bounds=(0, 1)).exact([0.2, 0.9, 0.5] * 9, neighbours=replaced), d.Laplace(0.1), rng=1)
+
+    def synthesis(ledger: Any, m: Any, exact: Any, mechanism: Any, guarantee: Any) -> Any:
+        return d.MultipleSynthesis(m=m).release(exact, mechanism, guarantee, ledger=ledger)
+
+    exact = d.Exact(1.0, d.Sensitivity(l1=1.0))
+    kinds = {"null": None, "statistic": None}
+    return {
+        "goodness_of_fit": (d.goodness_of_fit, {"release": cells, "probabilities": [0.2, 0.3, 0.5], **kinds}),
+        "homogeneity": (d.homogeneity, {"releases": [cells, cells], **kinds}),
+        "independence": (d.independence, {"release": square, **kinds}),
+        "MonteCarlo": (d.MonteCarlo, {"n_resamples": 99, "rng": 1, "as_published": False}),
+        "Release.confidence_interval": (mean.confidence_interval, {"level": 0.95}),
+        "Release.from_dict": (d.Release.from_dict, {"data": mean.to_dict()}),
+        "Release.from_json": (d.Release.from_json, {"text": mean.to_json()}),
+        "MeanRelease.population_interval": (mean.population_interval, {"level": 0.95}),
+        "MultipleSynthesis.release": (
+            _paid(synthesis), {"m": 2, "exact": exact, "mechanism": d.Laplace, "guarantee": ONE},
+        ),
+        "MultipleSynthesis.combine": (
+            d.MultipleSynthesis(m=2).combine, {"estimates": [1.0, 2.0], "variances": [0.5, 0.5]},
+        ),
+        "DoubleSanitization.combine": (
+            d.DoubleSanitization(m=9).combine,
+            {"value": 1.0, "mechanism": d.Laplace(1.0), "sampling_variance": 0.5, "rng": 1},
+        ),
+    }  # fmt: skip

@@ -1,0 +1,480 @@
+"""Report: what an audit tried, what it found, its verdict in words, and what it could not have found."""
+
+from __future__ import annotations
+
+import html
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from discreet import __version__
+from discreet.audit.pipeline import Refusal
+from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.results.charts import PALETTE
+from discreet.results.display import Facts, Result
+
+__all__ = [
+    "audit_markdown", "audit_page", "AuditReport", "Line", "Compared", "Recomputed", "missing_package", "recomputed",
+    "refused",
+]  # fmt: skip
+
+
+# ---- Page: the facts of an audit as one self-contained HTML file, and as markdown for the documentation.
+
+
+_STYLE = """
+body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
+main { max-width: 60rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
+h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
+.soft { color: var(--soft); } .wide { overflow-x: auto; }
+.verdict { border: 1px solid var(--line); border-radius: .5rem; padding: .8rem 1rem; font-weight: 600; }
+.good { color: var(--blue); } .bad { color: var(--amber); font-weight: 700; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
+@media (max-width: 42rem) {
+ tr { display: grid; grid-template-columns: 1fr 1fr 4.2rem 5.6rem; padding: .3rem 0; }
+ tr { border-bottom: 1px solid var(--line); }
+ th, td { border: 0; padding: 0 .2rem; white-space: normal; font-size: .85rem; overflow-wrap: anywhere; }
+ th[scope=row], thead th:first-child { grid-column: 1 / -1; font-weight: 600; font-size: .95rem; }
+}
+@media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def audit_page(facts: Mapping[str, Any]) -> str:
+    """HTML: no script, nothing fetched, everything escaped."""
+    sections = "".join(_section(section) for section in facts["sections"])
+    title = html.escape(facts["title"])
+    kind = "Deep run" if facts["deep"] else "Short run"
+    about = html.escape(f"{kind} of discreet {facts['version']}, {facts['created']}, {facts['machine']}.")
+    mark = "good" if facts["passed"] else "bad"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}{_STYLE}</style></head>'
+        f'<body><main><h1>{title}</h1><p class="soft">{about}</p>'
+        f'<p class="verdict {mark}">{html.escape(facts["verdict"])}</p>'
+        f"{_limits(facts)}{sections}</main></body></html>\n"
+    )
+
+
+def _limits(facts: Mapping[str, Any]) -> str:
+    """What the run could not have found."""
+    items = "".join(f"<li>{html.escape(one)}</li>" for one in facts["limits"])
+    return f"<h2>What this run could not have found</h2><ul>{items}</ul>" if items else ""
+
+
+def _section(section: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(line["name"])}</th><td>{html.escape(line["claimed"])}</td>'
+        f"<td>{html.escape(line['found'])}</td><td>{_share(line)}</td>{_verdict(line)}</tr>"
+        for line in section["lines"]
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("audited", "claimed", "found", "reached", "verdict"))
+    title, key = html.escape(section["title"]), html.escape(section["key"])
+    return (
+        f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>'
+        f'<p class="soft">{html.escape(section["words"])}</p><div class="wide">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _share(line: Mapping[str, Any]) -> str:
+    reached = line["reached"]
+    return "" if reached is None or reached <= 0 else f"{100 * reached:.1f} %"
+
+
+def _verdict(line: Mapping[str, Any]) -> str:
+    if line.get("skipped"):
+        return '<td class="soft">skipped</td>'
+    return '<td class="good">holds</td>' if line["passed"] else '<td class="bad">EXCEEDED</td>'
+
+
+def audit_markdown(facts: Mapping[str, Any]) -> str:
+    """The same tables in markdown."""
+    parts = [facts["verdict"], "", "What this run could not have found:", ""]
+    parts += [*(f"- {one}" for one in facts["limits"]), ""]
+    for section in facts["sections"]:
+        parts += [
+            f"## {section['title']}",
+            "",
+            section["words"],
+            "",
+            "| audited | claimed | found | reached | |",
+            "|---|---|---|---|---|",
+        ]
+        parts += [
+            f"| {line['name']} | {line['claimed']} | {line['found']} | {_share(line)} "
+            f"| {'skipped' if line.get('skipped') else 'holds' if line['passed'] else '**exceeded**'} |"
+            for line in section["lines"]
+        ]
+        parts.append("")
+    return "\n".join(parts)
+
+
+# ---- Report: what an audit tried, what it found, its verdict in words, and what it could not have found.
+
+
+_SECTIONS = {
+    "exact": (
+        "Exact audit: the loss computed from the laws",
+        "The largest loss between worst-case neighbours, from distribution functions. 100 % reached means that no "
+        "noise is wasted; more would be a breach.",
+    ),
+    "pipeline": (
+        "Pipeline audit: from rows to what is published",
+        "Sessions, models, comparisons and releases as they run, on every table of a small world: what neighbours lose "
+        "through all draws together, beside what the ledger was charged. Nothing else that is published may differ.",
+    ),
+    "session": (
+        "Session audit: generated worlds and their worst neighbours",
+        "Every question on data with random public facts. Between worst neighbours the exact value moves by no more "
+        "than declared, the loss is within the charge, real draws certify no more, and nothing else differs.",
+    ),
+    "told": (
+        "Everything that is told: printed, warned, logged, written",
+        "Under the same noise, on 0 to 1,001 rows or people: plans, refusals, reports, workbooks, bundles and ledgers "
+        "must be the same to the last byte. Errors at any draw or read say the same words and give no second noise.",
+    ),
+    "keys": (
+        "Keys and digests: what is kept, and what is the same release",
+        "Questions that differ in one setting, asked in two orders; every field that makes a release, changed.",
+    ),
+    "statistical": (
+        "Statistical audit: lower bounds from draws",
+        "What an attacker can prove from outputs alone, with 99.9 % confidence. It must stay below the claim.",
+    ),
+    "exhaustive": (
+        "Exhaustive audit: all pairs on finite grids",
+        "Every cell of outputs of every pair of neighbours, decided in interval arithmetic of 2048 bits.",
+    ),
+    "sweep": ("Random neighbours", "Draws on pairs of data sets that nobody chose."),
+    "calibration": (
+        "The auditor itself: power and false alarms",
+        "Whether a claim that is 5 % too small is found, and whether right claims are left alone.",
+    ),
+    "replay": (
+        "Replay audit: declared and measured change",
+        "How far a statistic really moves between neighbours, beside the sensitivity that it declares.",
+    ),
+    "timing": (
+        "Timing audit: AUC of running times",
+        "How well running times tell two values apart: 0.5 is a coin, 1 is certainty; the interval is in brackets.",
+    ),
+    "randomness": (
+        "Randomness and spending",
+        "No output repeats, not even after a fork, and nothing is drawn before it is paid for.",
+    ),
+    "ledger": (
+        "Ledger programs",
+        "Random spends, requests, partitions and restarts, beside a model of twenty lines in fractions.",
+    ),
+    "recomputed": (
+        "Computed twice: arithmetic, noise, reading, ledgers",
+        "Rounding, curves and grids beside fractions, draws from chosen words beside their laws in 400 bits, files "
+        "beside a slow reader, and ledgers that were changed on disk.",
+    ),
+    "hostile": (
+        "Hostile arguments",
+        "Calls that must be refused in words or answered in finite time.",
+    ),
+    "aborted": (
+        "Audits that failed",
+        "Something that must work refused or failed, which is a finding by its name.",
+    ),
+    "skipped": (
+        "Audits that were skipped",
+        "A package that they need is not installed here. Nothing is known of what they look at.",
+    ),
+}
+"""Key to heading and what the reader learns from it."""
+
+
+_LIMITS = (
+    "Whether what you declare is true: bounds, labels, limits, who is one person.",
+    "Faults that need other settings, declarations or data than those tried: more than 1,001 rows or people, more than "
+    "three periods, several related tables, tables beyond three columns.",
+    "Spark, PostgreSQL and other engines and versions than those of this machine: run check_source on yours.",
+    "What a machine gives away besides: memory, disks, networks, backups, other processes, and times, but for a few.",
+    "Noise that is wrong in a way that no test of words, laws or draws sees; weak randomness of the operating system.",
+    "People: who may read the data, who approves what, and answers that are combined with other sources.",
+)
+"""What no run finds."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing audited: what was claimed, what was found, and whether that is within the claim.
+
+    ``skipped`` says that it could not run, because a package is missing; then it has not passed, nor failed.
+    """
+
+    section: str
+    name: str
+    claimed: str
+    found: str
+    reached: float | None
+    passed: bool
+    details: dict[str, Any]
+    skipped: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class AuditReport(Result):
+    """All lines of a run.
+
+    Attributes
+    ----------
+    lines
+        What was audited.
+    deep
+        Whether it was the deep run.
+    created, seconds, elapsed
+        When, how much processor time it took, and how long one had to wait for it, in seconds.
+    tried, left_out
+        Names of the parts that were tried, and of those that were not asked for.
+    """
+
+    lines: tuple[Line, ...]
+    deep: bool
+    created: str
+    seconds: float
+    elapsed: float
+    tried: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing that ran exceeded its claim."""
+        return all(line.passed or line.skipped for line in self.lines)
+
+    @property
+    def failed(self) -> tuple[Line, ...]:
+        """What exceeded its claim, or failed."""
+        return tuple(line for line in self.lines if not (line.passed or line.skipped))
+
+    @property
+    def skipped(self) -> tuple[Line, ...]:
+        """What could not run."""
+        return tuple(line for line in self.lines if line.skipped)
+
+    def heading(self) -> str:
+        return "Audit of this installation"
+
+    def facts(self) -> Facts:
+        shown = [(section["title"], section["lines"]) for section in self.to_dict()["sections"]]
+        return [(title, _held(lines)) for title, lines in shown]
+
+    def tried_words(self) -> str:
+        """How much was tried, of how much, and how long that took."""
+        parts = f"{len(self.tried)} of {len(self.tried) + len(self.left_out)} parts, " if self.tried else ""
+        kind = "deep" if self.deep else "short"
+        return (
+            f"A {kind} run tried {parts}{len(self.lines) - len(self.skipped):,} checks of "
+            f"{len(self.lines):,} in {self.elapsed:.0f} s ({self.seconds:.0f} s of processor time)."
+        )
+
+    def verdict(self) -> str:
+        """What a privacy officer needs to know."""
+        ran, skipped = len(self.lines) - len(self.skipped), len(self.skipped)
+        more = f" {skipped} checks were skipped, so nothing is known of what they look at." if skipped else ""
+        if self.failed:
+            places = "one place" if len(self.failed) == 1 else f"{len(self.failed)} places"
+            return (
+                f"NOT SAFE: in {places} a guarantee was exceeded, or something failed that must work. Publish nothing "
+                f"with this installation before each of them is explained.{more}"
+            )
+        if not ran:
+            return "NOTHING WAS TRIED: every check was skipped."
+        return (
+            f"Nothing was found. In {ran:,} checks no release told more about one person than its guarantee allows, "
+            f"and nothing was drawn before it was paid for. This is evidence, not a proof.{more}"
+        )
+
+    def limits(self) -> list[str]:
+        """What this run could not have found."""
+        own = []
+        if self.left_out:
+            own.append(f"What {len(self.left_out)} other parts look at: {', '.join(_grouped(self.left_out))}.")
+        if self.skipped:
+            own.append(f"What was skipped: {', '.join(dict.fromkeys(line.name for line in self.skipped))}.")
+        if not self.deep:
+            own.append("Excesses of a few per cent that only many draws show: run discreet audit --deep.")
+        return [*own, *_LIMITS]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        sections = []
+        for key, (title, words) in _SECTIONS.items():
+            lines = [line.to_dict() for line in self.lines if line.section == key]
+            if lines:
+                sections.append({"key": key, "title": title, "words": words, "lines": lines})
+        return {
+            "discreet": "audit",
+            "title": self.heading(),
+            "version": __version__,
+            "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+            "created": self.created,
+            "seconds": self.seconds,
+            "elapsed": self.elapsed,
+            "deep": self.deep,
+            "passed": self.passed,
+            "tried": list(self.tried),
+            "left_out": list(self.left_out),
+            "failed": [line.name for line in self.failed],
+            "skipped": [line.name for line in self.skipped],
+            "verdict": self.verdict(),
+            "limits": self.limits(),
+            "sections": sections,
+        }
+
+    def to_html(self) -> str:
+        """One page that needs nothing else."""
+        return audit_page(self.to_dict())
+
+    def to_markdown(self) -> str:
+        """The tables in markdown."""
+        return audit_markdown(self.to_dict())
+
+    def written(self, suffix: str) -> str:
+        """The report as the kind of file that a suffix asks for."""
+        kinds = {".html": self.to_html, ".json": lambda: self.to_json(indent=1), ".md": self.to_markdown}
+        if suffix not in kinds:
+            raise InvalidParameter("out", suffix, f"must end in one of {sorted(kinds)}", "Pass audit.html.")
+        return kinds[suffix]()
+
+    def in_full(self) -> str:
+        """The report with a line for each check."""
+        return "\n".join([*_all_lines(self.to_dict()), str(self)])
+
+    def __str__(self) -> str:
+        parts = [self.heading(), "", *wrap(self.tried_words(), 80), ""]
+        for section in self.to_dict()["sections"]:
+            held = _held(section["lines"])
+            parts.append(f"{section['title'][: 78 - len(held)]:<{78 - len(held)}}  {held}")
+        for heading, lines in (("Found", self.failed), ("Skipped", self.skipped)):
+            if lines:
+                parts += ["", heading, *(text for line in lines for text in _told(line))]
+        parts += ["", "Verdict", *_item(self.verdict(), "  ")]
+        parts += ["", "What this run could not have found"]
+        parts += [text for one in self.limits() for text in _item(one, "- ")]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def _held(lines: list[dict[str, Any]]) -> str:
+    """How many hold, of how many, and how many were skipped."""
+    skipped = sum(line["skipped"] for line in lines)
+    ran = len(lines) - skipped
+    held = f"{sum(line['passed'] for line in lines):,} of {ran:,} hold" if ran else ""
+    return ", ".join(one for one in (held, f"{skipped} skipped" if skipped else "") if one)
+
+
+def _grouped(parts: tuple[str, ...]) -> list[str]:
+    """Names of parts, those that differ in a number once."""
+    return list(dict.fromkeys(part.rstrip("0123456789").strip() for part in parts))
+
+
+def _item(text: str, mark: str) -> list[str]:
+    """Words at eighty columns; a mark stands before the first line."""
+    return wrap(text, 80, initial_indent=mark, subsequent_indent=" " * len(mark))
+
+
+def _told(line: Line) -> list[str]:
+    """A finding at eighty columns: where, what was claimed, and what was found."""
+    claimed = "" if line.skipped else f" (claimed: {line.claimed})"
+    return _item(f"{line.name}{claimed}: {line.found}", "- " if line.skipped else "! ")
+
+
+def _all_lines(facts: dict[str, Any]) -> Iterator[str]:
+    for section in facts["sections"]:
+        yield from (section["title"], *_item(section["words"], "  "))
+        yield from (text for line in section["lines"] for text in _row(line))
+        yield ""
+
+
+def _row(line: dict[str, Any]) -> list[str]:
+    """Eighty columns: mark, name, claim, what was found; what is long stands on lines of its own."""
+    mark = "-" if line["skipped"] else " " if line["passed"] else "!"
+    one = f"{mark} {line['name']:<37} {line['claimed']:>17} {line['found']:>21}"
+    if len(one) <= 80:
+        return [one]
+    return [*_item(line["name"], f"{mark} "), *_item(f"{line['claimed']}: {line['found']}", " " * 6)]
+
+
+# ---- Recomputed: what an audit finds that compares the package with a second, slower computation.
+
+
+Compared = tuple[str, bool]
+"""What was compared, and whether both computations agree."""
+
+
+@dataclass(frozen=True)
+class Recomputed(Result):
+    """How many results were computed twice, where the two differ, and what could not run without a package."""
+
+    title: str
+    checks: int
+    findings: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+
+    def heading(self) -> str:
+        return self.title
+
+    @property
+    def passed(self) -> bool:
+        """Whether both computations always agree."""
+        return not self.findings
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [("checks", f"{self.checks:,}"), ("findings", "none" if self.passed else "; ".join(self.findings[:3]))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        told = {"checks": self.checks, "findings": list(self.findings), "passed": self.passed}
+        return told | ({"skipped": list(self.skipped)} if self.skipped else {})
+
+
+def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]]) -> Recomputed:
+    """Run comparisons; one that refuses or fails is a finding by its name."""
+    checks, findings, skipped = 0, dict[str, None](), dict[str, None]()
+    for part in parts:
+        try:
+            for name, same in part():
+                checks += 1
+                if not same:
+                    findings[name] = None
+        except Exception as error:
+            package = missing_package(error)
+            if package is None:
+                findings[f"{getattr(part, '__name__', title)}: {Refusal.of(error)}"] = None
+            else:
+                skipped[package] = None
+    return Recomputed(title, checks, tuple(findings), tuple(skipped))
+
+
+def missing_package(error: Exception) -> str | None:
+    """The package without which something cannot run here; None for every other error."""
+    if not isinstance(error, ImportError) or (error.name or "").startswith("discreet"):
+        return None
+    return error.name or str(error)
+
+
+def refused(call: Callable[[], Any], kind: type[Exception] = DiscreetError) -> bool:
+    """Whether a call ends in words that say what is wrong."""
+    try:
+        call()
+    except kind:
+        return True
+    return False

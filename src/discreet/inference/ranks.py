@@ -1,0 +1,492 @@
+"""Ordered groups: tests whether groups differ along an ordered column, from one released table."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.inference.moments import Binomial
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.tables import ChiSquareResult, Departure, independent_table, simulated_test
+from discreet.mechanisms.mechanism import Law
+from discreet.results.display import Interval
+
+if TYPE_CHECKING:
+    from discreet.results.release import Release
+
+__all__ = [
+    "correlation_of_ranks", "difference_of_ranks", "distance_of_distributions", "kolmogorov_smirnov",
+    "rank_correlation", "rank_correlation_error", "rank_correlations", "rank_test", "superiority_error", "METHODS",
+    "PairedDifferences", "PairedScores", "PublicRankScores", "RankScores", "SignScores", "lean_error", "scores_of",
+]  # fmt: skip
+
+
+# ---- Ordered departures: how far groups differ along an ordered column, for many noisy tables at once
+#
+# Tables have groups along the last axis but one, and ordered labels along the last; where both have an order, ranks of
+# one may go with ranks of the other. The statistics are those of Kruskal and Wallis, of Kolmogorov and Smirnov, and
+# Spearman's correlation, from noisy counts. Their null distribution is simulated through the same noise, so their scale
+# decides power and never size.
+
+
+Array = NDArray[np.float64]
+
+
+def difference_of_ranks(cells: Array, n: float | None, noise: float) -> Array:
+    """Squared distances of the groups' mean ranks from the middle, in units of their variances, added up.
+
+    A label has the middle rank of its rows, from −½ to ½. For two groups it is the test of Mann and Whitney.
+
+    Examples
+    --------
+    >>> alike, apart = np.array([[10.0, 10.0], [10.0, 10.0]]), np.array([[20.0, 0.0], [0.0, 20.0]])
+    >>> float(difference_of_ranks(alike, None, 1.0)), float(difference_of_ranks(apart, None, 1.0)) > 10
+    (0.0, True)
+    """
+    ranks, spread = _ranks(cells.sum(axis=-2))
+    summed = np.einsum("...ij,...j->...i", cells, ranks)
+    rows = np.maximum(cells.sum(axis=-1), 0.0)
+    variance = rows * spread[..., None] + noise * np.einsum("...i,...i->...", ranks, ranks)[..., None]
+    return np.asarray((summed**2 / np.maximum(variance, 1e-12)).sum(axis=-1))
+
+
+def distance_of_distributions(cells: Array, n: float | None, noise: float) -> Array:
+    """The largest distance of a group's cumulated counts from those that its share of all rows would have.
+
+    Examples
+    --------
+    >>> alike, apart = np.array([[10.0, 10.0], [10.0, 10.0]]), np.array([[20.0, 0.0], [0.0, 20.0]])
+    >>> float(distance_of_distributions(alike, None, 1.0)), float(distance_of_distributions(apart, None, 1.0)) > 2
+    (0.0, True)
+    """
+    rows = cells.sum(axis=-1, keepdims=True)
+    total = np.maximum(cells.sum(axis=(-1, -2))[..., None, None], 1.0)
+    share = np.clip(rows / total, 0.0, 1.0)
+    apart = np.cumsum(cells, axis=-1) - share * np.cumsum(cells.sum(axis=-2), axis=-1)[..., None, :]
+    variance = np.maximum(rows, 0.0) * (1 - share) / 4 + noise * cells.shape[-1] / 4
+    return np.asarray((np.abs(apart) / np.sqrt(np.maximum(variance, 1e-12))).max(axis=(-1, -2)))
+
+
+def rank_correlations(cells: Array) -> Array:
+    """Spearman's correlation of two ordered columns: that of middle ranks, between −1 and 1.
+
+    Examples
+    --------
+    >>> float(rank_correlations(np.array([[20.0, 0.0], [0.0, 20.0]])))
+    1.0
+    """
+    (_, one), (_, two), together = _products(cells)
+    rows = np.maximum(cells.sum(axis=(-1, -2)), 1.0)
+    return np.asarray(np.clip(together / np.maximum(rows * np.sqrt(one * two), 1e-12), -1.0, 1.0))
+
+
+def correlation_of_ranks(cells: Array, n: float | None, noise: float) -> Array:
+    """The squared sum of products of both columns' ranks, in units of its variance where they are unrelated.
+
+    Examples
+    --------
+    >>> alike, apart = np.array([[10.0, 10.0], [10.0, 10.0]]), np.array([[20.0, 0.0], [0.0, 20.0]])
+    >>> float(correlation_of_ranks(alike, None, 1.0)), float(correlation_of_ranks(apart, None, 1.0)) > 10
+    (0.0, True)
+    """
+    (first, one), (second, two), together = _products(cells)
+    rows = np.maximum(cells.sum(axis=(-1, -2)), 0.0)
+    squares = [np.einsum("...i,...i->...", ranks, ranks) for ranks in (first, second)]
+    return np.asarray(together**2 / np.maximum(rows * one * two + noise * squares[0] * squares[1], 1e-12))
+
+
+def _products(cells: Array) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+    """Ranks and variances of two ordered columns, and the sum of products of their ranks over all rows."""
+    first, second = (_ranks(cells.sum(axis=axis)) for axis in (-1, -2))
+    return first, second, np.einsum("...ij,...i,...j->...", cells, first[0], second[0])
+
+
+def _ranks(margin: Array) -> tuple[Array, Array]:
+    """Middle ranks of ordered labels from noisy counts, from −½ to ½, and their variance over the rows."""
+    labels = np.maximum(margin, 0.0)
+    total = np.maximum(labels.sum(axis=-1, keepdims=True), 1.0)
+    ranks = (np.cumsum(labels, axis=-1) - labels / 2) / total - 0.5
+    return ranks, np.einsum("...i,...i->...", labels, ranks**2) / total[..., 0]
+
+
+def rank_test(table: Release, null: MonteCarlo) -> ChiSquareResult:
+    """Test whether groups have the same ranks: Mann and Whitney for two groups, Kruskal and Wallis for more.
+
+    Parameters
+    ----------
+    table
+        A released table with groups along the first axis and ordered labels along the second.
+    null
+        How many tables to simulate under the hypothesis, with the noise of the release.
+    """
+    return _tested("equal ranks", "ranks", table, difference_of_ranks, null, _cells(table).shape[0] - 1)
+
+
+def kolmogorov_smirnov(table: Release, null: MonteCarlo) -> ChiSquareResult:
+    """Test whether a column is distributed alike in all groups, by the largest distance; parameters as `rank_test`."""
+    df = _cells(table).shape[0] - 1
+    return _tested("equal distributions", "Kolmogorov-Smirnov", table, distance_of_distributions, null, df)
+
+
+def rank_correlation(table: Release, null: MonteCarlo) -> ChiSquareResult:
+    """Test whether two ordered columns go together, by Spearman's correlation; parameters as `rank_test`.
+
+    The result names the correlation of the noisy table, which noise pulls towards 0.
+    """
+    found = float(rank_correlations(_cells(table)))
+    return _tested("unrelated ranks", f"rank correlation {found:.2f}", table, correlation_of_ranks, null, 1)
+
+
+def _cells(release: Release) -> Array:
+    table = independent_table(release)
+    return np.asarray(table.cells.reshape(table.shape))
+
+
+def _tested(
+    test: str, method: str, release: Release, departure: Departure, null: MonteCarlo, df: int
+) -> ChiSquareResult:
+    table = independent_table(release)
+    cells = table.cells.reshape(table.shape)
+    margins = [table.shares(np.maximum(cells.sum(axis=axis), 0.0) / table.size) for axis in (1, 0)]
+
+    def noise(size: int, rng: np.random.Generator) -> Array:
+        drawn = np.asarray(table.noise.sample((size, *table.shape), rng=rng), dtype=float)
+        # Where the number of rows is public, the measurement was moved onto it.
+        return drawn if table.n is None else drawn - drawn.mean(axis=(1, 2), keepdims=True)
+
+    return simulated_test(
+        test,
+        method,
+        cells,
+        np.asarray(np.outer(*margins)),
+        df,
+        departure,
+        rows=table.rows,
+        public=table.n,
+        noise_variance=table.variance,
+        noise=noise,
+        null=null,
+    )
+
+
+def superiority_error(rows: float, groups: int, labels: int, noise_variance: float) -> float:
+    """Standard error of the difference of two groups' mean ranks, for groups and labels of equal size.
+
+    The difference estimates P(x > y) + P(x = y)/2 − ½ for rows x and y of two groups.
+
+    Examples
+    --------
+    >>> round(superiority_error(1000, 2, 8, 0.0), 4)  # without privacy: √(1/3n) for many labels
+    0.0181
+    """
+    spread, size = (1 - 1 / labels**2) / 12, rows / groups
+    return math.sqrt(2 * (spread / size + noise_variance * labels * spread / size**2))
+
+
+def rank_correlation_error(rows: float, labels: tuple[int, int], noise_variance: float) -> float:
+    """Standard error of the correlation of two unrelated columns' ranks, for labels of equal size.
+
+    Examples
+    --------
+    >>> round(rank_correlation_error(1000, (8, 8), 0.0), 4)  # without privacy: 1/√n
+    0.0316
+    """
+    return math.sqrt((1 + noise_variance * labels[0] * labels[1] / rows) / rows)
+
+
+# ---- Paired differences: a test, an estimate and intervals from one released balance of signed scores.
+
+
+# ---- Scores of differences: what each pair adds to a test of whether differences lean to one side
+#
+# A pair scores the sign of its difference, or that sign times the rank of its size. The sum of all scores is released
+# as
+# a *balance*, which one row moves by at most one whatever the other rows are: see ``docs/proofs/signed_ranks.md``.
+
+
+_SIGNS_AT_ONCE = 4_000_000
+_NORMAL_FROM = 500
+"""From so many rows on, null rank sums are drawn from the normal law: their excess kurtosis is −3.6 over the rows."""
+
+
+class PairedScores(ABC):
+    """How a sum of scores becomes a balance, and how it varies.
+
+    The *lean* of differences is their sum of scores over the largest there is, between −1 and 1.
+    """
+
+    name: ClassVar[str]
+    hypothesis: ClassVar[str]
+    """What a test by these scores assumes."""
+    null_variance: ClassVar[float]
+    """Of the balance, for each row, where differences are balanced."""
+    share_moved: ClassVar[float]
+    """How far a balance of one per row moves the share, there."""
+
+    @abstractmethod
+    def most(self, rows: Any) -> Any:
+        """The largest sum of scores of so many rows."""
+
+    @abstractmethod
+    def balance(self, total: Any, rows: Any) -> Any:
+        """The balance of a sum of scores; exact for exact numbers."""
+
+    @abstractmethod
+    def total(self, balance: Any, rows: Any) -> Any:
+        """The sum of scores that has a balance."""
+
+    @abstractmethod
+    def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
+        """So many sums of scores of differences without ties that are as likely to be positive as negative."""
+
+    @abstractmethod
+    def independent_signs(self, rows: int) -> int:
+        """How many independent signs have a mean that spreads as widely as the lean does, over all populations."""
+
+
+class RankScores(PairedScores):
+    """Wilcoxon's signed ranks.
+
+    The balance of a rank sum W of n rows is 2mW/(2m² + |W|) with m = n + 1: about W/n where differences are balanced.
+    W/n itself would move by up to 3/2 where they are not.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> ranks = RankScores()
+    >>> ranks.balance(Fraction(6), 3), ranks.total(Fraction(24, 19), 3)
+    (Fraction(24, 19), Fraction(6, 1))
+    """
+
+    name, hypothesis = "ranks", "symmetric differences"
+    null_variance, share_moved = 1 / 3, 1.0
+
+    def most(self, rows: Any) -> Any:
+        return rows * (rows + 1) / 2
+
+    def balance(self, total: Any, rows: Any) -> Any:
+        beyond = rows + 1
+        return 2 * beyond * total / (2 * beyond * beyond + abs(total))
+
+    def total(self, balance: Any, rows: Any) -> Any:
+        beyond = rows + 1
+        # No sum of scores has a balance of 2/5 of the rows: a noisy one beyond is far from its pole at 2m.
+        return 2 * beyond * beyond * balance / (2 * beyond - abs(balance))
+
+    def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
+        if rows >= _NORMAL_FROM:
+            return rng.normal(0.0, math.sqrt(rows * (rows + 1) * (2 * rows + 1) / 6), size)
+        ranks, found = np.arange(1.0, rows + 1), []
+        for start in range(0, size, step := max(_SIGNS_AT_ONCE // max(rows, 1), 1)):
+            positive = rng.random((min(step, size - start), rows), dtype=np.float32) < 0.5
+            found.append(2 * (positive @ ranks) - ranks.sum())
+        return np.concatenate(found)
+
+    def independent_signs(self, rows: int) -> int:
+        # Means over disjoint pairs of rows, averaged over all ways to pair them, are the lean (Hoeffding 1963, 5a).
+        return max(rows // 2, 1)
+
+
+class PublicRankScores(RankScores):
+    """The same for a public number of rows, by which the rank sum is divided."""
+
+    def balance(self, total: Any, rows: Any) -> Any:
+        return total / rows
+
+    def total(self, balance: Any, rows: Any) -> Any:
+        return balance * rows
+
+
+class SignScores(PairedScores):
+    """Signs alone: how many more differences are positive than negative.
+
+    Examples
+    --------
+    >>> SignScores().balance(3, 7), SignScores().most(7)
+    (3, 7)
+    """
+
+    name, hypothesis = "signs", "balanced signs"
+    null_variance, share_moved = 1.0, 0.5
+
+    def most(self, rows: Any) -> Any:
+        return rows
+
+    def balance(self, total: Any, rows: Any) -> Any:
+        return total
+
+    def total(self, balance: Any, rows: Any) -> Any:
+        return balance
+
+    def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
+        return np.asarray(2.0 * rng.binomial(rows, 0.5, size) - rows)
+
+    def independent_signs(self, rows: int) -> int:
+        return rows
+
+
+METHODS = ("ranks", "signs")
+"""Names under which questions ask for scores."""
+
+
+def scores_of(method: str, *, public: bool) -> PairedScores:
+    """The scores of a method, for a public or a private number of rows."""
+    if method == "signs":
+        return SignScores()
+    return PublicRankScores() if public else RankScores()
+
+
+_CLOSE = 2.0**-38
+"""Leans so close are one: where whole-number noise is most often zero, rounding must not part equal releases."""
+
+
+@dataclass(frozen=True)
+class PairedDifferences:
+    """What a release says of differences.
+
+    Attributes
+    ----------
+    balance
+        The noisy balance: positive where differences tend to be positive.
+    rows
+        The number of rows that have a difference, or of all rows where that is public; noisy unless public.
+    public
+        Whether the number of rows is public, so that noise is on the balance alone.
+    noise
+        The law of the noise on each released number.
+    scores
+        What each pair scores.
+    """
+
+    balance: float
+    rows: float
+    public: bool
+    noise: Law
+    scores: PairedScores
+
+    @property
+    def whole_rows(self) -> int:
+        """The number of rows for simulations."""
+        return max(round(self.rows), 1)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the balance."""
+        return (1 if self.public else 2) * float(np.max(np.asarray(self.noise.variance)))
+
+    @property
+    def share(self) -> float:
+        """How often two rows' differences add up to more than zero (ranks), or one row's is (signs); ties half."""
+        lean = float(self.scores.total(self._within(), self.whole_rows)) / float(self.scores.most(self.whole_rows))
+        return (1 + min(max(lean, -1.0), 1.0)) / 2
+
+    def _within(self) -> float:
+        most = float(self.scores.balance(self.scores.most(self.whole_rows), self.whole_rows))
+        return min(max(self.balance, -most), most)
+
+    def test(self, null: MonteCarlo) -> ChiSquareResult:
+        """Test whether differences are symmetric about zero, or as often positive as negative.
+
+        The release is simulated under the hypothesis: signs that a fair coin throws, and the noise of the release.
+        """
+        rng, rows, size = null.generator(), self.whole_rows, null.n_resamples
+        drawn = np.asarray(self.scores.balance(self.scores.null_totals(rows, size, rng), rows))
+        moved, counted = self._noise(size, rng)
+        simulated = self._standardized(drawn + moved, rows + counted)
+        statistic = float(self._standardized(np.array(self.balance), np.array(self.rows)))
+        pvalue = null.pvalue(statistic, simulated)
+        method = f"signed ranks, share {self.share:.2f}" if self.scores.name == "ranks" else f"share {self.share:.2f}"
+        return ChiSquareResult(self.scores.hypothesis, method, statistic, pvalue, 1, simulated, (float(rows),))
+
+    def _standardized(self, balance: Array, rows: Array) -> Array:
+        """The size of a balance in standard deviations, with the noisy number of rows that came with it."""
+        sampled = np.maximum(rows, 0.0) * self.scores.null_variance
+        return np.asarray(np.abs(balance) / np.sqrt(sampled + self.noise_variance))
+
+    def _noise(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Noise of the balance and of the number of rows, so many of each."""
+        if self.public:
+            return np.asarray(self.noise.sample(size, rng=rng), dtype=float), np.zeros(size)
+        first, second = np.asarray(self.noise.sample((2, size), rng=rng), dtype=float)
+        return first - second, first + second
+
+    def interval(self, level: float, null: MonteCarlo, *, sampled: bool) -> Interval:
+        """Interval for the share: in the data, or in the population that the rows are a sample of.
+
+        A share belongs to it where the release is no rarer than ``level`` allows on either side, by simulation.
+        """
+        tails, rare = self._tails(null, sampled=sampled), (1 - requirements.level(level)) / 2
+        low = _first(lambda lean: tails(lean)[1] > rare)
+        high = -_first(lambda lean: tails(-lean)[0] > rare)
+        return Interval((1 + low) / 2, (1 + high) / 2, level)
+
+    def accepts(self, share: float, level: float, null: MonteCarlo, *, sampled: bool) -> bool:
+        """Whether the interval holds a share, without computing its ends."""
+        return min(self._tails(null, sampled=sampled)(2 * share - 1)) > (1 - requirements.level(level)) / 2
+
+    def _tails(self, null: MonteCarlo, *, sampled: bool) -> Callable[[float], tuple[float, float]]:
+        """By lean: how likely a release is at most, and at least, as high as this one.
+
+        A balance that no rows have is read as the nearest that some have, so that the interval holds the estimate.
+        Where noise alone may have made the number of rows there may be none, and then every lean is as likely.
+        """
+        rng, rows, scores, own = null.generator(), self.whole_rows, self.scores, self._within()
+        moved, counted = self._noise(null.n_resamples, rng)
+        noisy_rows, most = np.maximum(rows + counted, 1.0), float(scores.most(rows))
+        noisy_most, close = scores.most(noisy_rows), _CLOSE * rows
+        no_rows = 0 if self.public else np.count_nonzero(counted >= self.rows)
+        drawings = 1 + null.n_resamples
+        model, chances = Binomial(n=scores.independent_signs(rows)), rng.random(null.n_resamples)
+
+        def tails(lean: float) -> tuple[float, float]:
+            drawn = 2 * _drawn(model, (1 + lean) / 2, chances) - 1 if sampled else lean
+            simulated = scores.balance(drawn * most, rows) + moved - scores.balance(lean * noisy_most, noisy_rows)
+            above = np.asarray(simulated) - (own - scores.balance(lean * most, rows))
+            as_low, as_high = np.count_nonzero(above <= close), np.count_nonzero(above >= -close)
+            return (1 + max(as_low, no_rows)) / drawings, (1 + max(as_high, no_rows)) / drawings
+
+        return tails
+
+    @cached_property
+    def standard_error(self) -> float:
+        """Of the noise in the share, where differences are balanced."""
+        return lean_error(self.scores, self.whole_rows, self.noise_variance, sampled=False)
+
+
+def _drawn(model: Binomial, share: float, chances: Array) -> Array:
+    """Shares of samples at quantiles of their law."""
+    points, weights = model.nodes(share)
+    return points[np.minimum(np.searchsorted(np.cumsum(weights), chances), points.size - 1)]
+
+
+def _first(holds: Callable[[float], bool]) -> float:
+    """The smallest lean for which something holds, that then goes on to hold; a little outside rather than inside."""
+    low, high = -1.0, 1.0
+    if holds(low):
+        return low
+    if not holds(high):
+        return high
+    while high - low > _CLOSE:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low
+
+
+def lean_error(scores: PairedScores, rows: float, noise_variance: float, *, sampled: bool = True) -> float:
+    """Standard error of the share where differences are balanced, with or without sampling error.
+
+    Examples
+    --------
+    >>> from discreet.inference.ranks import RankScores, SignScores
+    >>> round(lean_error(RankScores(), 300, 0.0), 4), round(lean_error(SignScores(), 100, 0.0), 4)
+    (0.0333, 0.05)
+    """
+    return math.sqrt(sampled * rows * scores.null_variance + noise_variance) * scores.share_moved / rows

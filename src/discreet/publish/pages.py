@@ -1,0 +1,271 @@
+"""Review as markdown and as a page: what an officer reads and keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from discreet.publish.report import plain
+from discreet.results.charts import environment, rendered
+from discreet.results.display import printable
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["coded", "review_markdown", "review_page", "codebook_page", "ddi_codebook"]
+
+
+_TEMPLATE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Review of {{ title }}</title>
+<style>
+:root { color-scheme: light dark; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --page: #fff; --warn: #9a3b00; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --soft: #a9b0b8; --line: #3a4048; --page: #15181c;
+ --warn: #ffb27a; } }
+* { box-sizing: border-box; }
+body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); }
+main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
+.soft { color: var(--soft); overflow-wrap: anywhere; } .warn { color: var(--warn); font-weight: 600; }
+table { border-collapse: collapse; width: 100%; overflow-wrap: anywhere; } .wide { overflow-x: auto; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; }
+@media (max-width: 40rem) { thead { display: none; } tr { display: block; padding: .4rem 0; }
+ tr { border-bottom: 1px solid var(--line); } td { display: block; border: 0; padding: .1rem 0; }
+ td[data-of]::before { content: attr(data-of) ": "; color: var(--soft); } }
+@media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
+</style>
+</head>
+<body>
+<main>
+<h1>Review of {{ title }}</h1>
+<p class="soft">Plan {{ digest }}<br>Approvals: {{ approvals }}.</p>
+<h2>Who is protected</h2>
+<ul>{% for line in protected %}<li>{{ line }}</li>{% endfor %}</ul>
+<h2>What is taken as public</h2>
+<div class="wide"><table>
+<thead><tr><th scope="col">fact</th><th scope="col">what the plan says</th><th scope="col">source</th></tr></thead>
+<tbody>{% for fact in public %}<tr><td><b>{{ fact.name }}</b></td><td>{{ fact.fact }}</td>
+<td data-of="source"{% if not fact.source %} class="warn"{% endif %}>{{ fact.source or "no source given" }}</td></tr>
+{% endfor %}</tbody>
+</table></div>
+<h2>What will be released</h2>
+<div class="wide"><table>
+<thead><tr><th scope="col">release</th><th scope="col">what it tells</th><th scope="col">how exact</th>
+<th scope="col">cost</th></tr></thead>
+<tbody>{% for one in releases %}<tr><td><b>{{ one.title }}</b></td><td>{{ one.tells }}</td>
+<td data-of="how exact">{{ one.exact }}</td><td data-of="cost">{{ one.cost }}</td></tr>{% endfor %}</tbody>
+</table></div>
+<p>Together: {{ cost }}. The ledger has {{ left }} left.</p>
+<h2>What an attacker could still learn</h2>
+<ul>{% for line in attacker %}<li>{{ line }}</li>{% endfor %}</ul>
+<h2>What changed</h2>
+{% if changes is none %}<p>No earlier version was approved.</p>
+{% elif changes %}<ul>{% for line in changes %}<li>{{ line }}</li>{% endfor %}</ul>
+{% else %}<p>Nothing, since the version that was approved last.</p>{% endif %}
+<h2>Checklist</h2>
+<p class="soft">After NIST SP 800-226. What only a person can answer is left open.</p>
+<div class="wide"><table>
+<tbody>{% for question, answer in checklist %}<tr><td>{{ question }}</td>
+<td>{{ answer | coded if answer else "☐" }}</td></tr>{% endfor %}</tbody>
+</table></div>
+</main>
+</body>
+</html>
+"""
+
+
+def review_page(facts: Mapping[str, Any]) -> str:
+    """The review as one self-contained HTML file, everything escaped."""
+    pages = environment()
+    pages.filters["coded"] = coded
+    return pages.from_string(_TEMPLATE).render(**facts)
+
+
+def coded(text: str) -> Markup:
+    """Escaped text, with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def review_markdown(facts: Mapping[str, Any], escape: Callable[[str], str] = plain) -> str:
+    """The review as markdown, with names escaped; a terminal shows marks as they are, so `printable` will do there."""
+    changes = facts["changes"]
+    changed = (
+        ["No earlier version was approved."]
+        if changes is None
+        else [f"- {escape(line)}" for line in changes] or ["Nothing, since the version that was approved last."]
+    )
+    public = [
+        f"{escape(one['name'])}: {escape(one['fact'])}. Source: {escape(one['source'] or 'NONE GIVEN')}"
+        for one in facts["public"]
+    ]
+    releases = [
+        f"{escape(one['title'])}: {escape(one['tells'])} Exactness: {escape(one['exact'])}. Cost: {one['cost']}."
+        for one in facts["releases"]
+    ]
+    # Answers hold code between backticks, which stay.
+    answers = [(question, escape(answer or "").replace("\\`", "`")) for question, answer in facts["checklist"]]
+    return "\n".join(
+        [
+            f"# Review of {escape(facts['title'])}",
+            "",
+            f"Plan {facts['digest']}",
+            f"Approvals: {escape(facts['approvals'])}.",
+            "",
+            "## Who is protected",
+            "",
+            *(f"- {escape(line)}" for line in facts["protected"]),
+            "",
+            "## What is taken as public",
+            "",
+            *(f"- {line}" for line in public),
+            "",
+            "## What will be released",
+            "",
+            *(f"- {line}" for line in releases),
+            "",
+            f"Together: {facts['cost']}. The ledger has {facts['left']} left.",
+            "",
+            "## What an attacker could still learn",
+            "",
+            *(f"- {escape(line)}" for line in facts["attacker"]),
+            "",
+            "## What changed",
+            "",
+            *changed,
+            "",
+            "## Checklist (after NIST SP 800-226)",
+            "",
+            *(f"- {question} {answer or '[ ]'}" for question, answer in answers),
+        ]
+    )
+
+
+# ---- Codebook page: one row per column, with a small chart of its released counts.
+
+
+_CODEBOOK = """<h1>{{ title }}</h1>
+<p>{{ units }}</p>
+{% if sizes %}<p>{{ sizes }}</p>{% endif %}
+<div class="wide"><table class="stack">
+<caption>Columns</caption>
+<thead><tr><th class="label" scope="col">column</th><th class="label" scope="col">what it holds</th>
+<th class="label" scope="col">distribution</th></tr></thead>
+<tbody>{% for one in columns %}<tr><th class="label" scope="row"><strong>{{ one.name }}</strong></th>
+<td class="text">{{ one.words }}
+{% if one.labels %}<br><span class="soft">{{ one.labels }}</span>{% endif %}
+<br><small>{{ one.origin }}</small></td><td class="text">{% if one.bars %}
+<svg class="hist" role="img" aria-label="{{ one.chart }}" width="170" height="36" viewBox="0 0 170 36">
+{% for bar in one.bars %}<rect x="{{ bar.x }}" y="{{ bar.y }}" width="{{ bar.width }}" height="{{ bar.height }}"/>
+{% endfor %}</svg><small>{{ one.range_words }}</small>{% endif %}</td></tr>{% endfor %}</tbody></table></div>
+<p class="soft small">The area of a bar is a noisy count of the values there; the drawing ends at the bounds.</p>
+<div class="card"><h2>How it is protected</h2><dl>
+{% for name, text in protection %}<dt>{{ name }}</dt><dd>{{ text }}</dd>{% endfor %}</dl></div>
+"""
+_WIDTH, _HEIGHT = 170.0, 36.0
+_NARROWEST = 1 / 40
+"""Part of the range; narrower cells are drawn with their neighbour."""
+
+
+def codebook_page(codebook: Mapping[str, Any]) -> str:
+    """The page, from what `Codebook.to_dict` returns."""
+    columns = [{**one, **_chart(one)} for one in codebook["columns"]]
+    return rendered(
+        _CODEBOOK,
+        title=f"Codebook of {codebook['source']}",
+        units=codebook["units_words"],
+        sizes=codebook["sizes_words"],
+        columns=columns,
+        protection=codebook["protection_words"],
+    )
+
+
+def _chart(column: Mapping[str, Any]) -> dict[str, Any]:
+    """Bars between the bounds of a column, whose areas are counts; noise below zero is not drawn."""
+    low, high, edges = column["low"], column["high"], column["histogram"]["edges"]
+    if low is None:
+        return {"bars": [], "chart": ""}
+    end = high + 1 if column["kind"] in ("whole number", "date") else high
+    narrowest = (end - low) * _NARROWEST
+    cells: list[list[float]] = []
+    for start, stop, count in zip(edges, edges[1:], column["histogram"]["counts"][1:], strict=False):
+        if stop <= low or start >= end:
+            continue
+        if cells and cells[-1][1] - cells[-1][0] < narrowest:  # noise over a narrow cell would tower above the rest
+            cells[-1][1:] = [stop, cells[-1][2] + count]
+        else:
+            cells.append([start, stop, count])
+    heights = [max(count, 0.0) / (stop - start) for start, stop, count in cells]
+    most = max(heights, default=0.0)
+    if not most:
+        return {"bars": [], "chart": ""}
+    bars = []
+    for (start, stop, _), height in zip(cells, heights, strict=True):
+        left, right = (_WIDTH * (min(max(place, low), end) - low) / (end - low) for place in (start, stop))
+        tall = _HEIGHT * height / most
+        bars.append({
+            "x": f"{left:.1f}", "y": f"{_HEIGHT - tall:.1f}", "width": f"{max(right - left - 0.5, 0.5):.1f}",
+            "height": f"{tall:.1f}",
+        })  # fmt: skip
+    return {"bars": bars, "chart": f"Histogram of noisy counts from {column['range_words']}"}
+
+
+# ---- DDI-Codebook: a codebook as the XML that statistical offices and data archives exchange
+#
+# Offices read DDI-Codebook 2.5 in their catalogues (NADA, Nesstar, CESSDA). A CSVW or Frictionless schema describes the
+# cells of one file to programs, and has no place for quartiles, proportions or who is protected.
+
+
+_NAMESPACE = "ddi:codebook:2_5"
+_NUMBERS = {"number": "contin", "whole number": "discrete", "date": "contin"}
+_QUARTILES = ("25 % quantile", "median", "75 % quantile")
+
+
+def ddi_codebook(codebook: Mapping[str, Any]) -> str:
+    """The XML text, from what `Codebook.to_dict` returns."""
+    root = ElementTree.Element("codeBook", {"xmlns": _NAMESPACE, "version": "2.5"})
+    study = ElementTree.SubElement(root, "stdyDscr")
+    citation = ElementTree.SubElement(ElementTree.SubElement(study, "citation"), "titlStmt")
+    ElementTree.SubElement(citation, "titl").text = f"Codebook of {codebook['source']}"
+    access = ElementTree.SubElement(ElementTree.SubElement(study, "dataAccs"), "useStmt")
+    ElementTree.SubElement(access, "confDec").text = "; ".join(
+        f"{name}: {text}" for name, text in codebook["protection_words"]
+    )
+    data = ElementTree.SubElement(root, "dataDscr")
+    for place, one in enumerate(codebook["columns"], 1):
+        _variable(data, place, one)
+    for one in root.iter():
+        one.attrib = {name: printable(value) for name, value in one.attrib.items()}
+        one.text = None if one.text is None else printable(one.text)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _variable(data: ElementTree.Element, place: int, one: Mapping[str, Any]) -> None:
+    """One variable: range, proportions and quartiles, labels, and where the facts come from."""
+    kind = _NUMBERS.get(one["kind"])
+    found = ElementTree.SubElement(data, "var", {"ID": f"V{place}", "name": one["name"]})
+    if kind is not None:
+        found.set("intrvl", kind)
+    if one["low"] is not None:
+        valid = ElementTree.SubElement(found, "valrng")
+        units = "INT" if kind == "discrete" else "REAL"
+        ElementTree.SubElement(valid, "range", {"UNITS": units, "min": one["low_words"], "max": one["high_words"]})
+    for name, value in zip(_QUARTILES, one["quartile_words"], strict=False):
+        kinds = {"type": "medn"} if name == "median" else {"type": "other", "otherType": name}
+        ElementTree.SubElement(found, "sumStat", kinds).text = value
+    missing = {"type": "other", "otherType": "proportion missing"}
+    ElementTree.SubElement(found, "sumStat", missing).text = f"{one['missing']['value']:.4f}"
+    for label in one.get("label_list") or ():
+        ElementTree.SubElement(ElementTree.SubElement(found, "catgry"), "catValu").text = str(label)
+    date = {"category": "date"} if one["kind"] == "date" else {}
+    ElementTree.SubElement(found, "varFormat", {"type": "character" if date or kind is None else "numeric", **date})
+    ElementTree.SubElement(found, "notes").text = f"{one['words']}. {one['origin']}."

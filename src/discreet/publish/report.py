@@ -1,0 +1,880 @@
+"""Report page: facts as one self-contained HTML file that reads like a publication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import discreet
+from discreet.core.errors import MissingExtra
+from discreet.core.guarantee import Guarantee
+from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
+from discreet.results.charts import rendered, svg
+from discreet.results.display import printable
+from discreet.results.frames import Reading, by_measure, reliability
+from discreet.results.wording import (
+    attacker_words,
+    guarantee_words,
+    measure_words,
+    mechanism_words,
+    moment,
+    pvalue_words,
+    reading_words,
+    verdict,
+)
+
+__all__ = [
+    "Grid", "TOTAL", "findings", "grids", "label_columns", "label_words", "place_of", "as_page", "RELEASED",
+    "ReportedRelease", "meaning_of", "report_facts", "as_markdown", "plain", "table_lines", "Part",
+    "methods_markdown", "methods_page", "methods_parts",
+]  # fmt: skip
+
+
+# ---- Findings: the main result of each release as sentences, from its published numbers alone.
+
+
+# ---- Grids: released numbers as tables with labels down the side and across, and totals in their place
+
+
+ReadingFacts = Mapping[str, Any]
+TOTAL = "total"
+_FEWEST = 4  # numbers; fewer are as clear in a list
+_WIDEST = 12  # labels across; a page shows no more
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One table.
+
+    Attributes
+    ----------
+    down, across
+        Columns whose labels stand at the side, and the one whose labels stand above.
+    heads
+        The labels above; None for the total.
+    lines
+        Labels at the side, None for a total, with the readings beside them; None where nothing was released.
+    """
+
+    down: tuple[str, ...]
+    across: str
+    heads: tuple[Any, ...]
+    lines: tuple[tuple[tuple[Any, ...], tuple[ReadingFacts | None, ...]], ...]
+
+    @property
+    def name(self) -> str:
+        """The columns of the table."""
+        return " × ".join((*self.down, self.across))
+
+    def readings(self) -> list[ReadingFacts]:
+        """All numbers in the table."""
+        return [one for _, cells in self.lines for one in cells if one is not None]
+
+
+def place_of(reading: ReadingFacts) -> dict[str, Any]:
+    """Where a number belongs: columns with their labels; a margin lacks the columns that it is summed over."""
+    labels = dict(reading["labels"])
+    rest = {name: label for name, label in labels.items() if name != "table"}
+    return rest if labels.get("table") == (" × ".join(rest) or TOTAL) else labels
+
+
+def label_columns(readings: Iterable[ReadingFacts]) -> list[str]:
+    """The columns whose labels tell these numbers apart, for a list of them."""
+    return list(dict.fromkeys(name for reading in readings for name in place_of(reading)))
+
+
+def label_words(label: Any, column: str = "") -> str:
+    """A label as readers see it; the total where there is none."""
+    if label is None:
+        return TOTAL
+    return f"{100 * label:g} %" if column == "probability" else str(label)
+
+
+def grids(readings: Sequence[ReadingFacts]) -> list[Grid]:
+    """The tables that show these numbers of one measure; none where a list is clearer.
+
+    Numbers by two or more columns are a table. Where margins of one another are among them, each largest table shows
+    those that belong to it as totals.
+
+    Examples
+    --------
+    >>> cells = [{"labels": {"a": a, "b": b}, "estimate": 1.0} for a in "xy" for b in "pq"]
+    >>> cells += [{"labels": {"a": a}, "estimate": 2.0} for a in "xy"]
+    >>> grid, = grids(cells)
+    >>> grid.name, grid.heads, [side for side, _ in grid.lines]
+    ('a × b', ('p', 'q', None), [('x',), ('y',)])
+    """
+    placed = {tuple(sorted(place_of(one).items(), key=str)): one for one in readings}
+    kinds = list(dict.fromkeys(tuple(place_of(one)) for one in readings))
+    largest = [one for one in kinds if not any(set(one) < set(other) for other in kinds)]
+    if len(placed) < _FEWEST or any(len(one) < 2 for one in largest):
+        return []
+    made = [_grid(columns, readings, placed, kinds) for columns in largest]
+    return [grid for grid in made if grid is not None] if None not in made else []
+
+
+def _grid(
+    columns: tuple[str, ...],
+    readings: Sequence[ReadingFacts],
+    placed: Mapping[Any, ReadingFacts],
+    kinds: Iterable[Sequence[str]],
+) -> Grid | None:
+    """The table over these columns; None where cells are missing or too many would stand side by side."""
+    own = [place for place in map(place_of, readings) if set(place) == set(columns)]
+    labels = {name: list(dict.fromkeys(place[name] for place in own)) for name in columns}
+    if len(own) != prod(len(found) for found in labels.values()):
+        return None
+    across = columns[-1] if len(labels[columns[-1]]) <= _WIDEST else min(columns, key=lambda name: len(labels[name]))
+    if len(labels[across]) > _WIDEST:
+        return None
+    down = tuple(name for name in columns if name != across)
+    within = [set(kind) for kind in kinds if set(kind) <= set(columns)]
+    ends: dict[str, list[Any]] = {
+        name: [*labels[name], *([None] if any(name not in kind for kind in within) else [])] for name in columns
+    }
+    lines = []
+    for side in product(*(ends[name] for name in down)):
+        cells = tuple(_at(placed, (*zip(down, side, strict=True), (across, head))) for head in ends[across])
+        if any(cell is not None for cell in cells):
+            lines.append((side, cells))
+    return Grid(down, across, tuple(ends[across]), tuple(lines))
+
+
+def _at(placed: Mapping[Any, ReadingFacts], place: Iterable[tuple[str, Any]]) -> ReadingFacts | None:
+    return placed.get(tuple(sorted(((name, label) for name, label in place if label is not None), key=str)))
+
+
+_FEW = 4
+_KINDS = ("population", "noise")
+"""Kinds of intervals, the wider first."""
+
+
+def findings(release: Mapping[str, Any]) -> list[str]:
+    """What a release says, in one to three sentences. Intervals are those of 95 %.
+
+    Examples
+    --------
+    >>> told = {"labels": {}, "label": "", "measure": "mean", "estimate": 24.6, "standard_error": None,
+    ...         "noise": {"low": 23.5, "high": 25.7}, "population": None}
+    >>> findings({"test": None, "subject": "age", "readings": [told]})
+    ['The mean age is 24.6 (noise interval 23.5 to 25.7).']
+    """
+    tested = [] if release["test"] is None else [verdict(release["test"])]
+    measured = by_measure(release["readings"])
+    if not measured:
+        return tested or ["There is nothing to show: no label is common enough."]
+    measure, first = next(iter(measured.items()))
+    if isinstance(first[0]["estimate"], str):
+        return [*tested, _chosen(measure, first)]
+    words, middle = _middle(measure_words(release, measure), first)
+    if len(first) == 1:
+        return [*tested, f"The {words} is {_with_interval(first[0])}."]
+    if tested:
+        return tested
+    if len({tuple(place_of(reading)) for reading in first}) > 1:
+        return _of_margins(words, first)
+    return [_compared(words, middle), *_unreliable(first)]
+
+
+def _kind(readings: Sequence[ReadingFacts]) -> str | None:
+    """The widest kind of interval that all of these numbers have."""
+    return next((kind for kind in _KINDS if all(reading[kind] is not None for reading in readings)), None)
+
+
+def _words(reading: ReadingFacts, kind: str | None) -> tuple[str, str]:
+    estimate, noise, both = reading_words(reading)
+    return estimate, {"noise": noise, "population": both}.get(kind or "", "")
+
+
+def _with_interval(reading: ReadingFacts) -> str:
+    kind = _kind([reading])
+    estimate, interval = _words(reading, kind)
+    return estimate if kind is None else f"{estimate} ({kind} interval {interval})"
+
+
+def _chosen(measure: str, readings: Sequence[ReadingFacts]) -> str:
+    if measure == "mode":
+        return f"The most frequent label is {readings[0]['estimate']}."
+    labels = [str(reading["label"]) for reading in readings]
+    shown = ", ".join(labels[:_FEW])
+    return f"{len(labels):,} labels are common enough to be shown: {shown}{', …' if len(labels) > _FEW else ''}."
+
+
+def _middle(words: str, readings: Sequence[ReadingFacts]) -> tuple[str, Sequence[ReadingFacts]]:
+    """Of quantiles by group, those nearest the middle: numbers of one kind can be compared. A single one is named."""
+    shares = {reading["labels"].get("probability") for reading in readings}
+    if None in shares or 1 < len(shares) == len(readings):
+        return words, readings
+    nearest = min(shares, key=lambda share: abs(share - 0.5))
+    named = words.replace(
+        "quantile of", "median" if nearest == 0.5 else f"{label_words(nearest, 'probability')} quantile of"
+    )
+    return named, [reading for reading in readings if reading["labels"]["probability"] == nearest]
+
+
+def _compared(words: str, readings: Sequence[ReadingFacts]) -> str:
+    """Up to four numbers one by one; else the least and the greatest, and whether their intervals overlap."""
+    kind = _kind(readings)
+    if len(readings) <= _FEW:
+        each = [(_name(reading), *_words(reading, kind)) for reading in readings]
+        told = "; ".join(
+            f"{name}{':' if name.endswith('%') else ''} {estimate}{f' ({interval})' if interval else ''}"
+            for name, estimate, interval in each
+        )
+        return f"{words[:1].upper()}{words[1:]}{f', with {kind} intervals' if kind else ''}: {told}."
+    least, most = (function(readings, key=lambda one: one["estimate"]) for function in (min, max))
+    told = (
+        f"The {words} ranges from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})"
+    )
+    if kind is None:
+        return f"{told}."
+    overlap = "overlap" if least[kind]["high"] >= most[kind]["low"] else "do not overlap"
+    return f"{told}; their {kind} intervals {overlap}."
+
+
+def _name(reading: ReadingFacts) -> str:
+    """Of what a number is; the share of a quantile by group goes without saying where only one is compared."""
+    others = [str(label) for column, label in place_of(reading).items() if column != "probability"]
+    return ", ".join(others) if others and "probability" in reading["labels"] else str(reading["label"])
+
+
+def _unreliable(readings: Sequence[ReadingFacts]) -> list[str]:
+    marked = sum(reliability(reading) == "unreliable" for reading in readings)
+    if not marked:
+        return []
+    return [f"{marked:,} of {len(readings):,} numbers are unreliable: their standard error exceeds a third of them."]
+
+
+def _of_margins(words: str, readings: Sequence[ReadingFacts]) -> list[str]:
+    """The total, and the range of each margin by one column."""
+    found: dict[str, list[ReadingFacts]] = {}
+    for reading in readings:
+        place = place_of(reading)
+        if len(place) < 2:
+            found.setdefault(next(iter(place), ""), []).append(reading)
+    total = [f"The {words} is {_with_interval(one)} in all." for one in found.pop("", [])]
+    ranges = [_range(column, margin) for column, margin in found.items()]
+    return [*total, *ranges, *_unreliable(readings)]
+
+
+def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
+    least, most = (function(readings, key=lambda one: one["estimate"]) for function in (min, max))
+    return f"By {column}: from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})."
+
+
+# ---- Report page: facts as one self-contained HTML file that reads like a publication.
+
+
+_TEMPLATE = """
+{% macro marked(reading) %}{{ words(reading)[0] }}{% set flag = reliability(reading) %}{% if flag %}<sup
+ title="{{ flag }}">{{ "u" if flag == "unreliable" else "c" }}</sup>{% endif %}{% endmacro %}
+{% macro list(release, readings) %}
+{% set labels = label_columns(readings) %}
+<thead><tr>{% for name in labels %}<th scope="col" class="label">{{ variables.get(name, name) }}</th>{% endfor %}
+<th scope="col">estimate</th>
+{% if has(readings, "noise") %}<th scope="col" class="noise">noise interval</th>{% endif %}
+{% if has(readings, "population") %}<th scope="col" class="both">population interval</th>{% endif %}
+{% if has(readings, "pvalue") %}<th scope="col">p-value</th>{% endif %}</tr></thead>
+<tbody>{% for reading in readings %}{% set _, noise, both = words(reading) %}
+<tr>{% for name in labels %}<th scope="row" class="label">{{ label_words(place_of(reading).get(name), name) }}</th>{%
+endfor %}
+<td>{{ marked(reading) }}</td>
+{% if has(readings, "noise") %}<td>{{ noise }}</td>{% endif %}
+{% if has(readings, "population") %}<td>{{ both }}</td>{% endif %}
+{% if has(readings, "pvalue") %}<td>{{ pvalue_words(reading.pvalue) }}</td>{% endif %}</tr>{% endfor %}
+</tbody>
+{% endmacro %}
+{% macro titled(words) %}
+<p class="caption" aria-hidden="true">{{ words[:1] | upper }}{{ words[1:] }}</p>
+<div class="wide"><table><caption>{{ words[:1] | upper }}{{ words[1:] }}</caption>{{ caller() }}</table></div>
+{% endmacro %}
+{% macro grid(table, kind) %}
+<thead><tr>{% for _ in table.down %}<td></td>{% endfor %}<th scope="colgroup" colspan="{{ table.heads | length }}"
+ style="text-align:center">{{ variables.get(table.across, table.across) }}</th></tr>
+<tr>{% for name in table.down %}<th scope="col" class="label">{{ variables.get(name, name) }}</th>{% endfor %}
+{% for head in table.heads %}<th scope="col"{% if head is none %} class="total"{% endif %}>{{
+label_words(head, table.across) }}</th>{% endfor %}</tr></thead>
+<tbody>{% for side, cells in table.lines %}{% set before = () if loop.first else table.lines[loop.index0 - 1][0] %}
+<tr{% if none in side %} class="total"{% endif %}>{% for label in side %}<th scope="row" class="label{{
+" again" if before[:loop.index] == side[:loop.index] }}">{{ label_words(label, table.down[loop.index0]) }}</th>
+{% endfor %}
+{% for cell in cells %}<td{% if table.heads[loop.index0] is none %} class="total"{% endif %}>{% if cell %}{{
+marked(cell) }}{% if cell[kind] %}<small>{{ words(cell)[1 if kind == "noise" else 2] }}</small>{% endif
+%}{% endif %}</td>{% endfor %}</tr>{% endfor %}
+</tbody>
+{% endmacro %}
+<h1>{{ title }}</h1>
+<p class="soft">Made with discreet {{ version }}, {{ moment(created) }}.</p>
+<p>All numbers are protected by differential privacy, {{ privacy.budget.symbols }}: {{ privacy.budget.words }}.
+<a href="#privacy">What that means</a>, and <a href="#assumed">what was assumed</a>.</p>
+{% if kept %}<p>{{ kept }}</p>{% endif %}
+<nav class="card" aria-labelledby="short">
+<h2 id="short">Main findings</h2>
+<ul>{% for release in releases %}
+<li><a href="#r{{ loop.index }}">{{ release.title }}</a>: {{ found[loop.index0] | join(" ") }}{% if release.counted %}
+ <span class="soft">Counted: {{ release.counted }}.</span>{% endif %}</li>
+{% endfor %}</ul>
+</nav>
+<p>Every number carries noise that protects people, and its law is known. All intervals hold with 95 % confidence, each
+by itself unless a finding says that several hold at once. The <span class="noise">noise interval</span> covers the
+value in this data, as counted. The <span class="both">population interval</span> adds sampling error: it covers the
+value in the population that the data is a random sample of.</p>
+{% for release in releases %}
+<section aria-labelledby="r{{ loop.index }}">
+<h2 id="r{{ loop.index }}">{{ release.title }}</h2>
+<p class="soft">{{ release.meaning }}</p>
+{% if release.test %}<p><strong>{{ verdict(release.test) }}</strong></p>{% endif %}
+{% if charts[loop.index0] %}<figure role="img" aria-label="Chart: {{ release.title }}">{{ charts[loop.index0] }}
+<figcaption>Dot: estimate.{% if has(release.readings, "noise") %} Thick blue bar: noise interval.{% endif %}
+{% if has(release.readings, "population") %} Thin amber bar: population interval.{% endif %}</figcaption></figure>
+{% endif %}
+{% for measure, readings in by_measure(release.readings).items() %}
+{% set named = measure_words(release, measure) %}
+{% set tables = grids(readings + (release.margins if measure == "count" else [])) %}
+{% set kind = "population" if has(readings, "population") else "noise" %}
+{% for table in tables %}
+{% call titled(named ~ " by " ~ table.name ~ (", with 95 % " ~ kind ~ " intervals" if has(readings, kind) else "")) %}
+{{ grid(table, kind) }}{% endcall %}
+{% endfor %}
+{% if tables and has(readings, "population") and has(readings, "noise") %}
+<details><summary>Both intervals of every number</summary>
+{% call titled(named ~ ", with 95 % intervals") %}{{ list(release, readings) }}{% endcall %}
+</details>
+{% elif not tables %}
+{% set known = has(readings, "noise") or has(readings, "population") %}
+{% call titled(named ~ (", with 95 % intervals" if known else "")) %}{{ list(release, readings) }}{% endcall %}
+{% endif %}
+{% endfor %}
+{% if flagged(release) %}<p class="small soft"><sup>c</sup> Use with caution: the standard error is more than 16.5 % of
+the number. <sup>u</sup> Unreliable: more than 33.3 %.</p>{% endif %}
+<dl class="small">
+{% if release.counted %}<dt>Counted</dt><dd>{{ release.counted }}</dd>{% endif %}
+<dt>Guarantee</dt><dd>{{ release.guarantee.symbols if release.guarantee else "none" }}</dd>
+<dt>Mechanism</dt><dd>{{ mechanism(release) }}</dd>
+<dt>Release</dt><dd><code>{{ release.release_id[:12] }}</code>, {{ moment(release.created) }}</dd>
+</dl>
+</section>
+{% endfor %}
+<section class="card" aria-labelledby="privacy">
+<h2 id="privacy">What is protected</h2>
+<p>{{ privacy.protects }}</p>
+<dl>
+<dt>Budget</dt><dd>{{ privacy.budget.symbols }}: {{ privacy.budget.words }}</dd>
+<dt>Spent</dt><dd>{{ privacy.spent.symbols }}</dd>
+<dt>Left</dt><dd>{{ privacy.remaining.symbols }}</dd>
+<dt>Ledger head</dt><dd><code>{{ privacy.head }}</code></dd>
+</dl>
+<div class="bar" role="img" aria-label="{{ share }} percent of the budget is spent">
+<span style="width:{{ share }}%"></span></div>
+<p class="soft">{{ share }} % of the budget is spent.</p>
+</section>
+<section aria-labelledby="assumed"><h2 id="assumed">What was assumed</h2>
+<ul>{% for said in assumptions %}<li>{{ said }}</li>{% endfor %}</ul></section>
+<section aria-labelledby="plan"><h2 id="plan">The plan</h2>
+<pre tabindex="0" aria-label="The plan file">{{ plan }}</pre></section>
+"""
+
+
+def as_page(facts: Mapping[str, Any]) -> str:
+    """The report as HTML."""
+    try:
+        from markupsafe import Markup
+    except ImportError as missing:
+        raise MissingExtra(missing.name or "markupsafe", "report") from None
+    drawn = [svg(release) for release in facts["releases"]]
+    return rendered(
+        _TEMPLATE,
+        **facts,
+        # The chart library writes escaped SVG without scripts; it is the only text that is not escaped again.
+        charts=[None if one is None else Markup(one) for one in drawn],
+        found=[findings(release) for release in facts["releases"]],
+        share=_share(facts["privacy"]),
+        words=reading_words,
+        moment=moment,
+        mechanism=mechanism_words,
+        measure_words=measure_words,
+        place_of=place_of,
+        verdict=verdict,
+        pvalue_words=pvalue_words,
+        by_measure=by_measure,
+        grids=grids,
+        label_columns=label_columns,
+        label_words=label_words,
+        reliability=reliability,
+        flagged=lambda release: any(reliability(reading) for reading in release["readings"]),
+        has=lambda readings, kind: any(reading.get(kind) is not None for reading in readings),
+    )
+
+
+def _share(privacy: Mapping[str, Any]) -> int:
+    """Percentage of the budget that is spent, by its first parameter; ledgers may count in another currency."""
+    budget, left = privacy["budget"], privacy["remaining"]
+    for name in ("epsilon", "rho", "mu"):
+        if budget.get(name) and left.get(name) is not None:
+            power = 2 if name == "mu" else 1
+            used = 1 - float(left[name] / budget[name]) ** power
+            return round(100 * used)
+    return 100
+
+
+# ---- Facts: everything a report says, as one dict. What is not in it is not said.
+
+
+RELEASED = "released privately"
+"""How the source of a fact begins that a profile released."""
+
+
+class Asked(Protocol):
+    """What a report needs of a question."""
+
+    @property
+    def ask(self) -> str: ...
+    @property
+    def leads(self) -> bool: ...
+    def columns_read(self) -> tuple[str, ...]: ...
+    def meaning_words(self, words: Mapping[str, str]) -> str: ...
+    def subject_words(self, words: Mapping[str, str]) -> str | None: ...
+    def noun_words(self, words: Mapping[str, str]) -> str: ...
+    def counted_words(self) -> str | None: ...
+
+
+class Account(Protocol):
+    """What a report needs of a ledger."""
+
+    @property
+    def budget(self) -> Guarantee: ...
+    @property
+    def head(self) -> str: ...
+    def spent(self) -> Guarantee: ...
+    def remaining(self) -> Guarantee: ...
+
+
+class Answered(Protocol):
+    """What a report needs of an answer."""
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]: ...
+    def margin_readings(self) -> list[Reading]: ...
+    def published(self) -> dict[str, Any]: ...
+    def verdict(self) -> Mapping[str, Any] | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRelease:
+    """One release of a report: its key and title, what was asked, and the answer."""
+
+    name: str
+    title: str
+    question: Asked
+    answer: Answered
+
+
+def report_facts(
+    *,
+    title: str,
+    plan: str,
+    schema: Schema,
+    ledger: Account,
+    entries: Sequence[ReportedRelease],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Collect what a report says.
+
+    Parameters
+    ----------
+    title, plan
+        What the report is called, and the text of the plan.
+    schema, ledger
+        The public facts and the record of what was spent.
+    entries
+        What was released.
+    variables
+        What readers are told instead of the name of a column: "yearly income in €".
+    sources
+        Where the plan says that each public fact is known from.
+    """
+    released = [_released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)]
+    return {
+        "discreet": "report",
+        "version": discreet.__version__,
+        "title": title,
+        "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
+        "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
+        "kept": _kept(schema, entries),
+        "assumptions": _assumptions(schema, _weighted(entries), sources),
+        "releases": released,
+        "variables": dict(variables),
+        "plan": plan,
+    }
+
+
+def _privacy(schema: Schema, ledger: Account, unit: str) -> dict[str, Any]:
+    return {
+        "unit": unit,
+        "neighbours": schema.neighbours.value,
+        "protects": attacker_words(ledger.budget, unit, schema.neighbours),
+        "budget": guarantee_words(ledger.budget, unit),
+        "spent": guarantee_words(ledger.spent(), unit),
+        "remaining": guarantee_words(ledger.remaining(), unit),
+        "head": ledger.head,
+    }
+
+
+def _weighted(entries: Sequence[ReportedRelease]) -> bool:
+    """Whether a release counts all rows of a unit, with weights."""
+    return any(getattr(entry.question, "weighted", False) for entry in entries)
+
+
+def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> list[str]:
+    unit = schema.unit
+    said = [
+        _public_facts([name for name, source in sources.items() if source.startswith(RELEASED)]),
+        "Releases of other data about the same people are not counted here.",
+    ]
+    if unit.column is None:
+        said.append("Every row is a different person or thing that is protected.")
+    else:
+        limits = (
+            "" if unit.contribution is None else f" Limits per {unit.name}: {_limits(unit.contribution.to_dict())}."
+        )
+        weights = ", or weights all of them where a release says so" if weighted else ""
+        said.append(
+            f"Rows with the same {unit.column!r} belong to one protected unit; discreet drops rows beyond "
+            f"its limits by a random choice{weights}.{limits}"
+        )
+    if schema.size is not None:
+        said.append(f"The number of units, {schema.size:,}, is public.")
+    for name, one in schema.related.items():
+        chosen = "" if one.where is None else f" for which this is true: {one.where.text}"
+        used = f"their number is {one.counted!r}" if one.counted else "each meets each row of the first table"
+        said.append(
+            f"{name}: another table about the same units, by {one.id!r}. At most {one.rows} rows of a {unit.name} "
+            f"count{chosen}; {used}."
+        )
+    if schema.where is not None:
+        said.append(f"Only rows for which this is true take part: {schema.where.text}.")
+    said += [f"{name}: {_column(column)}." for name, column in schema.columns.items()]
+    return said
+
+
+def _public_facts(released: Sequence[str]) -> str:
+    """Where the schema comes from, except for what a profile released before."""
+    if not released:
+        return "Everything in the schema (bounds, categories, units) is public and was not taken from the data."
+    return (
+        f"Bounds, labels or limits of {', '.join(released)} were released privately before, as the plan says, and no "
+        "interval accounts for values beyond them. Everything else in the schema is public and was not taken from the "
+        "data."
+    )
+
+
+def _kept(schema: Schema, entries: Sequence[ReportedRelease]) -> str | None:
+    """What the numbers are about, where units have limits: said before any of them."""
+    unit = schema.unit
+    if unit.column is None:
+        return None
+    kept = "kept, or all rows where they are weighted," if _weighted(entries) else "kept"
+    said = f"Numbers are about the rows that discreet {kept} of each {unit.name}."
+    if any(entry.question.leads for entry in entries):
+        return f"{said} What was left out comes first."
+    return f'{said} This plan does not say how many rows were left out; ask = "left_out" would.'
+
+
+def _column(column: Column) -> str:
+    if isinstance(column, Unlisted):
+        return "labels that are not public; only common ones may be shown"
+    if isinstance(column, Bounds):
+        low, high = (column.day(end) if isinstance(column, Dates) else f"{end:g}" for end in (column.low, column.high))
+        grid = f"the {column.unit}" if isinstance(column, Dates) else f"{column.grid:g}"
+        said = f"clipped to {low} … {high}, rounded to {grid}; missing: {_policy(column.nulls)}"
+    else:
+        words = "bands" if isinstance(column, Bands) else "public categories"
+        said = f"{column.cells} {words}; missing: {_policy(column.nulls)}; others: {_policy(column.unknown)}"
+        if column.aliases:
+            said += "; read as labels: " + ", ".join(f"{code} = {label}" for code, label in column.aliases.items())
+    if column.missing:
+        said += f"; counted as missing: {', '.join(map(str, column.missing))}"
+    return said if column.value is None else f"{column.value.text}, {said}"
+
+
+def _limits(limits: Mapping[str, Any]) -> str:
+    if "private" in limits:
+        return "released privately for each question, which notes them"
+    words = {"groups": ("group", ""), "rows": ("row", " per group"), "total": ("row", " in all")}
+    return ", ".join(
+        f"{value} {words[name][0]}{'' if value == 1 else 's'}{words[name][1]}" for name, value in limits.items()
+    )
+
+
+def _policy(policy: Any) -> str:
+    words = {"drop": "dropped", "refuse": "refused"}
+    return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
+
+
+def meaning_of(question: Asked, words: Mapping[str, str]) -> str:
+    """What an answer says, with all its columns where the sentence does not name them; ``words`` rename columns."""
+    told = question.meaning_words(words)
+    read = list(dict.fromkeys(words.get(name, name) for name in question.columns_read()))
+    return told if all(name in told for name in read) else f"{told} Columns: {', '.join(read)}."
+
+
+def _readings(question: Asked, answer: Any) -> list[Reading]:
+    """Every number of an answer; after a regression's own coefficients those of the smaller models that were named."""
+    models: Sequence[str | Sequence[str]] = getattr(question, "models", ())
+    named = [(one,) if isinstance(one, str) else one for one in models]
+    smaller = [
+        replace(reading, measure=f"{reading.measure} in the model on {', '.join(on)}")
+        for on in named
+        for reading in answer.model(*on).coefficient_readings()
+    ]
+    return [*answer.readings(question.columns_read()), *smaller]
+
+
+def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str, Any]:
+    question, answer = entry.question, entry.answer
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "ask": question.ask,
+        "meaning": meaning_of(question, variables),
+        "subject": question.subject_words(variables),
+        "noun": question.noun_words(variables),
+        "counted": question.counted_words(),
+        "readings": [reading.to_dict() for reading in _readings(question, answer)],
+        "margins": [reading.to_dict() for reading in answer.margin_readings()],
+        "test": answer.verdict(),
+        **answer.published(),
+    }
+
+
+# ---- Prose: facts as markdown.
+
+
+def as_markdown(facts: Mapping[str, Any]) -> str:
+    """The report as markdown."""
+    privacy = facts["privacy"]
+    lines = [
+        f"# {plain(facts['title'])}",
+        "",
+        f"Made with discreet {facts['version']}, {moment(facts['created'])}.",
+        "",
+        "## Privacy",
+        "",
+        plain(privacy["protects"]),
+        "",
+        f"- Budget: {privacy['budget']['symbols']}: {plain(privacy['budget']['words'])}",
+        f"- Spent: {privacy['spent']['symbols']}; left: {privacy['remaining']['symbols']}",
+        f"- Ledger head: `{privacy['head']}`",
+        "",
+        *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
+    ]
+    for release in facts["releases"]:
+        lines += _release_lines(release, facts["variables"])
+    lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
+    lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
+    return "\n".join(lines)
+
+
+def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    lines = [f"## {plain(release['title'])}", "", plain(release["meaning"]), ""]
+    lines += [line for said in findings(release) for line in (plain(said), "")]
+    for measure, readings in by_measure(release["readings"]).items():
+        words = measure_words(release, measure)
+        for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
+            lines += [plain(f"{words} by {grid.name}:"), "", *table_lines(_crossed(grid, variables)), ""]
+        lines += [plain(f"{words}, with 95 % intervals:"), "", *table_lines(_listed(readings, variables)), ""]
+    guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
+    if release["counted"] is not None:
+        lines += [f"Counted: {plain(release['counted'])}.", ""]
+    return [*lines, f"{guarantee}; {plain(mechanism_words(release))}.", ""]
+
+
+def _crossed(grid: Grid, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+    """Header and lines of a table with labels on both sides."""
+    yield [*(variables.get(name, name) for name in grid.down), *(label_words(head, grid.across) for head in grid.heads)]
+    for side, cells in grid.lines:
+        labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
+        yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
+
+
+def _listed(readings: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+    """Header and lines of a list: one number per line."""
+    names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
+    heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else []), "flag"]
+    yield [*(variables.get(name, name) for name in names), *heads]
+    for reading in readings:
+        place = place_of(reading)
+        labels = [label_words(place.get(name), name) for name in names]
+        pvalue = [] if not tested else ["–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])]
+        yield [*labels, *reading_words(reading), *pvalue, reliability(reading)]
+
+
+def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+    """A markdown table; the first row is its header."""
+    header, *others = rows
+    lines = [f"| {' | '.join(map(plain, row))} |" for row in (header, *others)]
+    return [lines[0], f"{'|---' * len(header)}|", *lines[1:]]
+
+
+_MARKS = str.maketrans(
+    {**{mark: f"\\{mark}" for mark in "\\|[]`*_!#~"}, "\n": " ", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+)
+"""What would begin a heading, a link, an image, a tag or a table's cell in a name that came from outside."""
+
+
+def plain(text: str) -> str:
+    """Text without marks of its own: names that came from outside are words, not markdown."""
+    return printable(text.replace("\r", "\n")).translate(_MARKS)
+
+
+# ---- Methods note: what was protected, how, and what was taken as public; ready to be pasted into a publication.
+
+
+@dataclass(frozen=True)
+class Part:
+    """A heading with paragraphs, a table with its header first, and points below."""
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    table: Sequence[Sequence[str]] = ()
+    points: Sequence[str] = ()
+
+
+def methods_parts(facts: Mapping[str, Any]) -> list[Part]:
+    """The note, part by part, from the facts of a report."""
+    return [
+        _protected(facts),
+        _how(facts),
+        Part("What was taken as public", points=facts["assumptions"]),
+        _intervals(facts),
+        _omitted(facts),
+        _cite(facts),
+    ]
+
+
+def _protected(facts: Mapping[str, Any]) -> Part:
+    privacy, unit = facts["privacy"], facts["privacy"]["unit"]
+    against = sorted({release["protects"] for release in facts["releases"]})
+    return Part(
+        "What was protected",
+        [
+            f"All statistics were released under differential privacy. The protected unit is one {unit}. The guarantee "
+            f"compares data sets that differ by {'; or '.join(against) or 'one unit'}.",
+            f"The releases together satisfy {privacy['spent']['symbols']}: {privacy['spent']['words']}. "
+            f"The budget is {privacy['budget']['symbols']}. {privacy['protects']}",
+        ],
+    )
+
+
+def _how(facts: Mapping[str, Any]) -> Part:
+    rows = [("Release", "Statistic", "Guarantee", "Mechanism")]
+    for release in facts["releases"]:
+        guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
+        rows.append((release["title"], release["ask"].replace("_", " "), guarantee, mechanism_words(release)))
+    return Part(
+        "How it was protected",
+        [
+            f"The statistics were computed with discreet {facts['version']}. It adds random noise from the operating "
+            "system's entropy, calibrated to how far one unit can move each result, and verifies every guarantee "
+            "against the exact privacy loss of the mechanism before it draws. A ledger on disk records each release "
+            f"before its noise is drawn; its last entry has the checksum {facts['privacy']['head']}.",
+        ],
+        rows,
+    )
+
+
+def _intervals(facts: Mapping[str, Any]) -> Part:
+    readings = [reading for release in facts["releases"] for reading in release["readings"]]
+    said = []
+    if any(reading["noise"] for reading in readings):
+        said.append(
+            "Noise intervals (95 %) cover the value in the data, as counted. They follow from the known distribution "
+            "of the noise, which is the only uncertainty they include."
+        )
+    if any(reading["population"] for reading in readings):
+        said.append(
+            "Population intervals (95 %) cover the value in the population of which the data is a random sample. "
+            "They include both the noise and sampling error."
+        )
+    tests = sorted({release["test"]["test"] for release in facts["releases"] if release["test"]})
+    if tests:
+        said.append(
+            f"Tests ({', '.join(tests)}) use the released numbers alone. Their null distribution includes the noise."
+        )
+    if any(not (reading["noise"] or reading["population"]) for reading in readings):
+        said.append("Some results, such as labels that were chosen, have no interval.")
+    together = any(release["test"] and release["test"].get("together") for release in facts["releases"])
+    said.append(
+        "The intervals of a comparison of several arms hold at once (Bonferroni). Every other interval holds by itself."
+        if together
+        else "Each interval holds by itself; none of them is adjusted for looking at several."
+    )
+    return Part("How intervals and tests were made", points=said)
+
+
+def _omitted(facts: Mapping[str, Any]) -> Part:
+    counted = {release["counted"] for release in facts["releases"] if release["counted"]}
+    return Part(
+        "What was left out",
+        [
+            "Rows were dropped and values were moved as stated above under what was taken as public. How many rows "
+            "this concerned is not known unless a release counts them: their number is private, too.",
+        ],
+        points=[*(f"Counted: {one}." for one in sorted(counted)), *_flags(facts)],
+    )
+
+
+def _flags(facts: Mapping[str, Any]) -> list[str]:
+    return [
+        "Counts are flagged where the standard error of their noise exceeds 16.5 % (caution) or 33.3 % (unreliable) of "
+        "the count. No count was suppressed for being small: the noise protects small counts, too."
+    ] * any(reading["measure"] == "count" for release in facts["releases"] for reading in release["readings"])
+
+
+def _cite(facts: Mapping[str, Any]) -> Part:
+    version, privacy = facts["version"], facts["privacy"]
+    return Part(
+        "How to cite",
+        [
+            f"{facts['title']}. Statistics released under differential privacy ({privacy['spent']['symbols']}, per "
+            f"{privacy['unit']}) with discreet {version}, {moment(facts['created'])}. Ledger head "
+            f"{privacy['head'][:16]}.",
+            f"discreet {version}: statistics and conclusions under differential privacy. Open-source software, "
+            "Apache-2.0.",
+        ],
+    )
+
+
+def methods_markdown(facts: Mapping[str, Any]) -> str:
+    """The note as markdown."""
+    lines = [f"# Methods: {plain(facts['title'])}", ""]
+    for part in methods_parts(facts):
+        lines += [f"## {part.title}", "", *(line for said in part.paragraphs for line in (plain(said), ""))]
+        lines += [*table_lines(part.table), ""] if part.table else []
+        lines += [*(f"- {plain(said)}" for said in part.points), ""] if part.points else []
+    return "\n".join(lines)
+
+
+_NOTE = """
+<h1>Methods: {{ title }}</h1>
+<p class="soft">Ready to be pasted into a publication. Made with discreet {{ version }}.</p>
+{% for part in parts %}
+<section aria-labelledby="p{{ loop.index }}"><h2 id="p{{ loop.index }}">{{ part.title }}</h2>
+{% for said in part.paragraphs %}<p>{{ said }}</p>{% endfor %}
+{% if part.table %}<div class="wide"><table class="stack"><caption>{{ part.title }}</caption>
+<thead><tr>{% for head in part.table[0] %}<th scope="col" class="label">{{ head }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in part.table[1:] %}<tr>{% for text in row %}<td class="text">{{ text }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table></div>{% endif %}
+{% if part.points %}<ul>{% for said in part.points %}<li>{{ said }}</li>{% endfor %}</ul>{% endif %}
+</section>
+{% endfor %}
+"""
+
+
+def methods_page(facts: Mapping[str, Any]) -> str:
+    """The note as a self-contained page."""
+    return rendered(_NOTE, title=facts["title"], version=facts["version"], parts=methods_parts(facts))

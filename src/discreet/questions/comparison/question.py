@@ -1,0 +1,645 @@
+"""The question of a comparison: an A/B test of a column between two arms, described from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.door import Allowance, Claim, Passed
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
+from discreet.core.rows.totals import BUCKETS
+from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum
+from discreet.inference.noise import excess_kurtosis
+from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast
+from discreet.mechanisms.mechanism import Law
+from discreet.questions.comparison.compare import (
+    FEWEST_PARTITIONS,
+    FEWEST_UNITS_A_PARTITION,
+    MeanComparison,
+    Terms,
+    compare_totals,
+    method_named,
+    public_facts,
+)
+from discreet.questions.comparison.methods import (
+    CURVATURE_WEIGHT,
+    Arms,
+    Best,
+    Direct,
+    MeanDifference,
+    Method,
+    NoiseAware,
+    Setting,
+    Spending,
+    WinsorizedMoments,
+    check_censor,
+    expected_error,
+    fitted,
+    normed,
+    placed,
+    size_is_public,
+)
+from discreet.questions.question import COLUMN, DEFAULT_ROWS, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form, Question
+from discreet.results.display import Result, number
+from discreet.results.ledger import Ledger
+from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
+
+__all__ = [
+    "ComparisonPlan", "aware_detection", "direct_detection", "plan_comparison", "plan_methods",
+    "suggested_partitions", "ComparisonQuestion", "OutcomesOfArms", "arms_by_column", "arms_on_engine",
+]  # fmt: skip
+
+
+# ---- Planning a comparison: error, smallest detectable effect and number of partitions, before any data is read.
+
+
+# ---- Detection: which difference a comparison finds, from the interval that it will print and not from a formula
+#
+# A test does not know the sampling variance: it estimates it from noisy moments, and allows for what it does not know.
+# Where noise is large against the variance, that costs far more than the standard error says. So the test itself is run
+# on noise and sampling errors that public facts and a guessed spread imply.
+
+
+_RUNS = 1000
+_AWARE_RUNS = 500
+_HALVINGS = 40
+
+
+def direct_detection(
+    spending: Spending, setting: Setting, sizes: Sequence[int], spread: float, *, power: float, level: float
+) -> float:
+    """Smallest difference that the direct comparison finds with probability ``power`` at level ``level``.
+
+    Outcomes lie near the lower bound, as sparse ones do: one unit in twenty has a height of its own that gives this
+    standard deviation.
+    """
+    arms, law = _simulated(spending, setting, sizes, spread)
+    return _smallest(contrast(arms, [-1.0, 1.0], kurtosis=excess_kurtosis(law)), power, level)
+
+
+def aware_detection(
+    method: NoiseAware, spending: Spending, setting: Setting, sizes: Sequence[int], spread: float, *, power: float,
+    level: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Root mean square of the error of the noise-aware comparison, and the smallest difference that it finds.
+
+    The method runs, with its check of misfit, on partition means that are normal.
+    """
+    share = method.share(spending, setting)
+    first, second = spending.split([share, 1 - share])
+    rng = np.random.default_rng(2)
+    count = setting.partitions
+    values = rng.normal(0.0, math.sqrt(count * spread**2 * sum(1 / size for size in sizes[:2])), (_AWARE_RUNS, count))
+    arms, law = _simulated(first, setting, sizes, spread, differences=values.mean(axis=1))
+    kurtosis = excess_kurtosis(law)
+    start = contrast(arms, [-1.0, 1.0], kurtosis=kurtosis)
+    low, high = placed(start, count, setting.censor)
+    winsorized = (np.clip(values, low[:, None], high[:, None]) - low[:, None]) / (high - low)[:, None]
+    weight = float(CURVATURE_WEIGHT[second.norm])
+    moved = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
+    noise = second.mechanism.calibrate(second.guarantee, moved).law(0.0)
+    sums = np.stack([winsorized.sum(axis=1), weight * (winsorized * (1 - winsorized)).sum(axis=1)])
+    sums = sums + np.asarray(noise.quantile(rng.random(sums.shape)))
+    posterior = NoiseAwarePosterior(
+        partitions=count, low=low, high=high, first=sums[0], second=sums[1], weight=weight,
+        noise_variance=float(np.max(np.asarray(noise.variance))), plain=start.estimate,
+        plain_noise=start.noise_variance, spread=count * sum(arm.variance for arm in arms),
+        spread_error=count * np.sqrt(sum(arm.variance_error**2 for arm in arms)), ratios=setting.ratios,
+        shares=setting.shares,
+    )  # fmt: skip
+    found, _ = fitted(posterior, start, kurtosis=kurtosis)
+    return float(np.sqrt(np.mean(np.asarray(found.estimate) ** 2))), _smallest(found, power, level)
+
+
+def _smallest(runs: Contrast, power: float, level: float) -> float:
+    """Smallest shift of all runs with which so many of them exclude 0."""
+    half, away = runs.half_width(level), np.asarray(runs.estimate)
+
+    def found(effect: float) -> float:
+        return float(np.mean(np.abs(away + effect) > half))
+
+    low, high = 0.0, 2 * float(np.max(half) + np.max(np.abs(away)))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) >= power else (middle, high)
+    return high
+
+
+def _simulated(
+    spending: Spending,
+    setting: Setting,
+    sizes: Sequence[int],
+    spread: float,
+    differences: NDArray[np.float64] | None = None,
+) -> tuple[list[ArmMean], Law]:
+    """Two arms with equal means, once per run of noise and of sampling, and the law of the noise.
+
+    Where the sampled differences are given, all of the sampling error is in them.
+    """
+    rng = np.random.default_rng(1)  # public facts alone are simulated, so a plan may repeat itself
+    low, high = setting.statistic.bounds
+    statistic = normed(setting.statistic, spending, setting.statistic.arms)
+    mechanism = spending.mechanism.calibrate(spending.guarantee, statistic.sensitivity(neighbours=setting.neighbours))
+    law = mechanism.law(0.0)
+    weight = float(CURVATURE_WEIGHT[statistic.norm])
+    public = setting.sizes is not None
+    arms = []
+    for place, size in enumerate(sizes[:2]):
+        first, second = _sampled_moments(size, spread / (high - low), rng)
+        if differences is not None:
+            first = np.full(differences.size, first.mean()) + place * size * differences / (high - low)
+            second = np.full(differences.size, second.mean())
+        curved = first - second
+        exact = [first, weight * curved] if public else [size - first - curved, 2 * curved, second]
+        noisy = np.stack(exact, axis=-1)
+        noisy = noisy + np.asarray(law.quantile(rng.random(noisy.shape)))
+        arms.append(
+            arm_mean(
+                noisy, size=size if public else None, low=low, width=high - low, weight=weight,
+                noise_variance=float(np.max(np.asarray(law.variance))),
+            )
+        )  # fmt: skip
+    return arms, law
+
+
+def _sampled_moments(size: int, spread: float, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Σa and Σa² of ``size`` outcomes in [0, 1] with this standard deviation, most of them 0."""
+    # One in twenty is above 0, or as many more as the spread needs within the bounds: p(1 − p) ≥ s².
+    share = max(0.05, (1 - np.sqrt(max(1 - 4 * spread**2, 0.0))) / 2)
+    height = min(spread / np.sqrt(share * (1 - share)), 1.0)
+    count: NDArray[np.int64] = rng.binomial(size, share, _RUNS)
+    return height * count, height**2 * count
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan(Result):
+    """What a comparison would show.
+
+    Attributes
+    ----------
+    method
+        The method with the smaller expected error.
+    standard_error
+        Expected standard error of the difference, by method.
+    smallest_effect
+        Smallest true difference that is found with probability ``power`` at level ``level``.
+    partitions
+        Number of partitions planned with.
+    privacy_share
+        Share of the variance that is due to privacy.
+    notes
+        Advice that is not followed, with its reason.
+    """
+
+    method: str
+    standard_error: dict[str, float]
+    smallest_effect: float
+    partitions: int | None
+    privacy_share: float
+    power: float
+    level: float
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"notes": list(self.notes)}
+
+    def facts(self) -> list[tuple[str, str]]:
+        errors = ", ".join(f"{name} {number(value)}" for name, value in self.standard_error.items())
+        return [
+            ("method", self.method),
+            ("standard error", errors),
+            ("smallest effect", f"{number(self.smallest_effect)} with {100 * self.power:g} % power"),
+            ("privacy", f"{100 * self.privacy_share:.0f} % of the variance"),
+            ("partitions", "none needed" if self.partitions is None else str(self.partitions)),
+            *(("note", note) for note in self.notes),
+        ]
+
+    def heading(self) -> str:
+        return "Plan of a comparison"
+
+
+def suggested_partitions(units: int) -> int | None:
+    """The largest P with 1,000 units a partition, at most 1,000; None where that leaves fewer than 100.
+
+    More partitions mean less noise on winsorized moments, and 1,000 units make means of skewed outcomes normal enough
+    (liu2023 section 7).
+
+    Examples
+    --------
+    >>> suggested_partitions(300_000), suggested_partitions(5_000_000), suggested_partitions(50_000)
+    (300, 1000, None)
+    """
+    most = min(units // FEWEST_UNITS_A_PARTITION, 1000)
+    return most if most >= FEWEST_PARTITIONS else None
+
+
+def plan_comparison(
+    units: tuple[int, int],
+    *,
+    bounds: tuple[float, float],
+    guarantee: Guarantee,
+    spread: float,
+    partitions: int | None = None,
+    censor: tuple[float, float] = (0.1, 0.1),
+    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    arm: str = "public",
+    power: float = 0.8,
+    level: float = 0.95,
+) -> ComparisonPlan:
+    """Plan a comparison from public facts.
+
+    Parameters
+    ----------
+    units
+        Number of units in treatment and control.
+    bounds, guarantee, partitions, censor, neighbours, arm
+        As in `discreet.compare_means`; ``partitions`` is suggested where it is left out.
+    spread
+        A guess of the outcome's standard deviation.
+    power, level
+        Of the smallest detectable effect.
+
+    Examples
+    --------
+    >>> from discreet import PureDP
+    >>> plan = plan_comparison((100_000, 100_000), bounds=(0, 500), guarantee=PureDP(1.0), spread=20.0)
+    >>> plan.method, round(plan.smallest_effect, 2)
+    ('direct', 0.25)
+    """
+    requirements.instance("units", units, tuple, "units=(1000, 1000)")
+    if len(tuple(units)) != 2:
+        raise InvalidParameter("units", units, "must be the two arms' numbers of units", "Pass units=(1000, 1000).")
+    sizes = tuple(requirements.positive_integer("units", size, at_least=2) for size in tuple(units))
+    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    guess = requirements.positive("spread", spread)
+    count = partitions if partitions is not None else suggested_partitions(min(sizes))
+    statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
+    public = size_is_public(neighbours, arm)
+    setting, spending = Setting(statistic, neighbours, sizes if public else None), Spending(guarantee)
+    low, high = statistic.bounds
+    if guess > high - low:
+        raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
+    methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
+    check_censor(methods[-1], statistic)
+    return plan_methods(methods, spending, setting, sizes, guess, power=power, level=level)
+
+
+def plan_methods(
+    methods: Sequence[Method],
+    spending: Spending,
+    setting: Setting,
+    sizes: Sequence[int],
+    spread: float,
+    *,
+    power: float = 0.8,
+    level: float = 0.95,
+) -> ComparisonPlan:
+    """The plan of the method with the smallest expected error, for arms of these sizes and this outcome."""
+    errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
+    best = min(errors, key=lambda name: errors[name])
+    chosen = next(method for method in methods if method.name == best)
+    requirements.level(level)
+    wanted = requirements.probability("power", power)
+    sampling = spread**2 * sum(1 / size for size in sizes)
+    count = setting.statistic.partitions
+    if isinstance(chosen, NoiseAware):
+        errors[best], effect = aware_detection(chosen, spending, setting, sizes, spread, power=wanted, level=level)
+    else:
+        effect = direct_detection(spending, setting, sizes, spread, power=wanted, level=level)
+    return ComparisonPlan(
+        method=best,
+        standard_error=errors,
+        smallest_effect=effect,
+        partitions=count,
+        privacy_share=max(0.0, 1 - sampling / errors[best] ** 2),
+        power=power,
+        level=level,
+        notes=_notes(count, min(sizes)),
+    )
+
+
+def _notes(partitions: int | None, units: int) -> tuple[str, ...]:
+    if partitions is None:
+        return ("too few units for partitions: 100 partitions of 1,000 units each are advised",)
+    notes = []
+    if partitions < FEWEST_PARTITIONS:
+        notes.append(f"P = {partitions} is below {FEWEST_PARTITIONS}: noise on counts of P values is large")
+    if units / partitions < FEWEST_UNITS_A_PARTITION:
+        notes.append("fewer than 1,000 units a partition: means of skewed outcomes may not be normal yet")
+    return tuple(notes)
+
+
+# ---- The question of a comparison: an A/B test of a column between two arms, described from public facts alone.
+
+
+# ---- Partitioning: the arms of a comparison from the totals of a data set, per arm and partition
+
+
+MOST_PARTITIONS = BUCKETS // 8
+"""Beyond this, folding buckets would make partitions unequal."""
+
+
+def arms_by_column(snapshot: Snapshot, selected: Selected) -> Arms:
+    """Totals by arm and natural partition: two columns of labels, of which a unit keeps one combination."""
+    name = selected.columns[0]
+    outcome = selected.unit_sum or snapshot.schema.bounds(name)
+    found = totals(snapshot, selected, [(name,), (name, name)])
+    counts, sums, squares = found.counts, found.sums[(name,)], found.sums[name, name]
+    low = outcome.lowest
+    offsets = (counts, sums - low * counts, squares - 2 * low * sums + low**2 * counts)
+    return _arms(snapshot, selected, *offsets)
+
+
+def arms_on_engine(snapshot: Snapshot, selected: Selected, partitions: int | None) -> Arms:
+    """Totals of the units of every arm: the cells of ``selected``, whose single column is the outcome."""
+    if len(selected.by) != 1 or len(selected.columns) != 1:
+        raise InvalidParameter("by", selected.by, "must be one column of arms, with one outcome", "Name one of each.")
+    if partitions is not None and partitions > MOST_PARTITIONS:
+        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer partitions.")
+    if selected.unit_sum is not None:
+        return _arms(snapshot, selected, *totals_by_partition(snapshot, selected, partitions))
+    if partitions is not None:
+        raise InvalidParameter(
+            "partitions", partitions, "needs an id column as privacy unit, to tell units apart",
+            'Declare PrivacyUnit("id"), or use method="direct".',
+        )  # fmt: skip
+    return arms_by_column(snapshot, selected)
+
+
+def _arms(
+    snapshot: Snapshot, selected: Selected, counts: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any]
+) -> Arms:
+    """Arms from counts, sums and squares of offsets from the lower bound, one row per arm."""
+    labels = tuple(str(label) for label in snapshot.schema.categories(selected.by[0]).labels)
+    outcome = selected.unit_sum or snapshot.schema.bounds(selected.columns[0])
+    shape = (len(labels), -1)
+    largest = outcome.highest - outcome.lowest
+    return Arms(
+        low=float(outcome.lowest * outcome.step),
+        width=float(largest * outcome.step),
+        largest=largest,
+        counts=counts.reshape(shape).astype(np.int64),
+        sums=sums.reshape(shape),
+        squares=tuple(int(value) for value in squares.reshape(shape).sum(axis=1)),
+        labels=labels,
+    )
+
+
+# ---- Outcomes of arms: what questions about two arms and about several have in common
+
+
+A = TypeVar("A")
+
+
+class OutcomesOfArms(Question[A]):
+    """A column, the column of its arms, and how outcomes are bounded, protected and added up.
+
+    The fields are those of the questions: their order is that of the methods of a session.
+    """
+
+    column: str
+    by: str
+    censor: tuple[float, float]
+    method: str | Method
+    arm: str
+    unit_sum: Bounds | None
+    spread: float | None
+    statistic: MeanDifference
+
+    @property
+    def _by_id(self) -> bool:
+        return self.schema.unit.column is not None
+
+    @property
+    def outcome(self) -> Bounds:
+        """Bounds of one unit's outcome."""
+        return self.unit_sum or self.schema.bounds(self.column)
+
+    @property
+    def _method(self) -> Method:
+        return method_named(self.method, spread=self.spread)
+
+    @property
+    def _guess(self) -> float:
+        """The standard deviation that a plan expects."""
+        return (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
+
+    def _scenario(self, rows: int) -> str:
+        """What a plan takes the data to be."""
+        guessed = "" if self.spread is not None else ", a hundredth of the bounds' width"
+        spread = f"a standard deviation of {number(self._guess)}{guessed}"
+        return f"{rows:,} rows per arm, most at the lower bound, with {spread}"
+
+    def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
+        """What is measured. Sizes of arms are public only where rows are the units and no row can drop out."""
+        self.schema.bounds(self.column)  # refuses labels
+        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
+        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
+        return MeanDifference(
+            bounds=(self.outcome.low, self.outcome.high),
+            arms=arms,
+            partitions=partitions,
+            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
+            arm="private" if replaced and not fixed else self.arm,
+        )
+
+    def _selected(self, *within: str) -> Selected:
+        """What has to be added up, by arm and by the columns ``within`` them."""
+        return Selected(
+            by=(self.by, *within),
+            columns=(self.column,),
+            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
+            unit_sum=self.outcome if self._by_id else None,
+        )
+
+    def _terms(self) -> Terms:
+        """Validated arguments of the comparison itself."""
+        facts = public_facts(self.schema.neighbours, self.statistic.arm)
+        return Terms.of(
+            self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
+            question=self.content(),
+        )  # fmt: skip
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        return self._terms().certified_claim(self.statistic)
+
+
+_WITHIN = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
+    """Two arms of a data set that a schema describes, and how to compare the mean of a column between them.
+
+    Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
+
+    Guarantee
+    ---------
+    As asked for, for the schema's units and neighbours. Proof: ``docs/proofs/mean_difference.md``.
+
+    Attributes
+    ----------
+    column, by
+        The outcome, and the column of arms: two labels, control first.
+    partition_by
+        Column of natural partitions; by default a unit's partition is a salted digest of its id.
+    expected_rows
+        Number of units in both arms together, for plans only.
+
+    The others are those of `discreet.compare_means`.
+    """
+
+    ask: ClassVar[str] = "compare_means"
+    meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
+    forms: ClassVar[Mapping[str, Form]] = {
+        "column": COLUMN,
+        "by": COLUMN,
+        "partitions": WHOLE,
+        "partition_by": COLUMN,
+        "censor": PAIR,
+        "method": METHOD,
+        "arm": METHOD,
+        "unit_sum": UNIT_SUM,
+        "spread": NUMBER,
+        "expected_rows": WHOLE,
+    }
+    schema: Schema
+    column: str
+    _: KW_ONLY
+    by: str
+    guarantee: Guarantee
+    partitions: int | None = None
+    partition_by: str | None = None
+    censor: tuple[float, float] = (0.1, 0.1)
+    method: str | Method = "best"
+    arm: str = "public"
+    unit_sum: Bounds | None = None
+    spread: float | None = None
+    expected_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+        if self.schema.categories(self.by).cells != 2:
+            raise InvalidParameter(
+                "by",
+                self.by,
+                "must have two labels, control first",
+                "For more of them ask compare_arms; or list two labels, so that rows with others are dropped.",
+            )
+        if self.unit_sum is not None:
+            check_unit_sum(self.schema, (self.column,), self.unit_sum)
+        if self.expected_rows is not None:
+            requirements.positive_integer("expected_rows", self.expected_rows, at_least=4)
+        chosen = self._method
+        if self.statistic.partitions is None and not isinstance(chosen, Direct | Best):
+            raise InvalidParameter("partitions", None, f"is needed by {chosen.name}", "Pass partitions=….")
+
+    @cached_property
+    def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
+        """What is measured."""
+        natural = self.partition_by
+        return self._measured(
+            arms=self.schema.categories(self.by).cells,
+            partitions=self.partitions if natural is None else self._natural_partitions(natural),
+        )
+
+    def _natural_partitions(self, column: str) -> int:
+        """Number of natural partitions; refuses what the proof does not cover."""
+        count = self.schema.categories(column).cells
+        if self.partitions is not None and self.partitions != count:
+            raise InvalidParameter(
+                "partitions", self.partitions, f"column {column!r} has {count} labels", "Leave partitions out."
+            )
+        if self.schema.neighbours is Neighbours.REPLACE_ONE:
+            raise InvalidParameter(
+                "partition_by", column, "a replaced record could change its partition, and move two of them",
+                "Use add/remove neighbours, or partitions by digest.",
+            )  # fmt: skip
+        return count
+
+    def noise_scale(self) -> float | None:
+        """Scale of the noise on an arm's total, where arms are measured directly with the whole budget."""
+        if not isinstance(self._single(), Direct):
+            return None
+        spending = Spending(self.guarantee)
+        moved = replace(self.statistic, norm=spending.norm).sensitivity(neighbours=self.schema.neighbours)
+        return spending.mechanism.calibrate(self.guarantee, moved).scale * (self.outcome.high - self.outcome.low)
+
+    def content(self) -> dict[str, Any]:
+        """All of what is asked, as JSON-ready data."""
+        columns = [self.column, self.by, *([] if self.partition_by is None else [self.partition_by])]
+        return {
+            "ask": "compare_means",
+            "column": self.column,
+            "by": self.by,
+            "partition_by": self.partition_by,
+            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
+            "statistic": self.statistic.to_dict(),
+            "method": self._method.parameters(),
+            "schema": self.schema.facts_of(columns),
+        }
+
+    def _setting(self) -> Setting:
+        public = size_is_public(self.schema.neighbours, self.statistic.arm) and self.expected_rows is not None
+        return Setting(self.statistic, self.schema.neighbours, self._sizes() if public else None)
+
+    def _sizes(self) -> tuple[int, int]:
+        rows = self.expected_rows or 0
+        return -(-rows // 2), rows // 2
+
+    def _single(self) -> Method:
+        """The method that would run."""
+        chosen = self._method
+        return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MeanComparison:
+        if self.partition_by is None:
+            arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
+        else:
+            arms = arms_by_column(rows, self._selected(self.partition_by))
+        return compare_totals(arms, self.statistic, self._terms(), allowance, passed)
+
+    def read(self, stored: Any) -> MeanComparison:
+        return MeanComparison.from_dict(stored)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
+        told = self.expected_rows is not None
+        planned = (self if told else replace(self, expected_rows=2 * DEFAULT_ROWS)).methods_plan()
+        error = None if planned is None else planned.standard_error[planned.method]
+        notes = () if told else (EXPECTED_ROWS,)
+        return Plan(
+            statistic=self.statistic.name,
+            mechanism=self._method.name if planned is None else planned.method,
+            scale=self.noise_scale(),
+            guarantee=self.guarantee,
+            read="the difference",
+            expected_error=None if error is None else _WITHIN * error,
+            scenario="" if planned is None else self._scenario((self.expected_rows or 2 * DEFAULT_ROWS) // 2),
+            standard_error=error,
+            smallest_effect=None if planned is None else planned.smallest_effect,
+            remaining=remaining,
+            remaining_after=after,
+            notes=notes if planned is None else (*notes, *planned.notes),
+            details={"statistic": self.statistic.to_dict()},
+        )
+
+    def methods_plan(self) -> ComparisonPlan | None:
+        """What the chosen method would show; None where nothing says how many units there are, or no formula does."""
+        single = self._single()
+        if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
+            return None
+        planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), self._guess)
+        return planned if isinstance(single, NoiseAware) else replace(planned, notes=())  # they are about partitions

@@ -1,0 +1,514 @@
+"""Regression: how an outcome goes with other columns, by least squares from one release of moments.
+
+Public: ``session.regression("hours", ["age", "sex"], guarantee)``. Proof: ``docs/proofs/regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.door import Allowance, Claim, Passed, Step
+from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+from discreet.core.rows import Selected, Snapshot
+from discreet.core.rows.totals import SHARES, squares
+from discreet.core.schema import Bounds, Schema
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference.least_squares import LeastSquares, MeasuredSquares, ProductMoments
+from discreet.inference.noise import largest_variance
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.gaussian import Gaussian, is_pure
+from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
+from discreet.questions.bounded import fractions
+from discreet.questions.covariance import MOST_PARTS, tensor_measurement
+from discreet.questions.question import MODELS, Expected, Forecast, Form, Measurement, column_names
+from discreet.questions.regression.fit import (
+    CoefficientsQuestion,
+    CoefficientsRelease,
+    Design,
+    ExpectedError,
+    LinearFit,
+    SubModel,
+    Term,
+)
+from discreet.questions.regression.moments import (
+    MomentBoxes,
+    MomentProducts,
+    Moments,
+    RegressionMoments,
+    first_fit,
+    fit_on,
+    guessed_noise,
+    knows_squares,
+    moved_per_row,
+    read_moments,
+    weighed,
+)
+from discreet.results.display import Facts
+from discreet.results.ledger import Ledger
+
+__all__ = [
+    "RegressionInOneStep", "RegressionQuestion", "RegressionRelease", "SHARE", "exact_squares", "measured_squares",
+    "squares_step",
+]  # fmt: skip
+
+
+# ---- Squares after a fit: what the intervals of a regression on many columns need, measured in a second step
+#
+# The coefficients are public once the first step is. So each row's (w·z)² and e², over the largest values that the
+# bounds
+# allow, are numbers between 0 and 1 that its own columns decide. What is added up is (2(w·z)² − 1)(2e² − 1), which a
+# row
+# moves by at most 1: with Σ(w·z)², which the first step holds, it gives Σ(w·z)²e². All steps pass the door as one
+# release. Proof: ``docs/proofs/regression.md``.
+
+
+SHARE = 0.05
+"""Of the guarantee, for the squares. With 1,000 to 5,000 people a tenth would narrow intervals by 2 to 10 %, and give
+the slopes themselves 5 % more noise."""
+
+
+def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighbours) -> Step:
+    """The last step: one total per term, of which a row moves each by at most 1, or by 2 where it is replaced."""
+    sides = neighbours.sides
+    sensitivity = Sensitivity(linf=float(rows * sides), dimension=terms)
+    choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity)]
+    if not is_pure(guarantee):
+        choices.append(Gaussian.calibrate(guarantee, sensitivity))
+    best = min(choices, key=largest_variance)
+    return Step(best, sensitivity, guarantee)
+
+
+def exact_squares(
+    rows: Snapshot, selected: Selected, fit: LeastSquares, terms: Sequence[Term], outcome: Term
+) -> NDArray[Any]:
+    """Totals of (2(w·z)² − 1)(2e² − 1), each square over its largest value, still private."""
+    pulls, reaches, cut = MeasuredSquares.pulls(fit)
+    schema, every = rows.schema, [*zip((-fit.coefficients).tolist(), terms, strict=True), (1.0, outcome)]
+    residual = _linear(schema, selected, [(value / cut, term) for value, term in every])
+    along = [
+        _linear(schema, selected, list(zip((pull / reach).tolist(), terms, strict=True)))
+        for pull, reach in zip(pulls, reaches, strict=True)
+    ]
+    return fractions([Fraction(total, SHARES) for total in squares(rows, selected, along, residual)])
+
+
+def measured_squares(fit: LeastSquares, stored: dict[str, Any], before: int = 0) -> MeasuredSquares:
+    """What the last step measured of a fit, as a release keeps it behind so many numbers of other fits."""
+    variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
+    own = stored["value"][before : before + len(fit.terms)]
+    return MeasuredSquares(fit, np.array(own, dtype=float), variance)
+
+
+def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Term]]) -> dict[str, list[float]]:
+    """Σ value·term as a function of grid steps and labels."""
+    found = {"": [0.0], **{name: [0.0] for name in selected.columns}}
+    found |= {name: [0.0] * len(schema.categories(name).labels) for name in selected.by}
+    for value, term in parts:
+        if not term.column:
+            found[""][0] += value
+        elif term.label is not None:
+            found[term.column][list(schema.categories(term.column).labels).index(term.label)] += value
+        else:
+            found[""][0] -= value * term.low / term.width
+            found[term.column][0] += value * float(schema.bounds(term.column).step) / term.width
+    return found
+
+
+# ---- Regression release: noisy moments, and the regressions that follow from them
+
+
+@dataclass(frozen=True)
+class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
+    """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`)."""
+
+    @property
+    def _of(self) -> Moments:
+        return cast(Moments, self.statistic)
+
+    @property
+    def _rows_per_unit(self) -> int:
+        """All rows of a unit may move together, in whatever cells they are."""
+        one = self._of.sensitivity(neighbours=self.neighbours)
+        return max(1, round(self.sensitivity.require_l1() / one.require_l1()))
+
+    def _fitted(self, on: Sequence[str]) -> Design[LeastSquares]:
+        sampled, observed = (self._fit(on, rows) for rows in (self._rows_per_unit, 0))
+        return Design(self._of.explained, self._of.terms(on), self._of.labels, sampled, observed)
+
+    def _fit(self, on: Sequence[str], rows_per_unit: int) -> LeastSquares:
+        drawn, products = [(self.mechanism, self.value)], self.public.get("products")
+        if products is not None:
+            drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
+        stored = self.public.get("centred_squares")
+        if stored is None and not knows_squares(self._of):
+            raise NoPopulationInterval(
+                "release", self._of.title, "lacks the last step, which intervals need", "Ask a session for it."
+            )
+        whole = first_fit(self._of, drawn, self.public.get("n"), rows_per_unit)
+        found = fit_on(self._of, on, whole)
+        if stored is None:
+            return found
+        around, before = self._measured_around(on, stored)
+        terms = self._of.terms(around)
+        squares = measured_squares(fit_on(self._of, around, whole), stored, before)
+        return replace(found, squares=squares, places=tuple(map(terms.index, self._of.terms(on))))
+
+    def _measured_around(self, on: Sequence[str], stored: dict[str, Any]) -> tuple[Sequence[str], int]:
+        """The model with the same columns whose squares were measured, or the whole; and what is stored before it."""
+        before = len(self._of.terms(self.on))
+        for one in stored.get("models", ()):
+            if set(one) == set(on):
+                return one, before
+            before += len(self._of.terms(one))
+        return self.on, 0
+
+    def model(self, *on: str) -> SubModel:
+        """The regression on some of the columns, from the same release: it costs nothing more.
+
+        Its intervals rest on bounds where the release took several steps and the model was not named among ``models``.
+        """
+        return SubModel(self._fitted_on(on))
+
+    def heading(self) -> str:
+        return f"Regression of {self._of.explained.name}"
+
+    def fit_facts(self) -> Facts:
+        return [("R²", f"{self.rsquared:.3f}")]
+
+
+_EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
+"""Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
+of these; beyond, they would bring more noise than the bound that takes their place."""
+_MOST_TERMS = 40
+"""Coefficients of a regression whose squares are measured after the fit."""
+_WORTH_IT = 1.25
+"""How much less noise the moments must have where squares are measured after them: those have noise of their own."""
+
+
+@dataclass(frozen=True)
+class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
+    """Least squares of a number on other numbers and labels.
+
+    Guarantee
+    ---------
+    That of `RegressionMoments`, for the rows that a unit keeps.
+
+    Parameters
+    ----------
+    column
+        The outcome: a number, or a column of two labels, of which the second counts as 1.
+    on
+        Numbers and columns of labels. The first label of a column is the reference.
+    expected_rows
+        Serves plans only.
+    models
+        Smaller models, each some of the columns of ``on``, whose intervals shall be as narrow as those of the whole.
+        All others can be read as well, with wider ones. Each adds its coefficients to what is measured last.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> columns = {"hours": Bounds(0, 60, grid=1), "age": Bounds(18, 90, grid=1), "sex": Categories(["f", "m"])}
+    >>> question = RegressionQuestion(Schema(columns=columns), "hours", ["age", "sex"], PureDP(1.0))
+    >>> question.measurement.statistic.degrees, question.measurement.statistic.cells
+    ((4, 2), 2)
+    """
+
+    ask: ClassVar[str] = "regression"
+    meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
+    one_step: ClassVar[bool] = False
+    forms: ClassVar[Mapping[str, Form]] = {**CoefficientsQuestion.forms, "models": MODELS}
+    _: KW_ONLY
+    models: Sequence[str | Sequence[str]] = ()
+
+    def _measured(self) -> Measurement:
+        declared = self.schema.column(self.column)
+        if not isinstance(declared, Bounds) and len(self.schema.categories(self.column).labels) != 2:
+            raise InvalidParameter(
+                "column", self.column, "must be a number, or have two labels", "Use another outcome."
+            )
+        on = self._predictors()
+        numbers = [name for name in (*on, self.column) if isinstance(self.schema.column(name), Bounds)]
+        labels = self._labels([name for name in (*on, self.column) if name not in numbers])
+        bounds = {name: self.schema.bounds(name) for name in numbers}
+        self._check_size(bounds, labels)
+        self._check_models(labels)
+        size = self.public_size(*bounds, *labels)
+        ways = [replace(way, public={} if size is None else {"n": size}) for way in self._ways(bounds, labels, size)]
+        if not ways:
+            raise InvalidParameter(
+                "on", list(on),
+                f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
+                f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
+            )  # fmt: skip
+        return min(ways, key=self._noise_of)
+
+    def _ways(
+        self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
+    ) -> Iterator[Measurement]:
+        """Every way to measure the moments, each with the guarantee that it leaves for them."""
+        named: dict[str, Any] = {
+            "bounds": tuple((one.low, one.high) for one in bounds.values()),
+            "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
+            "two_values": tuple(name for name, one in bounds.items() if one.cells == 2),
+        }  # fmt: skip
+        cells = math.prod(map(len, labels.values()))
+        for degrees in _degrees(bounds, self.column):
+            many = sum(degree > 2 for degree in degrees)
+            if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
+                parts = RegressionMoments(degrees=degrees, **named)
+                if knows_squares(parts) or not self.one_step:
+                    yield self._in_parts(parts)
+        terms = sum(len(each) - 1 for each in labels.values()) + len(bounds)
+        if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self.one_step:
+            boxes = MomentBoxes(**named)
+            if boxes.size > 2 * boxes.together:
+                yield self._in_products(boxes)
+            if not is_pure(self.guarantee):
+                yield self._in_products(weighed(MomentProducts(counted=size is None, **named)))
+
+    def _in_parts(self, parts: RegressionMoments) -> Measurement:
+        found = tensor_measurement(
+            self,
+            parts,
+            parts.columns,
+            by=tuple(parts.labels),
+            contribution=self.contribution,
+            read=f"the coefficient of {parts.terms(parts.on)[1].name}",
+            forecast=lambda: self._forecast(parts),
+        )
+        if knows_squares(parts):
+            return replace(found, statistic=parts)
+        return replace(found, statistic=parts, mechanism=additive_noise(self._costs(parts)[0], found.sensitivity))
+
+    def _in_products(self, products: MomentProducts) -> Measurement:
+        """Sums of products of two grid steps, in one query."""
+        reaches = [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
+        return Measurement(
+            statistic=products,
+            sensitivity=products.sensitivity(neighbours=self.schema.neighbours, rows=self._rows(products)),
+            mechanism=mechanism_of(self._draws(products)[0]),
+            by=tuple(products.labels),
+            columns=products.columns,
+            contribution=self.contribution,
+            products=products.number_products,
+            from_lowest=True,
+            public={},
+            value=lambda counts, sums: products.of_sums(counts, sums, reaches),
+            read=f"the coefficient of {products.terms(products.on)[1].name}",
+            forecast=lambda: self._forecast(products),
+        )
+
+    def _check_size(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> None:
+        if not bounds:
+            raise InvalidParameter(
+                "on", list(column_names(self.on, "on")), "must have a number where the outcome has labels",
+                f"Ask for a table instead: table({[*column_names(self.on, 'on'), self.column]}).",
+            )  # fmt: skip
+        for name, each in labels.items():
+            if len(each) < 2:
+                raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
+
+    @cached_property
+    def smaller(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of every smaller model that is measured, in the order of the whole one."""
+        on = column_names(self.on, "on")
+        if isinstance(self.models, str) or not isinstance(self.models, Sequence):
+            raise WrongType("models", self.models, "must be a list of models", 'Pass models=[["age"], ["age", "sex"]].')
+        named = [set(column_names(one, "models")) for one in self.models]
+        for one in named:
+            if not one or not one < set(on) or named.count(one) > 1:
+                raise InvalidParameter(
+                    "models", sorted(one), f"must be some of {list(on)}, but not all, and no model twice",
+                    "Name columns of the regression.",
+                )  # fmt: skip
+        return tuple(tuple(name for name in on if name in one) for one in named)
+
+    def _check_models(self, labels: Mapping[str, Sequence[Any]]) -> None:
+        count = sum(1 + sum(len(labels.get(name, "ab")) - 1 for name in one) for one in self.smaller)
+        if count > _MOST_TERMS:
+            raise InvalidParameter(
+                "models", count, f"must have at most {_MOST_TERMS} coefficients together", "Name fewer models."
+            )
+
+    def content(self) -> dict[str, Any]:
+        named = [list(one) for one in self.smaller]
+        return super().content() | ({"models": named} if named else {})
+
+    # ---- several steps ----------------------------------------------------------------------------------------------
+
+    @property
+    def several_steps(self) -> bool:
+        """Whether squares are measured after the moments."""
+        return not knows_squares(cast(Any, self.measurement.statistic))
+
+    def in_one_step(self) -> RegressionQuestion:
+        given = {name: getattr(self, name) for name in ("contribution", "expected_rows", "models")}
+        return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
+
+    def _rows(self, moments: Moments) -> int:
+        """How many rows of a unit count."""
+        return self.limits(self.contribution).most_rows(moments.cells)
+
+    def _costs(self, moments: Moments) -> tuple[Guarantee, ...]:
+        """What every draw of the moments may cost, and last what the squares may."""
+        if not isinstance(moments, MomentBoxes):
+            return self.guarantee.split([1 - SHARE, SHARE])
+        outcome = outcome_share(moments)
+        return self.guarantee.split([(1 - SHARE) * outcome, (1 - SHARE) * (1 - outcome), SHARE])
+
+    def _draws(self, products: MomentProducts) -> list[Step]:
+        """The draws of products: all at once, or what has the outcome first."""
+        rows, neighbours = self._rows(products), self.schema.neighbours
+        first, *more = self._costs(products)
+        if not isinstance(products, MomentBoxes):
+            sensitivity = products.sensitivity(neighbours=neighbours, rows=rows)
+            return [Step(Gaussian.calibrate(first, sensitivity), sensitivity, first)]
+        sides = float(rows * neighbours.sides)
+        both = Sensitivity(l1=sides, dimension=2)
+        rest = Sensitivity(linf=sides, dimension=products.size - 2 * products.together)
+        return [
+            Step(BoxNoise.calibrate(first, both, in_boxes_of=products.together), both, first),
+            Step(BoxNoise.calibrate(more[0], rest), rest, more[0]),
+        ]
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        if not self.several_steps:
+            return super().claim(ledger)
+        measured = self.measurement
+        moments = cast(Moments, measured.statistic)
+        costs, terms = self._costs(moments), sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
+        draws = (
+            self._draws(moments)
+            if isinstance(moments, MomentProducts)
+            else [Step(measured.mechanism, measured.sensitivity, costs[0])]
+        )
+        steps = [*draws, squares_step(costs[-1], terms, self._rows(moments), self.schema.neighbours)]
+        return Claim(
+            guarantee=self.guarantee,
+            protection=self.schema.protection(*measured.public_facts),
+            question=self.content(),
+            mechanism={"name": "steps", "steps": [mechanism_of(step).to_dict() for step in steps]},
+            sensitivity=measured.sensitivity,
+            steps=steps,
+        )
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> RegressionRelease:
+        if not self.several_steps:
+            return super().draw(rows, claim, allowance, passed)
+        # Moments, then squares around what they say: the last step reads nothing private of the others.
+        *draws, last = claim.steps
+        exact = self.exact(rows)
+        found, size = self.measurement, exact.public.get("n")
+        moments = cast(Moments, found.statistic)
+        whole = np.asarray(exact.value)
+        values = moments.apart(whole) if isinstance(moments, MomentBoxes) else [whole]
+        drawn = [
+            (mechanism_of(step), np.asarray(allowance.draw(step, value), dtype=float))
+            for step, value in zip(draws, values, strict=True)
+        ]
+        fit = first_fit(moments, drawn, size, 1)
+        selected = Selected(by=found.by, columns=found.columns, contribution=found.contribution)
+        squares = [
+            exact_squares(rows, selected, fit_on(moments, one, fit), moments.terms(one), moments.explained)
+            for one in (moments.on, *self.smaller)
+        ]
+        later = dict(zip(("products",), drawn[1:], strict=False))
+        later["centred_squares"] = (
+            mechanism_of(last),
+            np.asarray(allowance.draw(last, np.concatenate(squares)), dtype=float),
+        )
+        stored: dict[str, Any] = {
+            name: {"value": one.tolist(), "mechanism": noise.to_dict()} for name, (noise, one) in later.items()
+        }
+        if self.smaller:
+            stored["centred_squares"]["models"] = [list(one) for one in self.smaller]
+        return RegressionRelease(
+            value=drawn[0][1],
+            mechanism=drawn[0][0],
+            sensitivity=found.sensitivity,
+            guarantee=claim.guarantee,
+            protection=claim.protection,
+            statistic=moments,
+            public={**exact.public, **stored},
+            **vars(passed),
+        )
+
+    # ---- what a plan expects ----------------------------------------------------------------------------------------
+
+    def _forecast(self, moments: Moments) -> Forecast:
+        """What a plan says of the first coefficient."""
+        return Forecast(
+            weights=self._moves(moments, moments.terms(moments.on)[1]),
+            scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
+        )
+
+    def _noise_of(self, way: Measurement) -> float:
+        """Expected noise of the slopes together, relative to what sampling would give them."""
+        moments = cast(Moments, way.statistic)
+        size = moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1)
+        drawn = [(way.mechanism, np.zeros(size))]
+        if isinstance(moments, MomentBoxes):
+            mechanisms = [mechanism_of(step) for step in self._draws(moments)]
+            drawn = list(zip(mechanisms, moments.apart(np.zeros(size)), strict=True))
+        noise = math.sqrt(guessed_noise(moments, read_moments(moments, drawn)))
+        return noise * (1.0 if knows_squares(moments) else _WORTH_IT)
+
+    def _expected(self, moments: Moments) -> Expected:
+        size = self.public_size(*moments.columns, *moments.labels)
+        return Expected(rows=self.expected_rows if size is None else size)
+
+    def _moves(self, moments: Moments, term: Term) -> tuple[float, ...]:
+        """How far noise in each total moves a coefficient, in the scenario of a plan."""
+        return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
+
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
+        moments = cast(Moments, found.statistic)
+        rows = self._expected(moments).rows_per_group()
+        noise = math.sqrt(largest_variance(found.mechanism))
+        left = moments.explained.width * moments.spread(moments.explained)
+        for term in moments.terms(moments.on)[1:]:
+            sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
+            yield ExpectedError(term.name, noise * math.hypot(*self._moves(moments, term)), sampled)
+
+
+@dataclass(frozen=True)
+class RegressionInOneStep(RegressionQuestion):
+    """The same, where everything must be measured at once, as behind an omission step."""
+
+    one_step: ClassVar[bool] = True
+
+
+def outcome_share(boxes: MomentBoxes) -> float:
+    """The share of the moments' guarantee that goes to the boxes with the outcome, in 64ths.
+
+    Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
+    """
+    outcome, others = boxes.apart(np.zeros(boxes.size))
+    each = [(BoxNoise(1.0, boxes.together, boxes=2), outcome), (BoxNoise(1.0, others.size), others)]
+    read = cast(ProductMoments, read_moments(boxes, each))
+    first = np.arange(boxes.size) < outcome.size
+    own, rest = (
+        guessed_noise(boxes, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
+        for one in (first, ~first)
+    )
+    return float(min(max(round(64 * own / (own + rest)), 1), 63) / 64)
+
+
+def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> Iterator[tuple[int, ...]]:
+    """Powers of the numbers: those that intervals need, then those of a fit alone. Two values need but the first."""
+    others = sum(one.cells > 2 for name, one in bounds.items() if name != outcome)
+    power = 4 if others <= _EXACT_NUMBERS else 3
+    for own, other in ((2, power), (1, 2)) if others else ((2, power),):
+        yield tuple(1 if one.cells == 2 else own if name == outcome else other for name, one in bounds.items())

@@ -1,0 +1,349 @@
+"""Logistic regression: how the odds of an outcome go with other columns, from one release of moments.
+
+Public: ``session.logistic_regression("income", ["age", "sex"], guarantee)``. Proof:
+``docs/proofs/logistic_regression.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.schema import Bounds
+from discreet.inference.least_squares import Linear
+from discreet.inference.logistic import LogisticFit
+from discreet.inference.moments import NoisyTotals
+from discreet.inference.noise import excess_kurtosis
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.questions.covariance import MOST_PARTS, tensor_measurement
+from discreet.questions.question import Expected, Forecast, Measurement
+from discreet.questions.regression.fit import (
+    Coefficients,
+    CoefficientsQuestion,
+    CoefficientsRelease,
+    Design,
+    ExpectedError,
+    LinearEstimate,
+)
+from discreet.questions.regression.moments import RegressionMoments
+from discreet.questions.tables.table import table_measurement
+from discreet.results.display import Facts, Interval, Result, number
+from discreet.results.release import Release
+
+__all__ = [
+    "LogisticMoments", "LogisticQuestion", "LogisticReading", "LogisticRelease", "LogisticSubModel",
+    "PredictedProbability",
+]  # fmt: skip
+
+
+# ---- Logistic reading: what is read from a logistic regression, under the names of statsmodels
+
+
+@dataclass(frozen=True)
+class PredictedProbability(Result):
+    """The probability of the outcome for given values.
+
+    Attributes
+    ----------
+    estimate
+        The probability.
+    log_odds
+        The same as log-odds, with their standard error.
+    """
+
+    estimate: float
+    log_odds: LinearEstimate = field(repr=False)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population: noise and sampling together.
+
+        Raises
+        ------
+        NoPopulationInterval
+            Where the noise leaves nothing to conclude from.
+        """
+        found = self.log_odds.confidence_interval(level)
+        return Interval(float(scipy.special.expit(found.low)), float(scipy.special.expit(found.high)), level)
+
+    def heading(self) -> str:
+        return "Predicted probability"
+
+    def facts(self) -> Facts:
+        told = self.to_dict()
+        low, high = (told["population_interval"][end] for end in ("low", "high"))
+        return [("estimate", f"{self.estimate:.3f}"), ("population interval, 95 %", f"{low:.3f} to {high:.3f}")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Probability and 95 % interval as JSON-ready data."""
+        told = self.log_odds.to_dict()["population_interval"]
+        ends = {end: float(scipy.special.expit(value)) for end, value in told.items()}
+        return {"estimate": self.estimate, "population_interval": ends}
+
+
+class LogisticReading(Coefficients[LogisticFit]):
+    """Coefficients of a logistic regression: changes of the log-odds of an outcome per unit of a column.
+
+    Where log-odds are linear in the columns, the intervals are for those coefficients. Where they are not, they are for
+    the coefficients at which the same score has mean zero: within a few per cent of a row's weight those of maximum
+    likelihood.
+    """
+
+    @property
+    def odds_ratios(self) -> dict[str, float]:
+        """By what the odds are multiplied per unit of each column."""
+        return {name: float(np.exp(value)) for name, value in self.params.items()}
+
+    def odds_ratio_int(self, alpha: float = 0.05) -> dict[str, Interval]:
+        """Intervals of the odds ratios at level 1 − alpha; from 0 to ∞ where nothing can be said."""
+        with np.errstate(over="ignore"):
+            return {
+                name: Interval(float(np.exp(ends.low)), float(np.exp(ends.high)), ends.level)
+                for name, ends in self.conf_int(alpha).items()
+            }
+
+    @property
+    def prsquared(self) -> float:
+        """McFadden's R², from 0 to 1: by how much the columns reduce the deviance."""
+        return self.design.sampled.likelihood_gain
+
+    def predict(self, values: Mapping[str, Any]) -> PredictedProbability:
+        """The probability of the outcome for rows with these values, with its interval."""
+        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
+        fit = self.design.sampled
+        log_odds = LinearEstimate(float(along @ fit.coefficients), fit.standard_error(along), self.design, along)
+        return PredictedProbability(float(scipy.special.expit(log_odds.estimate)), log_odds)
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The regression as a table."""
+        outcome = self.design.outcome
+        facts = f"rows {number(round(self.nobs))}, pseudo R² {self.prsquared:.3f}"
+        words = "Log-odds; standard errors, tests and intervals count noise and sampling."
+        head = f"Logistic regression of {outcome.column} = {outcome.label} on {self._on}"
+        return "\n".join([head, facts, *self._table(alpha, "z"), words])
+
+
+@dataclass(frozen=True)
+class LogisticSubModel(LogisticReading):
+    """A logistic regression on some of the columns of a release: it costs nothing more."""
+
+    fitted: Design[LogisticFit]
+
+    @property
+    def design(self) -> Design[LogisticFit]:
+        return self.fitted
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+Array = NDArray[np.float64]
+_MOST_NUMBERS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticMoments(RegressionMoments):
+    """Joint moments of numbers by labels and an outcome of two labels, from noisy totals in tensor parts.
+
+    Guarantee
+    ---------
+    A row is in one combination of labels, and its parts add up to 1. Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds, degrees, columns
+        Public bounds, highest powers and names of the numbers; there may be none.
+    labels
+        Public labels of the other columns, those of the outcome last; the first of each is the reference.
+    outcome, on
+        The column that is described, and the columns of the regression.
+
+    Examples
+    --------
+    >>> labels = {"income": ["low", "high"]}
+    >>> names = {"columns": ("age",), "labels": labels, "outcome": "income", "on": ("age",)}
+    >>> moments = LogisticMoments(bounds=((0, 90),), degrees=(4,), **names)
+    >>> moments.size * moments.cells
+    10
+    """
+
+    name: ClassVar[str] = "logistic_moments"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if list(self.labels)[-1:] != [self.outcome] or len(self.labels[self.outcome]) != 2:
+            raise InvalidParameter("outcome", self.outcome, "must be the last of `labels`, with two of them", "Check.")
+
+    @property
+    def title(self) -> str:
+        return "logistic regression"
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return LogisticRelease
+
+    def design(self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int) -> Any:
+        """The fit on some of the columns, from totals with noise and at most so many rows of a unit."""
+        law, terms = mechanism.law(0.0), self.terms(on)
+        # Terms do not depend on the outcome, which varies fastest among the labels.
+        functions = tuple(Linear(one.constants[::2], one.slopes) for one in map(self.linear, terms))
+        sampled, observed = (
+            LogisticFit(
+                NoisyTotals(
+                    totals=np.ravel(np.asarray(totals, dtype=float)),
+                    noise=float(np.max(law.variance)),
+                    kurtosis=excess_kurtosis(law),
+                    size=size,
+                    rows_per_unit=each,
+                ),
+                self.cells // 2,
+                self.degrees,
+                functions,
+            )
+            for each in (rows, 0)
+        )
+        return Design(self.explained, terms, self.labels, sampled, observed)
+
+    def expected_totals(self, rows: float) -> Array:
+        """Totals in the scenario of a plan: all labels are equally frequent, and numbers spread evenly."""
+        return np.full(self.cells * self.size, rows / (self.cells * self.size))
+
+
+@dataclass(frozen=True)
+class LogisticRelease(CoefficientsRelease[LogisticFit], LogisticReading):
+    """Noisy moments, and the logistic regressions that follow from them: on all columns, or on any (`model`)."""
+
+    @property
+    def _of(self) -> LogisticMoments:
+        return cast(LogisticMoments, self.statistic)
+
+    def _fitted(self, on: Sequence[str]) -> Design[LogisticFit]:
+        found: Design[LogisticFit] = self._of.design(
+            on, self.mechanism, self.value, self.public.get("n"), self._rows_per_unit
+        )
+        return found
+
+    def model(self, *on: str) -> LogisticSubModel:
+        """The regression on some of the columns, from the same release: it costs nothing more."""
+        return LogisticSubModel(self._fitted_on(on))
+
+    def heading(self) -> str:
+        return f"Logistic regression of {self._of.explained.name}"
+
+    def fit_facts(self) -> Facts:
+        return [("pseudo R²", f"{self.prsquared:.3f}")]
+
+
+@dataclass(frozen=True)
+class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
+    """Logistic regression of a column of two labels on numbers and other labels.
+
+    Guarantee
+    ---------
+    That of `LogisticMoments`, for the rows that a unit keeps.
+
+    Parameters
+    ----------
+    column
+        The outcome: a column of two labels, of which the second counts as 1.
+    on
+        Numbers and columns of labels. The first label of a column is the reference.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> columns = {"age": Bounds(18, 90, grid=1), "income": Categories(["low", "high"])}
+    >>> question = LogisticQuestion(Schema(columns=columns), "income", "age", PureDP(1.0))
+    >>> question.measurement.statistic.degrees
+    (4,)
+    """
+
+    ask: ClassVar[str] = "logistic_regression"
+    meaning: ClassVar[str] = "How the odds of {subject} go with other columns, by logistic regression."
+
+    def _measured(self) -> Measurement:
+        if isinstance(self.schema.column(self.column), Bounds) or len(self.schema.categories(self.column).labels) != 2:
+            raise InvalidParameter(
+                "column", self.column, "must have two labels", 'Declare Categories(["no", "yes"]), or use `regression`.'
+            )
+        return self._released(self._moments(self._predictors()))
+
+    def _released(self, moments: LogisticMoments) -> Measurement:
+        """How the moments are measured: as a table where there are no numbers."""
+        labels, read = tuple(moments.labels), f"the coefficient of {moments.terms(moments.on)[1].name}"
+        if not moments.columns:
+            table = table_measurement(self, labels, self.contribution)
+            found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)
+            return replace(found, forecast=lambda: self._forecast(found))
+        size, place = self.public_size(*moments.columns, *labels), self.contribution
+        found = tensor_measurement(
+            self,
+            moments,
+            moments.columns,
+            by=labels,
+            contribution=place,
+            read=read,
+            forecast=lambda: self._forecast(found),
+        )
+        mechanism = additive_noise(self.guarantee, found.sensitivity)
+        found = replace(found, statistic=moments, mechanism=mechanism, public={} if size is None else {"n": size})
+        return found
+
+    def _moments(self, on: tuple[str, ...]) -> LogisticMoments:
+        """The statistic, or a refusal of what would be too large."""
+        numbers = [name for name in on if isinstance(self.schema.column(name), Bounds)]
+        bounds = {name: self.schema.bounds(name) for name in numbers}
+        labels = self._labels([*(name for name in on if name not in numbers), self.column])
+        for name, each in labels.items():
+            if len(each) < 2:
+                raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
+        many = sum(one.cells > 2 for one in bounds.values())
+        degree = 4 if many <= 2 else 3
+        degrees = tuple(1 if one.cells == 2 else degree for one in bounds.values())
+        totals = math.prod(each + 1 for each in degrees) * math.prod(map(len, labels.values()))
+        if many > _MOST_NUMBERS or totals > MOST_PARTS:
+            raise InvalidParameter(
+                "on", list(on),
+                f"makes {totals:,} totals from {many} numbers of more than two values: at most {MOST_PARTS:,} from "
+                f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
+            )  # fmt: skip
+        return LogisticMoments(
+            bounds=tuple((one.low, one.high) for one in bounds.values()),
+            degrees=degrees,
+            columns=tuple(bounds),
+            labels=labels,
+            outcome=self.column,
+            on=on,
+        )
+
+    def _expected(self, found: Measurement) -> Expected:
+        return Expected(rows=found.public.get("n", self.expected_rows))
+
+    def _scenario(self, found: Measurement) -> Design[LogisticFit]:
+        """The fit that a plan expects."""
+        moments = cast(LogisticMoments, found.statistic)
+        totals = moments.expected_totals(self._expected(found).rows_per_group())
+        expected: Design[LogisticFit] = moments.design(moments.on, found.mechanism, totals, found.public.get("n"), 1)
+        return expected
+
+    def _forecast(self, found: Measurement) -> Forecast:
+        scenario = self._scenario(found)
+        weights = scenario.observed.noise_weights(scenario.units[1])
+        words = self._expected(found).words(like="of unrelated columns, spread evenly")
+        return Forecast(weights=tuple(weights.tolist()), scenario=words)
+
+    def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
+        scenario = self._scenario(found)
+        for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
+            both, noise = (fit.standard_error(along) for fit in (scenario.sampled, scenario.observed))
+            yield ExpectedError(term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0)))

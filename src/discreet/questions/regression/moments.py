@@ -1,0 +1,535 @@
+"""Regression moments: joint moments of the columns of a regression in tensor parts, and fits from noisy moments."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, reduce
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.columns import Label
+from discreet.core.errors import InvalidParameter
+from discreet.core.exact import Exact
+from discreet.core.noise.truth import float_truth
+from discreet.core.numbers import decimal, not_below
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.schema import Contribution, in_parts
+from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.inference.least_squares import Coordinates, LeastSquares, Linear, LinearMoments, ProductMoments
+from discreet.inference.noise import excess_kurtosis
+from discreet.mechanisms.box_noise import BoxNoise
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.questions.bounded import clipped, fractions
+from discreet.questions.covariance import TensorParts, bounds_of_columns
+from discreet.questions.regression.fit import CONSTANT, Term
+from discreet.results.release import Statistic
+
+__all__ = [
+    "GUESSED_MEAN", "GUESSED_SLOPE", "MomentBoxes", "MomentProducts", "Moments", "NUMBER_SPREAD",
+    "RegressionColumns", "RegressionMoments", "first_fit", "fit_on", "guessed_noise", "knows_squares",
+    "moved_per_row", "read_moments", "weighed",
+]  # fmt: skip
+
+
+# ---- Regression columns: which columns a regression is of, and its terms as linear functions of a row
+
+
+NUMBER_SPREAD = 12**-0.5
+"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+GUESSED_MEAN, GUESSED_SLOPE = 0.3, 0.2
+"""What noise is spread for: how far the mean of a number between −1 and 1 is from 0, and how steep the outcome is in
+it. Other data has the same guarantee, and somewhat more noise than a guess of its own would give."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionColumns(ABC):
+    """The columns of a regression.
+
+    Parameters
+    ----------
+    columns
+        Names of the numbers, in the order of their bounds.
+    labels
+        Public labels of the other columns; the first one is the reference.
+    outcome
+        The column that is described: a number, or one of two labels, of which the second counts as 1.
+    on
+        The columns of the regression, in the order in which its coefficients are printed.
+    two_values
+        The numbers that have but two values, which are their bounds.
+    """
+
+    bounds: tuple[tuple[float, float], ...]
+    columns: tuple[str, ...]
+    labels: Mapping[str, Sequence[Label]] = field(default_factory=dict)
+    outcome: str
+    on: Sequence[str]
+    two_values: Sequence[str] = ()
+
+    @property
+    def two_valued(self) -> tuple[bool, ...]:
+        """For every number, whether it has but two values."""
+        return tuple(name in self.two_values for name in self.columns)
+
+    @property
+    def title(self) -> str:
+        return "regression"
+
+    @classmethod
+    def release_type(cls) -> type[Any]:
+        """Releases need fits, and fits these columns; so the name is looked up."""
+        found: type[Any] = import_module("discreet.questions.regression.linear").RegressionRelease
+        return found
+
+    def settle(self, numbers: int) -> None:
+        """Check the names, and make plain tuples of them."""
+        given: Any = self.labels
+        pairs = given.items() if isinstance(given, Mapping) else given  # as stored: a list of pairs keeps its order
+        object.__setattr__(self, "labels", {name: tuple(labels) for name, labels in pairs})
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "on", tuple(self.on))
+        object.__setattr__(self, "two_values", tuple(self.two_values))
+        named = sorted((*self.columns, *self.labels))
+        if len(self.columns) != numbers or sorted((self.outcome, *self.on)) != named:
+            raise InvalidParameter(
+                "columns", self.columns, f"must be {numbers} names, the outcome's and those of `on`",
+                "Name each column once.",
+            )  # fmt: skip
+
+    def named(self) -> dict[str, Any]:
+        """The names as JSON-ready data."""
+        labels = [[name, list(each)] for name, each in self.labels.items()]
+        named = {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
+        return {**named, "two_values": list(self.two_values)}
+
+    @property
+    def cells(self) -> int:
+        """Combinations of labels."""
+        return math.prod(len(labels) for labels in self.labels.values())
+
+    def linear(self, term: Term) -> Linear:
+        """A term as a function of a row."""
+        constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
+        if term.column in self.columns:
+            slopes[self.columns.index(term.column)] = 1.0
+        elif term.column:
+            masks = [
+                np.array(each) == term.label if name == term.column else np.ones(len(each), dtype=bool)
+                for name, each in self.labels.items()
+            ]
+            constants = np.ravel(reduce(np.multiply.outer, masks)).astype(float)
+        else:
+            constants += 1.0
+        return Linear(constants, slopes)
+
+    def _terms(self, column: str) -> list[Term]:
+        """The term of a number, or those of all labels but the first."""
+        if column in self.columns:
+            low, high = self.bounds[self.columns.index(column)]
+            return [Term(column, column, low=low, width=high - low)]
+        return [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
+
+    @property
+    def explained(self) -> Term:
+        """The outcome."""
+        return self._terms(self.outcome)[0]
+
+    def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
+        """The terms of a regression on some of the columns."""
+        return (Term(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
+
+    def spread(self, term: Term) -> float:
+        """What a plan expects of a term's standard deviation between its bounds."""
+        if term.label is not None:
+            share = 1 / len(self.labels[term.column])
+            return math.sqrt(share * (1 - share))
+        return 0.5 if self.two_valued[self.columns.index(term.column)] else NUMBER_SPREAD
+
+
+# ---- Moment products: totals of products of two coordinates, which a regression on many columns is read from
+#
+# Every coordinate lies between −1 and 1, and so does every product: a row moves each total by at most 1. Under ε they
+# are
+# put into three boxes (`MomentBoxes`); Gaussian noise goes by their number, where totals that matter more are weighed
+# up.
+# Proof: ``docs/proofs/regression.md``.
+
+
+Array = NDArray[np.float64]
+_VARIANCE = 0.16
+"""The variance of a number between −1 and 1 that weights are made for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentProducts(RegressionColumns, Statistic):
+    """Totals of 1, of the coordinates of a row, of their products, and of 2z² − 1 for a number z.
+
+    Guarantee
+    ---------
+    Add/remove: a row moves every total by at most its weight w. Replace-one: by at most 2w. So ℓ∞ is the largest
+    weight, ℓ₂ the root of the sum of their squares, and ℓ₁ their sum, or twice that.
+
+    Parameters
+    ----------
+    bounds, columns, labels, outcome, on, two_values
+        As for `RegressionColumns`.
+    counted
+        Whether the number of rows is measured; False where it is public.
+    weights
+        What each total is multiplied by; by default 1.
+
+    Examples
+    --------
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> products = MomentProducts(bounds=((0, 90), (0, 60)), **names)
+    >>> products.size, products.sensitivity(neighbours=Neighbours.ADD_REMOVE).linf
+    (5, 1.0)
+    """
+
+    counted: bool = True
+    weights: Sequence[float] | None = None
+    name: ClassVar[str] = "moment_products"
+
+    def __post_init__(self) -> None:
+        bounds = bounds_of_columns("bounds", self.bounds)
+        object.__setattr__(self, "bounds", bounds)
+        self.settle(len(bounds))
+        given = [1.0] * self.size if self.weights is None else list(self.weights)
+        if len(given) != self.size:
+            raise InvalidParameter("weights", len(given), f"must be {self.size}, one per total", "Leave weights out.")
+        object.__setattr__(self, "weights", tuple(requirements.positive("weights", one) for one in given))
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The coordinates of a row: numbers first, then labels but for the first of each column."""
+        names = [*self.columns, *(name for name, each in self.labels.items() for _ in each[1:])]
+        counts = tuple(len(each) for each in self.labels.values())
+        return Coordinates(self.two_valued, counts, names.index(self.outcome))
+
+    @property
+    def size(self) -> int:
+        """Number of totals."""
+        return len(self.coordinates.products) - (not self.counted)
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "bounds": [list(pair) for pair in self.bounds],
+            "counted": self.counted,
+            "weights": list(self.weights or ()),
+        } | self.named()
+
+    def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
+        """How far one row, or so many of one unit, move the totals."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        each = [Fraction(weight) for weight in self.weights or ()]
+        sides = rows * neighbours.sides
+        return Sensitivity(
+            l1=not_below(sides * sum(each, Fraction(0))),
+            l2=root_up(sides**2 * sum((one**2 for one in each), Fraction(0))),
+            linf=not_below(sides * max(each)),
+            dimension=self.size,
+        )
+
+    @cached_property
+    def products_of(self) -> Array:
+        """Takes the totals to the products of coordinates; a public number of rows is none of them."""
+        found = np.diag(1 / np.array(self.weights or ()))
+        return found if self.counted else np.vstack([np.zeros(self.size), found])
+
+    def of_sums(self, counts: Any, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]) -> Any:
+        """The weighed totals, from sums of products of v = reach·u by combination of labels. Private."""
+        marks = self.coordinates.of_cells[:, 1:].astype(int)
+        numbers, found = len(self.columns), []
+        for product in self.coordinates.products[not self.counted :]:
+            total = Fraction(0)
+            for cell, rows in enumerate(counts):
+                sign = int(np.prod([marks[cell, i - numbers] for i in product if i >= numbers]))
+                inside = tuple(i for i in product if i < numbers)
+                total += sign * self._of_numbers(inside, cell, int(rows), sums, reaches)
+            found.append(total)
+        return fractions([Fraction(weight) * one for weight, one in zip(self.weights or (), found, strict=True)])
+
+    def _of_numbers(
+        self, inside: tuple[int, ...], cell: int, rows: int, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]
+    ) -> Fraction:
+        """Σ Π z over the rows of a cell, with z = 2u − 1; for a square, Σ 2z² − 1."""
+        if not inside:
+            return Fraction(rows)
+        first, last = (self.columns[i] for i in (inside[0], inside[-1]))
+        u, v = (Fraction(sums[self.columns[i],][cell]) / reaches[i] for i in (inside[0], inside[-1]))
+        if len(inside) == 1:
+            return 2 * u - rows
+        both = Fraction(sums[first, last][cell]) / (reaches[inside[0]] * reaches[inside[1]])
+        product = 4 * both - 2 * u - 2 * v + rows
+        return 2 * product - rows if first == last else product
+
+    @property
+    def number_products(self) -> tuple[tuple[str, ...], ...]:
+        """The products of numbers that have to be added up."""
+        numbers = len(self.columns)
+        inside = [
+            tuple(self.columns[i] for i in one) for one in self.coordinates.products if max(one, default=0) < numbers
+        ]
+        return tuple(one for one in inside if one)
+
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
+        """The totals of a table of numbers, one column each, still private."""
+        table = float_truth(data)
+        if self.labels or table.ndim != 2 or table.shape[1] != len(self.bounds):
+            raise InvalidParameter("data", table.shape, f"must be rows × {len(self.bounds)}", "Give one bound each.")
+        columns = {
+            name: [(x - decimal(low)) / (decimal(high) - decimal(low)) for x in clipped(column, (low, high))]
+            for name, column, (low, high) in zip(self.columns, table.T.tolist(), self.bounds, strict=True)
+        }
+        sums = {
+            names: [sum((math.prod(row) for row in zip(*(columns[name] for name in names), strict=True)), Fraction(0))]
+            for names in self.number_products
+        }
+        value = self.of_sums([len(table)], sums, [1] * len(self.bounds))
+        return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
+
+    def worth(self) -> Array:
+        """How far noise in each total moves the coefficients together, where data is as weights are made for it."""
+        every = self.coordinates
+        spreads = [1.0] * every.size
+        for i, known in enumerate(self.two_valued):
+            spreads[i] = 1.0 if known else _VARIANCE
+        found = np.zeros((every.size, len(every.products)))
+        for j in (one for one in range(every.size) if one != every.outcome):
+            # (z_j − mean)·(y − b₀ − Σ b·z)/variance, each product of the two with its size.
+            slopes = [(one, GUESSED_SLOPE) for one in range(every.size) if one != every.outcome]
+            left: list[tuple[int | None, float]] = [(every.outcome, 1.0), (None, GUESSED_MEAN), *slopes]
+            pulled: list[tuple[int | None, float]] = [(None, GUESSED_MEAN), (j, 1.0)]
+            for (mine, own), (its, other) in itertools.product(pulled, left):
+                for product, share in _expanded(every, mine, its).items():
+                    found[j, every.products.index(product)] += abs(share) * own * other / math.sqrt(spreads[j])
+        return np.asarray(np.sqrt((found**2).sum(axis=0))[not self.counted :])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentBoxes(MomentProducts):
+    """The same totals in three boxes: (1 − y)(1, z), y(1, z), and the products without outcome.
+
+    Here y is the outcome between 0 and 1, and z are the other coordinates. Slopes rest on the first two boxes, where
+    noise matters most: they have few numbers, and a row moves both together by no more than it would move one.
+
+    Guarantee
+    ---------
+    Add/remove: the largest moves of a row in the first two boxes add up to at most 1, and it moves each number of the
+    third by at most 1. Replace-one: twice that.
+
+    Examples
+    --------
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> boxes = MomentBoxes(bounds=((0, 90), (0, 60)), **names)
+    >>> boxes.together, boxes.size
+    (2, 5)
+    """
+
+    name: ClassVar[str] = "moment_boxes"
+
+    @property
+    def together(self) -> int:
+        """Numbers in each of the first two boxes."""
+        return self.coordinates.size
+
+    def apart(self, totals: NDArray[Any]) -> list[NDArray[Any]]:
+        """The totals of the first two boxes, which are drawn together, and those of the third."""
+        return np.split(totals, [2 * self.together])
+
+    @cached_property
+    def products_of(self) -> Array:
+        return np.asarray(np.linalg.inv(self.coordinates.in_boxes))
+
+    def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
+        """How far one row, or so many of one unit, move the totals.
+
+        (1 − y)|z| + y|z| ≤ 1 and ((1 − y)² + y²)z² ≤ 1: the first two boxes count as one.
+        """
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        sides, count = rows * neighbours.sides, self.size - self.together
+        return Sensitivity(
+            l1=sides * count, l2=root_up(Fraction(sides**2 * count)), linf=float(sides), dimension=self.size
+        )
+
+    def of_sums(self, counts: Any, sums: Mapping[tuple[str, ...], Any], reaches: Sequence[int]) -> Any:
+        """The totals by box. Private."""
+        found = super().of_sums(counts, sums, reaches)
+        mixed = [[Fraction(share) * one for share, one in zip(row, found, strict=True) if share] for row in self._rows]
+        return fractions([sum(row, Fraction(0)) for row in mixed])
+
+    @cached_property
+    def _rows(self) -> list[list[float]]:
+        found: list[list[float]] = self.coordinates.in_boxes.tolist()
+        return found
+
+
+def _expanded(coordinates: Coordinates, i: int | None, k: int | None) -> Mapping[tuple[int, ...], float]:
+    """The product of two coordinates, or of one and 1, in terms of what is measured."""
+    if i is None or k is None:
+        return {tuple(one for one in (i, k) if one is not None): 1.0}
+    return coordinates.known(i, k) or {}
+
+
+def weighed(products: MomentProducts) -> MomentProducts:
+    """The same totals with weights for Gaussian noise: their squares add up to 1, in proportion to what each is worth.
+
+    With variances σ²/w² the noise of a coefficient that totals move by g is σ²Σg²/w², which is least for w² ∝ |g|.
+    """
+    worth = np.maximum(products.worth(), 1e-3 * products.worth().max())
+    return replace(products, weights=tuple(np.sqrt(worth / worth.sum()).tolist()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionMoments(RegressionColumns, TensorParts):
+    """Joint moments of an outcome, other numbers and labels, from noisy totals in tensor parts.
+
+    They hold Σ w²e² for every linear function w of the other columns and every residual e, or an upper bound where
+    there are more than two numbers, so the errors of a regression may have any law.
+
+    Guarantee
+    ---------
+    A row is in one combination of labels, and its parts add up to 1. Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
+
+    Parameters
+    ----------
+    bounds, degrees
+        Public bounds and highest powers of the numbers.
+    columns
+        Their names.
+    labels
+        Public labels of the other columns; the first one is the reference.
+    outcome
+        The column that is described: a number, or one of two labels, of which the second counts as 1.
+    on
+        The columns of the regression, in the order in which its coefficients are printed.
+    two_values
+        Numbers that have but two values. All of degree 1 do, but perhaps the outcome.
+
+    Examples
+    --------
+    >>> names = {"columns": ("age", "hours"), "outcome": "hours", "on": ("age",)}
+    >>> moments = RegressionMoments(bounds=((0, 90), (0, 60)), degrees=(4, 2), **names)
+    >>> moments.size, moments.cells
+    (15, 1)
+    """
+
+    name: ClassVar[str] = "regression_moments"
+
+    @property
+    def two_valued(self) -> tuple[bool, ...]:
+        """For every number, whether it has but two values."""
+        named = zip(self.columns, self.degrees, strict=True)
+        return tuple(name in self.two_values or (degree == 1 and name != self.outcome) for name, degree in named)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(len(self.degrees))
+
+    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
+        """How far one row moves the totals."""
+        return in_parts(Contribution(groups=1, rows=1), self.cells, self.size, neighbours)
+
+    def parameters(self) -> dict[str, Any]:
+        return TensorParts.parameters(self) | self.named()
+
+
+Moments = RegressionMoments | MomentProducts
+"""What a regression may be read from."""
+
+
+def knows_squares(moments: Moments) -> bool:
+    """Whether the totals hold Σ w²e², so that nothing has to be measured after the fit."""
+    return isinstance(moments, RegressionMoments) and all(
+        two or degree > 2 - (name == moments.outcome)
+        for name, degree, two in zip(moments.columns, moments.degrees, moments.two_valued, strict=True)
+    )
+
+
+def read_moments(
+    of: Moments, drawn: Sequence[tuple[Mechanism, Any]], size: int | None = None, rows_per_unit: int = 1
+) -> LinearMoments | ProductMoments:
+    """Noisy totals, from every draw that they were released in."""
+    totals = np.concatenate([np.ravel(np.asarray(value, dtype=float)) for _, value in drawn])
+    shared: dict[str, Any] = {"totals": totals, "size": size, "rows_per_unit": rows_per_unit}
+    laws = [mechanism.law(0.0) for mechanism, _ in drawn]
+    if not isinstance(of, MomentProducts):
+        noise, kurtosis = float(np.max(np.asarray(laws[0].variance))), excess_kurtosis(laws[0])
+        return LinearMoments(noise=noise, kurtosis=kurtosis, cells=of.cells, degrees=of.degrees, **shared)
+    boxes = [(one.dimension,) * one.boxes for one, _ in drawn if isinstance(one, BoxNoise)]
+    variances = [np.full(np.size(value), float(law.variance)) for law, (_, value) in zip(laws, drawn, strict=True)]
+    return ProductMoments(
+        coordinates=of.coordinates,
+        variances=np.concatenate(variances),
+        products_of=of.products_of,
+        boxes=tuple(size for each in boxes for size in each),
+        **shared,
+    )
+
+
+def first_fit(
+    of: Moments, drawn: Sequence[tuple[Mechanism, Any]], size: int | None, rows_per_unit: int
+) -> LeastSquares:
+    """The fit on all columns from noisy totals."""
+    moments = read_moments(of, drawn, size, rows_per_unit)
+    return LeastSquares(moments, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained))
+
+
+def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
+    """The fit on some of the columns, from the same totals."""
+    return replace(fit, terms=tuple(map(of.linear, of.terms(on))))
+
+
+def moved_per_row(moments: Moments, term: Term) -> Array:
+    """How far noise in each total moves a coefficient, times the number of rows.
+
+    Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
+    """
+    pull, left = (_around(moments, one, _middle(moments, one)) for one in (term, moments.explained))
+    if isinstance(moments, MomentProducts):
+        read = ProductMoments(
+            coordinates=moments.coordinates,
+            totals=np.zeros(moments.size),
+            variances=np.ones(moments.size),
+            products_of=moments.products_of,
+        )
+        moved = read.weights(pull, left) @ moments.products_of
+        moved = moved[: 2 * moments.together] if isinstance(moments, MomentBoxes) else moved
+    else:
+        size = moments.size * moments.cells
+        empty = LinearMoments(totals=np.zeros(size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
+        moved = empty.weights(pull, left)
+    return np.asarray(moved * moments.explained.width / (term.width * moments.spread(term) ** 2))
+
+
+def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> float:
+    """Variance of the noise of all slopes together, relative to sampling, for data as it is guessed to be.
+
+    The guess decides how noise is spread, and no guarantee: numbers lie off the middle of their bounds, and all terms
+    have a slope.
+    """
+    terms = moments.terms(moments.on)[1:]
+    means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
+    centred = {one: _around(moments, one, mean) for one, mean in means.items()}
+    fitted = Linear.combined(np.full(len(terms), GUESSED_SLOPE), [centred[one] for one in terms])
+    left = centred[moments.explained] - fitted
+    weights = np.array([read.weights(centred[term], left) / moments.spread(term) for term in terms])
+    return float(read.noise_of(weights)[0].sum())
+
+
+def _middle(moments: Moments, term: Term) -> float:
+    return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
+
+
+def _around(moments: Moments, term: Term, mean: float) -> Linear:
+    found = moments.linear(term)
+    return Linear(found.constants - mean, found.slopes)

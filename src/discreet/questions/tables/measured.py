@@ -1,0 +1,529 @@
+"""Measured margins: noisy components of counts, and what follows from them without any name of a column or label."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.ranks import difference_of_ranks, distance_of_distributions
+from discreet.inference.tables import (
+    ChiSquareResult,
+    Departure,
+    cell_probabilities,
+    shrunken_goodness,
+    shrunken_independence,
+    simulated_test,
+)
+from discreet.mechanisms.tables.margins import Axes, MarginsNoise, below, cell_covariance, margin_of
+from discreet.mechanisms.tables.post_processed import onto_simplex
+from discreet.results.display import Facts, Interval, Result, number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from discreet.questions.tables.margins import Margins
+
+__all__ = [
+    "MOST_PRESENTED", "MeasuredMargins", "Place", "SyntheticEstimate", "SyntheticRows", "maximum_entropy",
+    "nearest_table", "whole_pairs", "whole_table", "MarginTests",
+]  # fmt: skip
+
+
+# ---- Presented tables: whole, non-negative and consistent values near noisy margins
+#
+# All of them are margins of one table of whole numbers, so they add up by construction. That table is found in two
+# steps,
+# both post-processing: the nearest table without negative cells, then whole numbers near it. Small margins are kept
+# more
+# strictly than large ones: plain least squares would let thousands of cut cells push the total up.
+
+
+Array = NDArray[np.float64]
+MOST_PRESENTED = 2**17
+"""Cells of the table of all columns up to which presented values are computed."""
+_STRICTER = 50.0
+"""How many times more strictly a margin is kept than those with one more column."""
+_ROUNDS = 300
+_STILL = 1e-3
+"""Changes of a cell below this end the search: whole numbers follow anyway."""
+_RELAXED = 1.6
+"""Over-relaxation (Boyd et al. 2011, section 3.4.3)."""
+_BATCHES, _FEW = 128, 64
+"""Units are handed out in batches of one in so many that are missing; from a few on, all scores are computed again."""
+_LEAST, _SCALINGS = 0.25, 30
+"""Where scaling starts in cells that were measured at or below 0, and how often rows and columns take turns."""
+
+
+def nearest_table(
+    components: Mapping[Axes, Array],
+    variances: Mapping[Axes, float],
+    sizes: Sequence[int],
+    possible: NDArray[np.bool_] | None = None,
+) -> Array:
+    """The table without negative cells whose components are nearest to noisy ones.
+
+    Least squares, each component weighed by its precision, by the alternating direction method of multipliers. A cosine
+    transform along every axis diagonalises the distance: the coefficients that vary along exactly the axes A belong to
+    the component A, where a table of length 1 has a component of squared length ∏d over the other axes.
+
+    Parameters
+    ----------
+    components, variances
+        Noisy components and the variance of their noise; a component that is known has variance 0.
+    sizes
+        Number of labels along every axis.
+    possible
+        False for cells that cannot have rows.
+    """
+    axes = tuple(range(len(sizes)))
+    target = margin_of(components, sizes, axes)
+    weight = _weights(variances, sizes)
+    # Between the weights of the most detailed components, which decide most cells, and the stricter ones.
+    step = 4 * float(np.median(weight[weight > 0]))
+    pulled = weight * scipy.fft.dctn(target, norm="ortho")
+    table, dual = np.maximum(target, 0.0), np.zeros_like(target)
+    for _ in range(_ROUNDS):
+        coefficients = (pulled + step * scipy.fft.dctn(table - dual, norm="ortho")) / (weight + step)
+        near = scipy.fft.idctn(coefficients, norm="ortho")
+        ahead = _RELAXED * near + (1 - _RELAXED) * table
+        last, table = table, np.maximum(ahead + dual, 0.0)
+        if possible is not None:
+            table = np.where(possible, table, 0.0)
+        dual = dual + ahead - table
+        if max(np.abs(table - last).max(), np.abs(table - near).max()) < _STILL:
+            break
+    return table
+
+
+def _weights(variances: Mapping[Axes, float], sizes: Sequence[int]) -> Array:
+    """Precision of every cosine coefficient; 0 where nothing was measured."""
+    known = [variance for variance in variances.values() if variance > 0]
+    least = min(known, default=1.0) * 1e-3  # stands for "known": a thousand times more precise than any measurement
+    most, weight = max(map(len, variances)), np.zeros(tuple(sizes))
+    for axes, variance in variances.items():
+        place = tuple(slice(1, None) if axis in axes else slice(0, 1) for axis in range(len(sizes)))
+        others = math.prod(size for axis, size in enumerate(sizes) if axis not in axes)
+        weight[place] = others / max(variance, least) * _STRICTER ** (most - len(axes))
+    return weight
+
+
+def whole_table(
+    table: Array, total: int, tables: Sequence[Axes], possible: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """Whole numbers near a table, with a given total, whose margins stay near those of the table.
+
+    Cells are cut to whole numbers; what is missing goes, a few units at a time, where the margins miss most. Where too
+    much is there, which a public total can demand, units leave in the same way.
+    """
+    kept = np.floor(table + 1e-9)
+    margins = [axes for axes in below(tables) if axes]
+    allowed = np.ones(table.shape, dtype=bool) if possible is None else possible
+    if not allowed.any():
+        return kept.astype(np.int64)
+    score, missing = _missed(table - kept, margins), int(total - kept.sum())
+    while missing:
+        sign = 1 if missing > 0 else -1
+        open_cells = allowed if sign > 0 else allowed & (kept > 0)
+        some = min(max(abs(missing) // _BATCHES, 1), int(open_cells.sum()))
+        ranked = np.where(open_cells, sign * score, -np.inf).ravel()
+        chosen = np.argpartition(ranked, -some)[-some:]
+        kept.ravel()[chosen] += sign
+        if some > _FEW:
+            score = _missed(table - kept, margins)
+        else:
+            _lower(score, chosen, margins, sign)
+        missing -= sign * some
+    return kept.astype(np.int64)
+
+
+def _lower(score: Array, chosen: NDArray[np.intp], margins: Sequence[Axes], sign: int) -> None:
+    """Keep the score up to date where a few cells changed by one unit."""
+    for cell in chosen.tolist():
+        place = np.unravel_index(cell, score.shape)
+        score[place] -= 2 * sign
+        for axes in margins:
+            score[tuple(place[axis] if axis in axes else slice(None) for axis in range(score.ndim))] -= sign
+
+
+def _missed(left: Array, margins: Sequence[Axes]) -> Array:
+    """How much a unit in each cell would bring the margins, and the cell, nearer."""
+    score = 2 * left
+    for axes in margins:
+        others = tuple(axis for axis in range(left.ndim) if axis not in axes)
+        score = score + left.sum(axis=others, keepdims=True)
+    return np.asarray(score)
+
+
+def whole_pairs(margins: Mapping[Axes, Array], total: int) -> dict[Axes, NDArray[np.int64]]:
+    """Whole, non-negative margins of one and two axes that add up, where all axes together make too large a table.
+
+    Margins of one axis come first, with the given total; each margin of two axes is fitted to its two smaller ones. A
+    table with given row and column sums always exists, so this needs no common table behind all of them.
+    """
+    found: dict[Axes, NDArray[np.int64]] = {(): np.array(total, dtype=np.int64)}
+    for axes, margin in margins.items():
+        if len(axes) == 1:
+            found[axes] = whole_table(onto_simplex(margin, float(total)), total, [axes])
+    for axes, margin in margins.items():
+        if len(axes) == 2:
+            found[axes] = _with_sums(margin, found[axes[:1]], found[axes[1:]])
+    return found
+
+
+def _with_sums(table: Array, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole numbers near a table, with exact row and column sums: scale, cut, and hand out what is missing."""
+    near = np.maximum(table, _LEAST)
+    for _ in range(_SCALINGS):
+        near *= (rows / near.sum(axis=1))[:, None]
+        near *= columns / np.maximum(near.sum(axis=0), _LEAST)
+        near = np.maximum(near, 1e-12)
+    kept = np.floor(near).astype(np.int64)
+    kept = np.minimum(kept, np.minimum(rows[:, None], columns[None, :]))
+    _take_back(kept, rows)
+    _take_back(kept.T, columns)
+    left_rows, left_columns = rows - kept.sum(axis=1), columns - kept.sum(axis=0)
+    while left_rows.any():  # both have the same total, so a cell with room along both axes is always there
+        room = np.minimum(left_rows[:, None], left_columns[None, :])
+        best = np.unravel_index(int(np.argmax(np.where(room > 0, near - kept, -np.inf))), kept.shape)
+        some = max(1, min(int(room[best]), math.floor(near[best] - kept[best])))
+        kept[best] += some
+        left_rows[best[0]] -= some
+        left_columns[best[1]] -= some
+    return kept
+
+
+def _take_back(kept: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+    """Lower rows that are above their sum, the largest cells first."""
+    for row, most in zip(kept, sums.tolist(), strict=True):
+        while (above := int(row.sum()) - most) > 0:
+            place = int(np.argmax(row))
+            row[place] -= min(above, max(int(row[place]) // 2, 1))
+
+
+# ---- Synthetic rows: data sets drawn from the model of maximum entropy that fits released margins
+#
+# Everything here is post-processing of a release. Rows repeat what the released tables say and nothing else: columns
+# that
+# no released table has together are independent given the others. Each data set is fitted to margins with fresh noise
+# of
+# the release's own law, so that what differs between the data sets measures noise and sampling together.
+
+
+_ROWS_ROUNDS = 200
+_FITTED = 1e-6
+"""Largest share of rows by which a margin may still be off when the fit ends."""
+
+
+def maximum_entropy(table: Array, margins: Sequence[Axes], possible: NDArray[np.bool_] | None = None) -> Array:
+    """The distribution of maximum entropy that has the given margins of a table without negative cells.
+
+    Iterative proportional fitting from the uniform distribution (Deming and Stephan 1940): each step scales the table
+    to one of its margins, and the limit is the log-linear model with these margins.
+    """
+    wanted = table / max(float(table.sum()), 1e-300)
+    fitted = np.ones(table.shape) if possible is None else possible.astype(float)
+    fitted = fitted / fitted.sum()
+    largest = [axes for axes in margins if not any(set(axes) < set(other) for other in margins)]
+    for _ in range(_ROWS_ROUNDS):
+        off = 0.0
+        for axes in largest:
+            others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+            has, should = fitted.sum(axis=others, keepdims=True), wanted.sum(axis=others, keepdims=True)
+            off = max(off, float(np.abs(has - should).max()))
+            fitted = fitted * np.divide(should, has, out=np.zeros_like(has), where=has > 0)
+        if off < _FITTED:
+            break
+    return np.asarray(fitted / fitted.sum())
+
+
+@dataclass(frozen=True)
+class SyntheticEstimate(Result):
+    """A number computed on every synthetic data set, and combined.
+
+    Attributes
+    ----------
+    estimate, standard_error
+        The mean of the results, and √((1 + 1/m)·B) with B their variance over m data sets.
+    results
+        One per data set.
+    """
+
+    estimate: float
+    standard_error: float
+    results: tuple[float, ...] = field(repr=False)
+
+    def confidence_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population: Student's t with m − 1 degrees of freedom."""
+        tail = (1 + requirements.level(level)) / 2
+        reach = float(scipy.special.stdtrit(len(self.results) - 1, tail)) * self.standard_error
+        return Interval(self.estimate - reach, self.estimate + reach, level)
+
+    def heading(self) -> str:
+        return "Estimate from synthetic rows"
+
+    def facts(self) -> Facts:
+        """What to show."""
+        return [
+            ("estimate", number(self.estimate)),
+            ("standard error", number(self.standard_error)),
+            ("95 % interval", str(self.confidence_interval())),
+            ("data sets", str(len(self.results))),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {
+            "estimate": self.estimate,
+            "standard_error": self.standard_error,
+            "confidence_interval": self.confidence_interval().to_dict(),
+            "results": list(self.results),
+        }
+
+
+@dataclass(frozen=True)
+class SyntheticRows:
+    """Several synthetic data sets, each as counts over the table of all columns.
+
+    Attributes
+    ----------
+    columns
+        The labels of every column.
+    counts
+        One table per data set.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    counts: tuple[NDArray[np.int64], ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def table(self, position: int) -> pa.Table:
+        """One data set as an Arrow table, one row per synthetic row."""
+        import pyarrow as pa
+
+        counts = self.counts[position]
+        places = np.repeat(np.arange(counts.size), counts.ravel())
+        codes = np.unravel_index(places, counts.shape)
+        return pa.table(
+            {
+                name: pa.array([labels[code] for code in column.tolist()])
+                for (name, labels), column in zip(self.columns.items(), codes, strict=True)
+            }
+        )
+
+    def estimate(self, analysis: Callable[[pa.Table], float]) -> SyntheticEstimate:
+        """Run an analysis on every data set and combine the results.
+
+        Each result differs from the population by sampling and noise, once in the data and once more in the synthetic
+        rows, so the variance of the mean of m results is (1 + 1/m) times their variance.
+        """
+        results = np.array([float(analysis(self.table(position))) for position in range(len(self))])
+        between = float(results.var(ddof=1))
+        error = math.sqrt((1 + 1 / results.size) * between)
+        return SyntheticEstimate(float(results.mean()), error, tuple(results.tolist()))
+
+
+Place = Mapping[int, int]
+"""A cell: its position along each of its axes."""
+
+
+@dataclass(frozen=True)
+class MeasuredMargins:
+    """The counts of a release of margins.
+
+    Attributes
+    ----------
+    components
+        What was measured; a public total is one of them.
+    noise
+        The mechanism that made them.
+    tables
+        Axes of the wanted tables.
+    possible
+        False for cells of the table of all axes that cannot have rows; None where all can.
+    """
+
+    components: Mapping[Axes, Array]
+    noise: MarginsNoise
+    tables: Sequence[Axes]
+    possible: NDArray[np.bool_] | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the table of all axes is small enough to be computed."""
+        return math.prod(self.noise.sizes) <= MOST_PRESENTED
+
+    def margin(self, axes: Axes) -> Array:
+        """Any margin of a wanted table."""
+        return margin_of(self.components, self.noise.sizes, axes)
+
+    def at(self, place: Place) -> float:
+        """One cell."""
+        axes = tuple(sorted(place))
+        return float(self.margin(axes)[tuple(place[axis] for axis in axes)])
+
+    def covariance(self, one: Sequence[tuple[Place, float]], other: Sequence[tuple[Place, float]]) -> float:
+        """Noise covariance of two weighted sums of cells."""
+        variances = self.noise.variances()
+        return sum(
+            first * second * cell_covariance(variances, self.noise.sizes, cell, another)
+            for cell, first in one
+            for another, second in other
+        )
+
+    def presented(self) -> NDArray[np.int64]:
+        """The table of all axes in whole numbers whose margins are presented."""
+        near = self._nearest(self.components)
+        return whole_table(near, max(round(float(self.components[()])), 0), self.tables, self.possible)
+
+    @cached_property
+    def pairs(self) -> Mapping[Axes, NDArray[np.int64]] | None:
+        """Presented margins where the table of all axes is too large; None where one of more than two is wanted."""
+        if max(map(len, self.tables)) > 2:
+            return None
+        margins = {axes: self.margin(axes) for axes in below(self.tables)}
+        return whole_pairs(margins, max(round(float(self.components[()])), 0))
+
+    def synthetic(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Fresh noise on the measurement, the nearest possible table, the model of its margins, and rows from it."""
+        nothing = np.zeros(self.noise.dimension, dtype=np.int64)
+        parts = dict(self.components)
+        for one, block in self.noise.blocks(self.noise.measure(nothing, rng=rng)):
+            if one.layer == 0:
+                parts[one.axes] = parts[one.axes] + block
+        shares = maximum_entropy(self._nearest(parts), self.tables, self.possible)
+        return rng.multinomial(rows, shares.ravel()).reshape(shares.shape).astype(np.int64)
+
+    def _nearest(self, components: Mapping[Axes, Array]) -> Array:
+        variances = {(): 0.0, **self.noise.variances()}  # a public total is known
+        return nearest_table(components, variances, self.noise.sizes, self.possible)
+
+
+# ---- Hypotheses about margins: tests on released tables, with the noise of the release in the null distribution.
+
+
+class MarginTests(ABC):
+    """Tests of tables that were released together. They use the release alone, so they cost nothing more.
+
+    The null distribution is simulated: tables that fit the hypothesis, measured with the noise of the same release.
+    """
+
+    @property
+    @abstractmethod
+    def margins(self) -> Margins:
+        """The public description of the tables."""
+
+    @property
+    @abstractmethod
+    def measured_counts(self) -> MeasuredMargins:
+        """The noisy counts, by position."""
+
+    @property
+    @abstractmethod
+    def rows_per_unit(self) -> int:
+        """At most this many rows are one unit's."""
+
+    @abstractmethod
+    def asked(self, columns: Sequence[str]) -> Axes:
+        """Positions of the columns of a released table, or an error that lists those there are."""
+
+    def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether two columns are independent, from their released table."""
+        table = self._table((one, other))
+        df = (table.shape[0] - 1) * (table.shape[1] - 1)
+        return self._tested(
+            "independence", "shrunken", (one, other), _unrelated(table), df, shrunken_independence, null
+        )
+
+    def goodness_of_fit(
+        self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
+    ) -> ChiSquareResult:
+        """Test whether the labels of a column have given shares."""
+        expected = cell_probabilities(probabilities, self._table((column,)).size)
+
+        def departure(cells: Array, n: float | None, noise: float) -> Array:
+            return shrunken_goodness(cells, expected, n, noise)
+
+        return self._tested("goodness of fit", "shrunken", (column,), expected, expected.size - 1, departure, null)
+
+    def rank_test(self, column: str, by: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether groups differ in an ordered column: Mann and Whitney for two, Kruskal and Wallis for more.
+
+        The labels of the column count in their declared order; bins of a number have theirs.
+        """
+        return self._ordered("equal ranks", "ranks", column, by, difference_of_ranks, null)
+
+    def kolmogorov_smirnov(self, column: str, by: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether an ordered column is distributed alike in all groups, by the largest distance."""
+        return self._ordered("equal distributions", "Kolmogorov-Smirnov", column, by, distance_of_distributions, null)
+
+    def _ordered(
+        self, test: str, method: str, column: str, by: str, departure: Departure, null: MonteCarlo | None
+    ) -> ChiSquareResult:
+        table = self._table((by, column))
+        return self._tested(test, method, (by, column), _unrelated(table), table.shape[0] - 1, departure, null)
+
+    def _table(self, columns: Sequence[str]) -> Array:
+        """The measured table with the columns in this order."""
+        axes = self.asked(columns)
+        if self.rows_per_unit > 1:
+            raise InvalidParameter(
+                "release", f"at most {self.rows_per_unit} rows of each unit",
+                "a test needs independent rows, so at most one of each unit",
+                "Release the tables with contribution=Contribution(total=1).",
+            )  # fmt: skip
+        return np.transpose(self.measured_counts.margin(axes), self._order(columns))
+
+    def _order(self, columns: Sequence[str]) -> list[int]:
+        axes = self.asked(columns)
+        return [axes.index(self.margins.axes((name,))[0]) for name in columns]
+
+    def _tested(
+        self,
+        test: str,
+        method: str,
+        columns: Sequence[str],
+        expected: Array,
+        df: int,
+        departure: Departure,
+        null: MonteCarlo | None,
+    ) -> ChiSquareResult:
+        measured, axes, order = self.measured_counts, self.asked(columns), self._order(columns)
+        return simulated_test(
+            test,
+            method,
+            self._table(columns),
+            expected,
+            df,
+            departure,
+            rows=max(round(measured.at({})), 1),
+            public=self.margins.total,
+            noise_variance=measured.noise.standard_error(axes) ** 2,
+            noise=lambda size, rng: np.transpose(
+                measured.noise.simulated(axes, size, rng), (0, *(place + 1 for place in order))
+            ),
+            null=null or MonteCarlo(),
+        )
+
+
+def _unrelated(table: Array) -> Array:
+    """Cell probabilities where rows and columns are independent, from the margins of a noisy table."""
+    return np.asarray(np.outer(*(_possible_shares(table.sum(axis=axis)) for axis in (1, 0))))
+
+
+def _possible_shares(counts: Array) -> Array:
+    total = max(float(counts.sum()), 1.0)
+    projected = onto_simplex(counts, total)
+    return np.asarray(projected / projected.sum())

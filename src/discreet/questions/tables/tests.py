@@ -1,0 +1,291 @@
+"""Table tests: goodness of fit, homogeneity and independence, from one released table."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from discreet.core.door import Allowance, Claim, Passed
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.rows import Snapshot
+from discreet.core.schema import Contribution, Schema
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.power import smallest_departure
+from discreet.inference.tables import ChiSquareResult, cell_probabilities, goodness_of_fit, homogeneity, independence
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    DEFAULT_ROWS,
+    SHARES,
+    WHOLE,
+    Form,
+    MeasuredQuestion,
+    Question,
+    column_names,
+)
+from discreet.questions.tables.table import ContingencyTable, TableQuestion, TableRelease
+from discreet.results.answer import Readable
+from discreet.results.display import Facts, Interval
+from discreet.results.frames import Reading
+from discreet.results.ledger import Ledger
+from discreet.results.plan import Plan
+
+__all__ = [
+    "GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease",
+    "require_independent_rows",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TestedRelease(Readable):
+    """A test with the release it was computed from; the test is post-processing and costs nothing more."""
+
+    __test__ = False  # not a test case
+
+    result: ChiSquareResult
+    release: TableRelease
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value."""
+        return self.result.pvalue
+
+    @property
+    def statistic(self) -> float:
+        """The test statistic."""
+        return self.result.statistic
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The cells of the table."""
+        return self.release.readings(columns)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the population's share of every cell of the table: sampling and noise together."""
+        return self.release.population_interval(level)
+
+    def margin_readings(self) -> list[Reading]:
+        return self.release.margin_readings()
+
+    def published(self) -> dict[str, Any]:
+        return self.release.published()
+
+    def verdict(self) -> Mapping[str, Any]:
+        return self.result.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both as JSON-ready data."""
+        return {"result": self.result.to_dict(), "release": self.release.to_dict()}
+
+    def heading(self) -> str:
+        return self.result.heading()
+
+    def facts(self) -> Facts:
+        return [*self.result.facts(), *self.release.facts()]
+
+    def __str__(self) -> str:
+        return f"{self.result}\n{self.release}"
+
+
+def require_independent_rows(schema: Schema, contribution: Contribution | None) -> None:
+    """Refuse several rows of a unit: the rows of one of them need not be independent."""
+    limits = schema.contribution(contribution)
+    if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
+        raise InvalidParameter(
+            "contribution",
+            limits,
+            "a test needs independent rows, so at most one of each unit",
+            "Pass contribution=Contribution(total=1); in a plan file, total = 1.",
+        )
+
+
+class TableTest(Question[TestedRelease]):
+    """A question that releases a table and tests it.
+
+    Guarantee
+    ---------
+    That of the table; the test reads nothing but the release.
+    """
+
+    part: ClassVar[str] = "cell"
+    contribution: Contribution | None
+    expected_rows: int | None
+
+    def __post_init__(self) -> None:
+        require_independent_rows(self.schema, self.contribution)
+        self.table  # noqa: B018  (refuses before anything is planned or spent)
+        self._check()
+
+    @property
+    @abstractmethod
+    def cells_by(self) -> tuple[str, ...]:
+        """Columns of the table."""
+
+    @abstractmethod
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        """The test of a released table."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse what cannot be tested, before anything is spent."""
+
+    @property
+    @abstractmethod
+    def df(self) -> int:
+        """Degrees of freedom."""
+
+    @cached_property
+    def table(self) -> MeasuredQuestion[TableRelease]:
+        """The table that is released."""
+        return TableQuestion(self.schema, self.cells_by, self.guarantee, contribution=self.contribution)
+
+    def of_table(self, table: MeasuredQuestion[TableRelease]) -> Self:
+        """The same test of a table that is measured in another way."""
+        other = copy(self)
+        other.__dict__["table"] = table
+        return other
+
+    def content(self) -> dict[str, Any]:
+        # What is tested is no part of it: the stored table can be tested again, for nothing.
+        return self.table.content() | {"ask": self.ask}
+
+    def claim(self, ledger: Ledger | None) -> Claim:
+        return replace(self.table.claim(ledger), question=self.content())
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> TestedRelease:
+        return self._tested(self.table.draw(rows, claim, allowance, passed))
+
+    def write(self, answer: TestedRelease) -> Any:
+        return answer.release.to_dict()
+
+    def read(self, stored: Any) -> TestedRelease:
+        return self._tested(self.table.read(stored))
+
+    def _tested(self, table: TableRelease) -> TestedRelease:
+        # The release fixes the simulations, so that its test says the same whenever it is asked.
+        return TestedRelease(self.test(table, MonteCarlo(rng=int(table.release_id[:12], 16))), table)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        planned = self.table.plan(ledger)
+        rows = self.expected_rows or DEFAULT_ROWS
+        effect = smallest_departure(
+            df=self.df,
+            cells=self.schema.cells(self.cells_by),
+            n=rows,
+            noise_variance=(planned.standard_error or 0.0) ** 2,
+        )
+        notes = (f"the effect is Cohen's w, for {rows:,} rows in cells of equal size",)
+        unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
+        return replace(planned, smallest_effect=effect, notes=notes + unsaid)
+
+
+@dataclass(frozen=True)
+class GoodnessOfFitQuestion(TableTest):
+    """Test whether the labels of a column have given shares; releases the table and tests it."""
+
+    ask: ClassVar[str] = "goodness_of_fit"
+    meaning: ClassVar[str] = "Whether the shares are those expected."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "probabilities": SHARES, "expected_rows": WHOLE}
+    schema: Schema
+    column: str
+    probabilities: Sequence[float]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def df(self) -> int:
+        return self.schema.cells(self.cells_by) - 1
+
+    def _check(self) -> None:
+        cell_probabilities(self.probabilities, self.schema.cells(self.cells_by))
+
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return goodness_of_fit(table, self.probabilities, null=null)
+
+
+class _TwoWayTest(TableTest):
+    """A test of a table of two columns."""
+
+    @property
+    def df(self) -> int:
+        return math.prod(self.schema.cells((name,)) - 1 for name in self.cells_by)
+
+    def _check(self) -> None:
+        sizes = [self.schema.cells((name,)) for name in self.cells_by]
+        if len(sizes) != 2 or min(sizes) < 2:
+            raise InvalidParameter(
+                "columns",
+                list(self.cells_by),
+                "must be two columns of at least two labels each",
+                "Name two such columns.",
+            )
+
+
+@dataclass(frozen=True)
+class HomogeneityQuestion(_TwoWayTest):
+    """Test whether the labels of a column are distributed alike in all groups."""
+
+    ask: ClassVar[str] = "homogeneity"
+    meaning: ClassVar[str] = "Whether the groups are alike."
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMN, "expected_rows": WHOLE}
+    schema: Schema
+    column: str
+    by: str
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        return column_names((self.by, self.column))
+
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return homogeneity(_groups(table), null=null)
+
+
+@dataclass(frozen=True)
+class IndependenceQuestion(_TwoWayTest):
+    """Test whether two columns of labels are independent."""
+
+    ask: ClassVar[str] = "independence"
+    meaning: ClassVar[str] = "Whether the two columns are independent."
+    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
+    schema: Schema
+    columns: Sequence[str]
+    guarantee: Guarantee
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        return column_names(self.columns, "columns")
+
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return independence(table, null=null)
+
+
+def _groups(table: TableRelease) -> list[TableRelease]:
+    """One release per row of a two-way table: the groups of a test of homogeneity."""
+    column = table.table.axes[1]
+    one = ContingencyTable({column: table.table.columns[column]})
+    values = np.asarray(table.value)
+    parts = [None] * len(values) if table.measurement is None else list(np.asarray(table.measurement))
+    return [
+        replace(table, value=value, measurement=part, statistic=one, public={})
+        for value, part in zip(values, parts, strict=True)
+    ]

@@ -1,0 +1,171 @@
+"""Answers: what a question is answered with. Numbers that people read, chart and report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core.errors import DiscreetError, NoPopulationInterval
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Protection
+from discreet.results.charts import plot_readings
+from discreet.results.display import Facts, Interval
+from discreet.results.frames import Reading, Row, Tidy, tidy_rows
+from discreet.results.release import Release
+from discreet.results.wording import BOTH_INTERVALS, guarantee_words, reading_line
+
+__all__ = ["Answer", "Readable", "entry_facts", "name_of", "pair_name", "protection_published"]
+
+
+_ENTRIES = 15
+"""Entries of a matrix that are printed."""
+
+
+class Readable(Tidy):
+    """What a report, a frame and a chart need of an answer, whatever kind of result it is."""
+
+    @abstractmethod
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """All numbers of the answer, in order; ``columns`` name the coordinates of centres and covariances."""
+
+    @abstractmethod
+    def published(self) -> dict[str, Any]:
+        """How the answer is protected and where the ledger has it, as JSON-ready data for a report."""
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population that the data is a sample of; most answers have one.
+
+        Raises
+        ------
+        NoPopulationInterval
+            Where the answer does not hold enough for one; the message says what to ask instead.
+        """
+        raise NoPopulationInterval(
+            "answer",
+            self.heading(),
+            "describes the rows that were counted, not the population they come from",
+            "Ask for a mean, a proportion, a variance or a table.",
+        )
+
+    def margin_readings(self) -> list[Reading]:
+        """Sums of the numbers over some of their columns, where a report should show them beside the numbers."""
+        return []
+
+    def verdict(self) -> Mapping[str, Any] | None:
+        """The test that was made, with its name and p-value; None where there is none."""
+        return None
+
+    def rows(self) -> list[Row]:
+        published = self.published()
+        guarantee = published["guarantee"]
+        return tidy_rows(
+            [reading.to_dict() for reading in self.readings()],
+            unit=published["unit"],
+            guarantee=None if guarantee is None else guarantee["symbols"],
+            test=self.verdict(),
+        )
+
+    def plot(self) -> Any:
+        """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
+        return plot_readings(self.heading(), [reading.to_dict() for reading in self.readings()])
+
+
+@dataclass(frozen=True)
+class Answer(Release, Readable):
+    """A release of one statistic, and what can be read from it."""
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """One reading per number of the value, with its noise interval."""
+        values = np.ravel(np.asarray(self.value, dtype=float))
+        interval = self.confidence_interval()
+        low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
+        errors = self._noise_errors(values)
+        several = values.size > 1
+        return [
+            Reading(
+                str(position) if several else "",
+                value,
+                Interval(a, b, interval.level),
+                labels={"position": position} if several else {},
+                measure="value" if self.statistic is None else self.statistic.title,
+                standard_error=error,
+            )
+            for position, value, a, b, error in zip(
+                range(1, values.size + 1), values.tolist(), low.tolist(), high.tolist(), errors, strict=True
+            )
+        ]
+
+    @classmethod
+    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
+        """The readings of many groups of one release; a kind of answer may work them out at once."""
+        return [part.readings() for part in parts]
+
+    @property
+    def estimate(self) -> Any:
+        """What the release says: the value, or what is read from it."""
+        return self.value
+
+    def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
+        """Standard error of the noise behind each number, as measured: exact where noise only moves with the truth."""
+        measured = np.ravel(np.asarray(self.measured, dtype=float))
+        try:
+            variance = self.mechanism.law(measured).variance
+        except DiscreetError:  # the law needs more than the number to be written down
+            return [None] * values.size
+        if np.size(variance) not in (1, values.size):
+            return [None] * values.size
+        errors: list[float | None] = np.sqrt(np.broadcast_to(np.ravel(variance), values.shape)).tolist()
+        return errors
+
+    def published(self) -> dict[str, Any]:
+        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
+
+
+class Protected(Protocol):
+    """An answer that knows how it was protected and where the ledger has it."""
+
+    @property
+    def protection(self) -> Protection: ...
+    @property
+    def guarantee(self) -> Guarantee | None: ...
+    @property
+    def release_id(self) -> str: ...
+    @property
+    def created(self) -> str: ...
+
+
+def protection_published(answer: Protected, mechanism: Mapping[str, Any], sensitivity: str | None) -> dict[str, Any]:
+    """What a report says of an answer's protection, as JSON-ready data."""
+    unit = str(answer.protection.unit)
+    return {
+        "unit": unit,
+        "guarantee": guarantee_words(answer.guarantee, unit),
+        "protects": str(answer.protection),
+        "mechanism": dict(mechanism),
+        "sensitivity": sensitivity,
+        "release_id": answer.release_id,
+        "created": answer.created,
+    }
+
+
+def entry_facts(readings: Sequence[Reading]) -> Facts:
+    """A line for each entry of a matrix, with its intervals; the first few of many."""
+    lines = [(one.label if one.measure in one.label else f"{one.label}, {one.measure}", one) for one in readings]
+    more = [("…", f"{len(lines) - _ENTRIES} more entries")] if len(lines) > _ENTRIES else []
+    shown = [(name, reading_line(one.to_dict())) for name, one in lines[:_ENTRIES]]
+    return [*shown, *more, ("intervals", BOTH_INTERVALS)]
+
+
+def name_of(columns: Sequence[str], position: int) -> str:
+    """What a coordinate is called."""
+    return columns[position] if position < len(columns) else str(position + 1)
+
+
+def pair_name(columns: Sequence[str], j: int, k: int) -> str:
+    """What an entry of a covariance matrix is called."""
+    return name_of(columns, j) if j == k else f"{name_of(columns, j)} · {name_of(columns, k)}"

@@ -1,0 +1,186 @@
+"""Display: text that may leave, and one list of facts as text in a terminal and as a table in a notebook."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from discreet.core.noise.truth import Floats
+
+__all__ = ["Facts", "as_html", "as_text", "expected", "held", "number", "printable", "Result", "Interval"]
+
+
+Facts = Sequence[tuple[str, str]]
+
+_SHOWN_ELEMENTS = 6
+_COLUMNS = 80
+_WHOLE = 1e4
+_UNHELD = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls: a terminal obeys them; XML, and so charts and workbooks, hold none
+    "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines, and marks that let text run backwards
+    "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"  # no characters: UTF-8 or XML has none of them
+)
+
+
+def printable(text: str) -> str:
+    r"""Text that every format can hold and no reader obeys; labels may be what somebody in the data chose.
+
+    All text that leaves for a chart, a page, markdown, a table, a workbook or a terminal passes here. What cannot stay
+    is written as JSON and TOML write it, so that labels which differ still do.
+
+    Examples
+    --------
+    >>> printable("north\x1b[2J")
+    'north\\u001b[2J'
+    """
+    return _UNHELD.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def held(data: Any) -> Any:
+    """Plain data in which all text is `printable`; markup of our own stays as it is."""
+    if isinstance(data, Mapping):
+        return {held(name): held(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [held(one) for one in data]
+    return printable(data) if type(data) is str else data
+
+
+def number(value: Any) -> str:
+    """A number or an array, short enough to read: six digits, and the first few elements."""
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{array.item():.6g}"
+    shown = ", ".join(f"{element:.6g}" for element in array.ravel()[:_SHOWN_ELEMENTS])
+    shape = "×".join(str(length) for length in array.shape)
+    return f"[{shown}{', …' if array.size > _SHOWN_ELEMENTS else ''}] ({shape})"
+
+
+def expected(value: float) -> str:
+    """An error or an effect that a plan expects: four digits, and whole numbers in full.
+
+    Examples
+    --------
+    >>> expected(0.00845064), expected(1234567.8)
+    ('0.008451', '1,234,568')
+    """
+    return f"{value:.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
+
+
+def as_text(title: str, facts: Facts) -> str:
+    """Title and aligned facts, wrapped at 80 columns between words."""
+    facts = [(printable(name), printable(value)) for name, value in facts]
+    width = max(len(name) for name, _ in facts)
+    lines = [printable(title)]
+    for name, value in facts:
+        whole = value.replace(" %", "\0%")  # a number stays on the line of its sign
+        pieces = wrap(whole, max(_COLUMNS - width - 4, 20), break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"  {label:<{width}}  {piece}" for label, piece in zip_longest([name], pieces, fillvalue="")]
+    return "\n".join(lines).replace("\0%", " %")
+
+
+def as_html(title: str, facts: Facts) -> str:
+    """The same facts as a small table, everything escaped."""
+    rows = "".join(
+        f'<tr><th scope="row" style="text-align:left">{html.escape(printable(name))}</th>'
+        f'<td style="text-align:left">{html.escape(printable(value))}</td></tr>'
+        for name, value in facts
+    )
+    return f"<table><caption><strong>{html.escape(printable(title))}</strong></caption><tbody>{rows}</tbody></table>"
+
+
+# ---- Result: what a user is handed, readable in a terminal and in a notebook, and ready to be kept.
+
+
+class Result(ABC):
+    """Everything that discreet reports: text of 80 columns, a table for notebooks, plain data and JSON."""
+
+    @abstractmethod
+    def heading(self) -> str:
+        """One line above the facts."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What to show: pairs of a name and a text."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """JSON text; numbers that are not finite become null."""
+        return json.dumps(_finite(self.to_dict()), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+
+    def __str__(self) -> str:
+        return as_text(self.heading(), self.facts())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.heading(), self.facts())
+
+
+def _finite(data: Any) -> Any:
+    """The same data with null for what JSON cannot say."""
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+# ---- Interval: two ends and a confidence level, as inference returns them.
+
+
+@dataclass(frozen=True)
+class Interval(Result):
+    """An interval, or an array of them, with its confidence level.
+
+    Examples
+    --------
+    >>> low, high = Interval(1.0, 2.0, 0.95)
+    >>> Interval(1.0, 2.0, 0.95).contains(1.5)
+    True
+    """
+
+    low: Floats
+    high: Floats
+    level: float
+
+    def __post_init__(self) -> None:
+        for end in ("low", "high"):
+            value = getattr(self, end)
+            object.__setattr__(self, end, float(value) if np.ndim(value) == 0 else np.asarray(value))
+
+    def __iter__(self) -> Iterator[Floats]:
+        return iter((self.low, self.high))
+
+    @property
+    def width(self) -> Floats:
+        """Upper minus lower end."""
+        return self.high - self.low
+
+    def contains(self, value: Any) -> Any:
+        """Whether ``value`` lies inside, ends included; element by element for arrays."""
+        inside = (np.asarray(value) >= self.low) & (np.asarray(value) <= self.high)
+        return bool(inside) if np.ndim(inside) == 0 else inside
+
+    def heading(self) -> str:
+        return "Interval"
+
+    def facts(self) -> Facts:
+        return [("from", number(self.low)), ("to", number(self.high)), ("level", f"{100 * self.level:g} %")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ends and level as JSON-ready data."""
+        return {"low": np.asarray(self.low).tolist(), "high": np.asarray(self.high).tolist(), "level": self.level}
+
+    def __str__(self) -> str:
+        return f"{number(self.low)} to {number(self.high)} ({100 * self.level:g} %)"

@@ -1,0 +1,199 @@
+"""Wording: numbers, intervals, tests and mechanisms as a reader is told them, on every page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, floor, inf, isfinite, log10
+from typing import Any
+
+from discreet.core.guarantee import Guarantee
+from discreet.core.protection import Neighbours
+from discreet.results.display import number
+
+__all__ = [
+    "BOTH_INTERVALS", "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words",
+    "moment", "pvalue_equation", "pvalue_words", "reading_line", "reading_words", "verdict",
+]  # fmt: skip
+
+
+_LARGE = 1e4
+"""Half widths from here on are shown to three digits, and numbers no finer than that."""
+_OF = {
+    "mean": "mean {}",
+    "sum": "total {}",
+    "quantile": "quantile of {}",
+    "variance": "variance of {}",
+    "standard deviation": "standard deviation of {}",
+    "difference of means": "difference of mean {}",
+    "proportion": "share of {noun} with {}",
+    "count": "number of {noun}",
+    "rows so far": "number of {noun} so far",
+    "rows added": "number of {noun} added",
+    "total so far": "total {} so far",
+    "total added": "total {} added",
+}
+"""What a number measures, by the measure of its reading and the column that it is about."""
+SHARES = ("proportion", "share")
+"""Measures that are told as percentages."""
+WHOLE = ("count", "rows so far", "rows added")
+"""Measures that are whole numbers."""
+_FOUND = {
+    "homogeneity": "the groups differ",
+    "independence": "the two columns are related",
+    "goodness of fit": "the shares are not those expected",
+    "equal means": "the means differ",
+    "equal ranks": "the groups differ in their ranks",
+    "equal distributions": "the distributions differ",
+    "unrelated ranks": "the two columns go together",
+    "symmetric differences": "the differences lean to one side",
+    "balanced signs": "more differences are on one side of zero",
+}
+"""What a small p-value is evidence of."""
+_ATTACKS = (
+    (0.15, "That is little more than guessing, which succeeds 5 % of the time."),
+    (0.5, "Guessing succeeds 5 % of the time: the guarantee limits this attacker, and still leaves a real advantage."),
+    (0.9, "Guessing succeeds 5 % of the time: against this attacker the guarantee is weak."),
+    (
+        inf,
+        "Guessing succeeds 5 % of the time: the guarantee hardly stops an attacker who knows everything else about "
+        "the data, and privacy rests on attackers knowing less.",
+    ),
+)
+"""What the power of a test at the 5 % level means, up to each power."""
+
+
+BOTH_INTERVALS = "95 %, for the noise; population: for noise and sampling"
+
+
+def reading_line(reading: Mapping[str, Any]) -> str:
+    """Estimate and intervals on one line, the interval for the noise first.
+
+    Examples
+    --------
+    >>> told = {"measure": "mean", "estimate": 5.0, "noise": {"low": 4.0, "high": 6.0}, "population": None}
+    >>> reading_line(told | {"population": {"low": 3.0, "high": 7.0}})
+    '5.0 (4.0 to 6.0; population 3.0 to 7.0)'
+    """
+    estimate, noise, population = reading_words(reading)
+    told = ((noise, reading["noise"]), (f"population {population}", reading["population"]))
+    known = [text for text, ends in told if ends is not None]
+    return f"{estimate} ({'; '.join(known)})" if known else estimate
+
+
+def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval.
+
+    Counts are whole numbers, whatever the noise, and shares are percentages.
+
+    Examples
+    --------
+    >>> told = {"measure": "count", "estimate": 674.0, "noise": {"low": 665.6, "high": 682.7}, "population": None}
+    >>> reading_words(told)
+    ('674', '665 to 683', '–')
+    """
+    known = reading["noise"] or reading["population"]
+    reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
+    times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in SHARES else (1, "")
+    digits, estimate = _digits(times * reach), reading["estimate"]
+    if reading["measure"] in WHOLE and not isinstance(estimate, str) and float(estimate).is_integer():
+        digits = 0
+    numbers = () if known is None or isinstance(estimate, str) else (estimate, known["low"], known["high"])
+    if reading["measure"] == "quantile" and numbers and all(float(one).is_integer() for one in numbers):
+        digits = 0  # values that the column has
+
+    def shown(one: Mapping[str, Any] | None) -> str:
+        if one is None:
+            return "–"
+        return f"{_shown(times * one['low'], digits, floor)} to {_shown(times * one['high'], digits, ceil)}{mark}"
+
+    if isinstance(estimate, str):
+        return estimate, shown(reading["noise"]), shown(reading["population"])
+    return f"{_shown(times * estimate, digits, round)}{mark}", shown(reading["noise"]), shown(reading["population"])
+
+
+def _digits(reach: float) -> int | None:
+    """Decimals that show two digits of a half width; large ones are shown to three, which makes decimals negative."""
+    if not 0 < reach < inf:
+        return None
+    return min(0, 2 - floor(log10(reach))) if reach >= _LARGE else max(0, 1 - floor(log10(reach)))
+
+
+def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) -> str:
+    """A number with so many decimals; ends of intervals are rounded outwards."""
+    if digits is None or not isfinite(value):
+        return number(value)
+    unit = 10.0**digits
+    return f"{rounded(value * unit) / unit:,.{max(digits, 0)}f}".replace("-", "−")
+
+
+def measure_words(release: Mapping[str, Any], measure: str) -> str:
+    """What a number of a release measures, with the column that it is about: mean income, number of rows."""
+    subject, words = release.get("subject"), _OF.get(measure)
+    if words is None or (subject is None and "{}" in words):
+        return measure
+    return words.format(subject, noun=release.get("noun", "rows"))
+
+
+def mechanism_words(release: Mapping[str, Any]) -> str:
+    """How a release was protected, on one line."""
+    mechanism = release["mechanism"]
+    name = mechanism["name"].replace("_", " ")
+    sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
+    moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
+    return "; ".join([", ".join([name, *sizes]), *moved])
+
+
+def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | None:
+    """A guarantee in symbols and in words about one unit; None where nothing is guaranteed."""
+    if guarantee is None:
+        return None
+    words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
+    return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
+
+
+def attacker_words(guarantee: Guarantee, unit: str, neighbours: Neighbours) -> str:
+    """What a guarantee allows an attacker, as the power of a test at the 5 % level, and what to think of it."""
+    power = 1 - float(guarantee.tradeoff(0.05))
+    does = {
+        Neighbours.ADD_REMOVE: f"recognises any one {unit} that is in the data",
+        Neighbours.REPLACE_ONE: f"tells the data of any one {unit} (how many there are is public) from other data",
+    }[neighbours]
+    judged = next(words for most, words in _ATTACKS if power <= most)
+    return (
+        f"An attacker who sees everything here and accepts 5 % false alarms {does} at most "
+        f"{100 * power:.0f} % of the time. {judged}"
+    )
+
+
+def moment(stamp: str) -> str:
+    """A time stamp to be read: minutes are enough, and UTC is said."""
+    return f"{stamp[:10]} {stamp[11:16]} UTC"
+
+
+def pvalue_words(pvalue: float) -> str:
+    """A p-value with three decimals."""
+    return "< 0.001" if pvalue < 0.001 else f"{pvalue:.3f}"
+
+
+def pvalue_equation(pvalue: float) -> str:
+    """The same as an equation: p = 0.013, or p < 0.001."""
+    shown = pvalue_words(pvalue)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def verdict(test: Mapping[str, Any]) -> str:
+    """A test in words, at the 5 % level.
+
+    Examples
+    --------
+    >>> verdict({"test": "homogeneity", "pvalue": 0.0132})
+    'There is evidence that the groups differ (p = 0.013). The test of homogeneity accounts for the noise.'
+    """
+    if "said" in test:  # a result that says in its own words what it found
+        return " ".join(test["said"])
+    found = _FOUND.get(test["test"], "the hypothesis does not hold")
+    evidence = "evidence" if test["pvalue"] <= 0.05 else "no evidence"
+    shown = pvalue_equation(test["pvalue"])
+    if test["test"] == "unrelated ranks":  # its method says how strongly, and in which direction
+        shown = f"{shown}; {test['method']}"
+    return f"There is {evidence} that {found} ({shown}). The test of {test['test']} accounts for the noise."

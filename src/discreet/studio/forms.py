@@ -1,0 +1,404 @@
+"""Form fields: the places of a plan file that a page lets one change, each with its label, help and what is typed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from discreet.plans.skeleton import GalleryEntry, Setting, gallery
+from discreet.studio.desk import Draft
+from discreet.studio.toml_document import GONE, Place, value_at
+
+__all__ = [
+    "shown_text", "typed_value", "Field", "column_fields", "fact_fields", "kind_at", "place_of_name",
+    "question_fields", "unit_fields",
+]  # fmt: skip
+
+
+# ---- Typed text: what a person types into a field, as a value of the plan file, and back.
+#
+# What does not fit stays as it was typed: the plan file then holds text where a number belongs, its reader says so, and
+# nothing that was typed is lost.
+
+
+_DIGITS = 100  # of a number; Python reads none of some thousands
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def typed_value(kind: str, text: str) -> Any:
+    """The value that was typed; `GONE` for an empty field.
+
+    Examples
+    --------
+    >>> typed_value("number", "0.50"), typed_value("numbers", "0, 18, 65"), typed_value("number", "about ten")
+    (0.5, [0, 18, 65], 'about ten')
+    >>> typed_value("labels", "north, south")
+    ['north', 'south']
+    """
+    if not text.strip():
+        return GONE
+    return _READ.get(kind, lambda typed: typed)(text)
+
+
+def _number(text: str) -> Any:
+    stripped = text.strip()
+    for read in (int, float):
+        try:
+            value = read(stripped)
+        except ValueError:
+            continue
+        return value if abs(value) < 1e300 else text  # infinity and nan are no numbers of a plan
+    return text
+
+
+def _number_or_day(text: str) -> Any:
+    try:
+        return date.fromisoformat(text.strip())
+    except ValueError:
+        return _number(text)
+
+
+def _numbers(text: str) -> Any:
+    values = [_number(part) for part in text.strip().strip("[]").split(",") if part.strip()]
+    return text if any(isinstance(value, str) for value in values) else values
+
+
+def _labels(text: str) -> Any:
+    """Labels between commas or line ends; quoted as in TOML where they hold either."""
+    given = _toml(f"[{text}]") if '"' in text else None
+    if isinstance(given, list):
+        return given
+    parts = [part.strip() for part in text.replace("\n", ",").split(",")]
+    return [_label(part) for part in parts if part]
+
+
+def _label(text: str) -> Any:
+    """Labels that look like whole numbers, true or false are those: files hold them as such."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isdecimal() and len(text) < _DIGITS and text == str(int(text)) else text
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return text
+
+
+def _flag(text: str) -> Any:
+    return {"true": True, "false": False}.get(text, text)
+
+
+_READ = {
+    "number": _number,
+    "bound": _number_or_day,
+    "numbers": _numbers,
+    "labels": _labels,
+    "label": _label,
+    "columns": lambda text: text.split("\n"),
+    "flag": _flag,
+    "toml": _toml,
+}
+
+
+def shown_text(kind: str, value: Any) -> str:
+    """A value of the plan file as a field shows it.
+
+    Examples
+    --------
+    >>> shown_text("numbers", [0, 18.5]), shown_text("labels", ["a", "b, c"]), shown_text("toml", {"low": 0})
+    ('0, 18.5', '"a", "b, c"', '{ low = 0 }')
+    """
+    if value is GONE or value is None:
+        return ""
+    if kind == "columns":
+        return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    if kind in ("numbers", "labels") and isinstance(value, list):
+        return _listed(kind, value)
+    return _plain(value) if kind == "toml" else _word(value)
+
+
+def _listed(kind: str, values: list[Any]) -> str:
+    words = [_word(value) for value in values]
+    plain = all(typed_value("label", word) == value for word, value in zip(words, values, strict=True))
+    if kind == "numbers" or (
+        plain and not any(set(word) & set(',"\n') or word != word.strip() or not word.isprintable() for word in words)
+    ):
+        return ", ".join(words)
+    return ", ".join(_plain(value) for value in values)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else value if isinstance(value, str) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_key(str(key))} = {_plain(one)}" for key, one in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quoted(value)
+    return repr(value) if isinstance(value, int | float) else str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Text as TOML quotes it: as JSON does, and without the one control character that JSON lets through."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# ---- Form fields: the places of a plan file that a page lets one change, each with its label, help and what is typed.
+
+
+_EPSILONS, _SHARES = (0.01, 10.0), (0.1, 10.0)
+_SPENDING = {
+    "epsilon": ("number", "ε: what this may spend. Smaller is more private and noisier.", _EPSILONS),
+    "delta": (
+        "number",
+        "δ: a small probability, such as 1e-6, with which ε may not hold. Few questions need it.",
+        None,
+    ),
+    "rho": ("number", "ρ of zero-concentrated differential privacy.", _EPSILONS),
+    "mu": ("number", "μ of Gaussian differential privacy.", _EPSILONS),
+    "share": ("number", "Weight of this release when the budget is divided.", _SHARES),
+}
+_COLUMN = {
+    "low": ("bound", "lowest value", "Smaller values are moved up to it. Take it from public facts, not the data."),
+    "high": ("bound", "highest value", "Larger values are moved down to it. Wider bounds mean more noise."),
+    "grid": ("toml", "step", "Values are rounded to multiples of it: 1 for years, 0.01 for money. Or leave it empty."),
+    "categories": ("labels", "labels", "Every label that can occur, with commas between; from a codebook, say."),
+    "unlisted": ("flag", "labels are not public", "Only the question “Which labels occur?” can use the column."),
+    "unknown": ("text", "other labels", "What happens to labels that are not on the list: drop, or =other."),
+    "nulls": ("toml", "missing values", "Empty: rows without a value are dropped. Or a value that takes their place."),
+}  # fmt: skip
+_LABELLED = {"categories", "labels", "bands"}
+_SHOWN = {"number": ("low", "high", "grid"), "labels": ("categories",), "unlisted": ("unlisted",)}
+_TOP: dict[Place, tuple[str, str, str]] = {
+    ("title",): ("text", "title", "What the report is called."),
+    ("budget", "epsilon"): (
+        "number", "budget ε", "What all releases about these people may spend together. 1 is a common choice."
+    ),
+    ("budget", "delta"): (
+        "number", "budget δ", "Leave it empty unless a question asks for it; then below one in the number of people."
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One place of the plan file in a form.
+
+    Attributes
+    ----------
+    place, kind
+        Where it stands, and how it is typed.
+    label, words
+        What it is called, and what it means.
+    text
+        What the file says now, as it would be typed.
+    options
+        What to choose from: of a list, or of several at once where ``several``.
+    problem
+        What is wrong with it.
+    slide
+        Ends of a slider, on a logarithmic scale.
+    """
+
+    place: Place
+    kind: str
+    label: str
+    words: str
+    text: str
+    options: tuple[tuple[str, str], ...] = ()
+    several: bool = False
+    required: bool = False
+    problem: str | None = None
+    slide: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in a form: the place itself, since names of columns may hold anything."""
+        return json.dumps([*self.place])
+
+    @property
+    def id(self) -> str:
+        """Its name in a page."""
+        return f"f{hashlib.sha256(self.name.encode()).hexdigest()[:12]}"
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """What is chosen of several options."""
+        return tuple(self.text.split("\n")) if self.text else ()
+
+    @property
+    def long(self) -> bool:
+        """Whether it needs more than a line."""
+        return self.kind in ("labels", "source")
+
+
+def place_of_name(name: str) -> Place | None:
+    """The place that a form's field is about; None for other fields."""
+    try:
+        place = json.loads(name)
+    except (ValueError, RecursionError):
+        return None
+    fits = isinstance(place, list) and place and all(isinstance(one, str | int) for one in place)
+    return tuple(place) if fits and not any(isinstance(one, bool) for one in place) else None
+
+
+def kind_at(place: Place, data: Mapping[str, Any]) -> str:
+    """How the value of a place is typed."""
+    if place in _TOP:
+        return _TOP[place][0]
+    last = place[-1]
+    if place[0] == "release" and len(place) == 3:
+        if last in _SPENDING:
+            return "number"
+        release = value_at(data, place[:2])
+        entry = _entry(release.get("ask")) if isinstance(release, Mapping) else None
+        return next((one.kind for one in entry.settings if one.name == last), "text") if entry else "text"
+    if place[:2] == ("schema", "columns") and len(place) == 4:
+        return _COLUMN[str(last)][0] if last in _COLUMN else "text" if last == "source" else "toml"
+    return "number" if last in ("total", "groups", "rows", "size", *_SPENDING) else "text"
+
+
+def _entry(ask: Any) -> GalleryEntry | None:
+    return next((one for one in gallery() if one.ask == ask or (ask == "proportion" and one.ask == "share")), None)
+
+
+def _field(draft: Draft, place: Place, kind: str, label: str, words: str, **more: Any) -> Field:
+    text = shown_text(kind, value_at(draft.data, place))
+    return Field(place=place, kind=kind, label=label, words=words, text=text, problem=draft.problems.get(place), **more)
+
+
+def fact_fields(draft: Draft) -> list[Field]:
+    """Title and budget."""
+    budget = draft.data.get("budget")
+    others = [key for key in ("rho", "mu") if isinstance(budget, Mapping) and key in budget]
+    fields = []
+    for place, (kind, label, words) in _TOP.items():
+        if place[0] != "budget" or not others:
+            slide = _EPSILONS if place[-1] == "epsilon" else None
+            fields.append(_field(draft, place, kind, label, words, slide=slide))
+    for key in others:
+        fields.append(_field(draft, ("budget", key), "number", f"budget {key}", _SPENDING[key][1], slide=_EPSILONS))
+    return fields
+
+
+def unit_fields(draft: Draft, columns: Sequence[str]) -> list[Field]:
+    """Who is protected."""
+    chosen = value_at(draft.data, ("schema", "unit", "column"))
+    names = [*columns] if chosen is GONE or chosen in columns else [*columns, str(chosen)]
+    options = (("", "each row is a different person"), *((name, f"a person is told by {name}") for name in names))
+    fields = [
+        _field(
+            draft, ("schema", "unit", "column"), "text", "who is protected",
+            "Choose the column that tells people apart if somebody can have several rows.", options=options,
+        )
+    ]  # fmt: skip
+    if chosen is GONE:
+        return fields
+    limits = value_at(draft.data, ("schema", "unit"))
+    used = [key for key in ("groups", "rows") if isinstance(limits, Mapping) and key in limits] or ["total"]
+    words = {
+        "total": ("most rows per person", "Rows beyond are dropped at random. Every row more adds noise."),
+        "groups": ("most groups per person", "In how many groups a person counts."),
+        "rows": ("most rows per group", "How many rows of a person count in each group."),
+    }
+    return fields + [_field(draft, ("schema", "unit", key), "number", *words[key]) for key in used]
+
+
+def column_fields(draft: Draft, name: str) -> list[Field]:
+    """The declaration of one column."""
+    place: Place = ("schema", "columns", name)
+    declared = value_at(draft.data, place)
+    given = declared if isinstance(declared, Mapping) else {}
+    kind = "labels" if "categories" in given else "unlisted" if "unlisted" in given else "number"
+    others = [key for key in given if key not in (*_SHOWN[kind], "source")]
+    if {"bands", "labels", "value"} & set(given):
+        shown = [key for key in given if key != "source"]
+    else:
+        shown = [*_SHOWN[kind], *(() if kind == "unlisted" else ("nulls",)), *(one for one in others if one != "nulls")]
+    fields = []
+    for key in shown:
+        typed, label, words = _COLUMN.get(key, ("toml", key, "As in a plan file."))
+        fields.append(_field(draft, (*place, key), typed, label, words, required=key in ("low", "high", "categories")))
+    words = "Where this is public: a questionnaire, a law, last year's table. Reviewers need it."
+    return [*fields, _field(draft, (*place, "source"), "source", "known from", words)]
+
+
+def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Field]]:
+    """The settings of one release: what most people need, and the rest."""
+    release = draft.data["release"][position]
+    entry = _entry(release.get("ask")) if isinstance(release, Mapping) else None
+    if entry is None:
+        return [], []
+    first: list[Field] = []
+    rest: list[Field] = []
+    for setting in entry.settings:
+        main = setting.required or setting.name in ("by", "spread", "expected_rows", "bins") or setting.name in release
+        (first if main else rest).append(_setting(draft, ("release", position, setting.name), setting, release))
+    unit = value_at(draft.data, ("schema", "unit", "column"))
+    spent = [_spending(draft, position, key) for key in _paid(draft, release)]
+    titled = _field(draft, ("release", position, "title"), "text", "title", "What readers are shown.")
+    limits = [] if unit is GONE else [
+        _field(draft, ("release", position, "total"), "number", "most rows per person", "Here only; 1 counts people.")
+    ]  # fmt: skip
+    return [*first, *spent], [titled, *rest, *limits]
+
+
+def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
+    """What a release spends, in the currency of the plan."""
+    own = [key for key in ("epsilon", "delta", "rho", "mu") if key in release]
+    if not own:
+        return ["share"]
+    budget = draft.data.get("budget")
+    more = ["delta"] if isinstance(budget, Mapping) and "delta" in budget and "delta" not in own else []
+    return own + more
+
+
+def _spending(draft: Draft, position: int, key: str) -> Field:
+    kind, words, slide = _SPENDING[key]
+    label = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "share": "share"}[key]
+    return _field(draft, ("release", position, key), kind, label, words, slide=slide)
+
+
+def _setting(draft: Draft, place: Place, setting: Setting, release: Mapping[str, Any]) -> Field:
+    label = setting.name.replace("_", " ")
+    options: tuple[tuple[str, str], ...] = ()
+    declared = value_at(draft.data, ("schema", "columns"))
+    names = [*declared] if isinstance(declared, Mapping) else []
+    if setting.name == "by" and isinstance(declared, Mapping):
+        names = [name for name, one in declared.items() if isinstance(one, Mapping) and _LABELLED & set(one)]
+    if setting.kind in ("column", "columns"):
+        now = value_at(draft.data, place)
+        extra = [str(one) for one in (now if isinstance(now, list) else [now]) if one is not GONE and one not in names]
+        blank = (("", "–"),) if setting.kind == "column" else ()
+        options = (*blank, *((name, name) for name in [*names, *extra]))
+    elif setting.kind == "flag":
+        options = (("", "usual"), ("true", "yes"), ("false", "no"))
+    elif setting.kind == "label":
+        labels = value_at(declared if isinstance(declared, Mapping) else {}, (str(release.get("column")), "categories"))
+        if isinstance(labels, list):
+            options = (("", "–"), *((shown_text("label", one), shown_text("label", one)) for one in labels))
+    return _field(
+        draft, place, setting.kind, label, setting.words, options=options, several=setting.kind == "columns",
+        required=setting.required,
+    )  # fmt: skip
