@@ -23,7 +23,7 @@ from discreet import ApproxDP, Bounds, PureDP, Schema
 from discreet.core.door import Passed, Unclaimed
 from discreet.core.guarantee import Guarantee
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.profile.columns import FIRST, Grid, chosen_bounds, second_counts
+from discreet.questions.profile.columns import FIRST, ColumnCells, chosen_bounds, second_counts
 from discreet.questions.profile.question import Counting, ProfileQuestion, ProfileRelease
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ class Exact:
             cells[2 : FIRST.first_date : 2] = self._between(self.values[name], FIRST.numbers) - split
         return [int(count) for count in cells]
 
-    def cells(self, grids: Mapping[str, Grid]) -> dict[str, list[int]]:
+    def cells(self, grids: Mapping[str, ColumnCells]) -> dict[str, list[int]]:
         """Counts of each column in its grid."""
         found = {}
         for name, grid in grids.items():

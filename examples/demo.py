@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discreet.core.errors import InsufficientBudget
-from discreet.plans.job import Job, Progress
+from discreet.plans.job import Job, RunProgress
 
 BANDS = ["18-24", "25-34", "35-49", "50-64", "65+"]
 REGIONS = ["north", "east", "south", "west"]
@@ -200,7 +200,7 @@ def main() -> None:
     print(f"\n{result}\n\nOpen the report in a browser: {(result.page or result.markdown).resolve().as_uri()}")
 
 
-def _show(step: Progress) -> None:
+def _show(step: RunProgress) -> None:
     source = "released" if step.fresh else "from the ledger"
     print(f"  [{step.done}/{step.total}] {step.name}: {source}", flush=True)
 

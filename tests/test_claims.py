@@ -9,15 +9,15 @@ from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter
 from discreet.papers import load, load_all, run_one
 from discreet.papers.gallery import decided_in, shipped
-from discreet.papers.study import FAILS, HOLDS, OPEN, VERDICTS, Claim, Measured, compared, votes
+from discreet.papers.study import FAILS, HOLDS, OPEN, VERDICTS, MeasuredRange, PaperClaim, compared, votes
 
 STORED = Path(__file__).parents[1] / "docs" / "studies"
 DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")
 """Papers whose every sentence on a page is a claim."""
 
 
-def _claim(measured: Measured, low: float, high: float) -> Claim:
-    return Claim(
+def _claim(measured: MeasuredRange, low: float, high: float) -> PaperClaim:
+    return PaperClaim(
         paper="toy", place="here", claim="so", statistic="s", measure=lambda _: measured, low=low, high=high
     )  # fmt: skip
 
@@ -25,33 +25,33 @@ def _claim(measured: Measured, low: float, high: float) -> Claim:
 @pytest.mark.parametrize(
     ("measured", "verdict"),
     [
-        (Measured.of(0.5, 0.01), HOLDS),
-        (Measured.of(0.5, 0.04), OPEN),
-        (Measured.of(0.7, 0.01), FAILS),
-        (Measured.of(0.7, 0.05), OPEN),
-        (Measured.exact(0.6), HOLDS),
-        (Measured.exact(0.61), FAILS),
+        (MeasuredRange.of(0.5, 0.01), HOLDS),
+        (MeasuredRange.of(0.5, 0.04), OPEN),
+        (MeasuredRange.of(0.7, 0.01), FAILS),
+        (MeasuredRange.of(0.7, 0.05), OPEN),
+        (MeasuredRange.exact(0.6), HOLDS),
+        (MeasuredRange.exact(0.61), FAILS),
     ],
 )
-def test_a_verdict_is_sure_only_where_the_whole_range_is(measured: Measured, verdict: str) -> None:
+def test_a_verdict_is_sure_only_where_the_whole_range_is(measured: MeasuredRange, verdict: str) -> None:
     assert _claim(measured, 0.4, 0.6).decide([]).verdict == verdict
 
 
 def test_votes_count_settings_that_surely_and_that_may_agree() -> None:
-    found = votes([Measured.of(1.0, 0.1), Measured.of(0.1, 0.1), Measured.of(-1.0, 0.1)], low=0.0)
+    found = votes([MeasuredRange.of(1.0, 0.1), MeasuredRange.of(0.1, 0.1), MeasuredRange.of(-1.0, 0.1)], low=0.0)
     assert (found.value, found.low, found.high) == pytest.approx((2 / 3, 1 / 3, 2 / 3))
     with pytest.raises(InvalidParameter, match="settings"):
         votes([])
 
 
 def test_errors_of_a_difference_add_up() -> None:
-    assert compared(Measured.of(2.0, 0.1), Measured.of(1.0, 0.2)) == Measured(
+    assert compared(MeasuredRange.of(2.0, 0.1), MeasuredRange.of(1.0, 0.2)) == MeasuredRange(
         1.0, pytest.approx(0.1), pytest.approx(1.9)
     )
 
 
 def test_a_proportion_of_no_failures_is_not_certain() -> None:
-    found = Measured.proportion(1.0, 500)
+    found = MeasuredRange.proportion(1.0, 500)
     assert found.low == pytest.approx(500 / 509)
     assert found.high == 1.0
 

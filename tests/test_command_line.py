@@ -107,7 +107,7 @@ def test_exit_statuses(tmp_path):
 
 LOST = """
 import time
-from discreet import cli
+import discreet.cli.main as cli
 class Destroyed:
     def __del__(self):
         raise KeyboardInterrupt  # what a signal does that arrives just here

@@ -17,7 +17,14 @@ from benchmarks import answer_speed, profile_speed
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
 from discreet.core.rows.source import open_source
-from discreet.questions.profile.columns import FIRST, Grid, even_edges, number_cells, octave_quarters, unit_rows
+from discreet.questions.profile.columns import (
+    FIRST,
+    ColumnCells,
+    even_edges,
+    number_cells,
+    octave_quarters,
+    unit_rows,
+)
 from discreet.questions.profile.columns import fine_counts as counts_of
 from discreet.questions.profile.question import ProfileQuestion
 
@@ -95,11 +102,11 @@ COLUMNS = {
 }
 GRIDS = [
     FIRST,
-    Grid((-1.0, 0.0, 1.0, 2.5)),
-    Grid((), (-1.0, 0.0, 18262.0, 18322.0)),
-    Grid(),
-    Grid(octave_quarters(-4.0, 1024.0, whole=False), split=True),
-    Grid(even_edges(1792.0, 2560.0, whole=True), (0.0,)),
+    ColumnCells((-1.0, 0.0, 1.0, 2.5)),
+    ColumnCells((), (-1.0, 0.0, 18262.0, 18322.0)),
+    ColumnCells(),
+    ColumnCells(octave_quarters(-4.0, 1024.0, whole=False), split=True),
+    ColumnCells(even_edges(1792.0, 2560.0, whole=True), (0.0,)),
 ]
 
 
@@ -144,9 +151,9 @@ def test_cells_are_ordered_and_edges_exact():
     rng = np.random.default_rng(3)
     values = np.sort(np.concatenate([rng.normal(size=4000) * 2.0 ** rng.integers(-30, 60, 4000), [-np.inf, 0, np.inf]]))
     assert (np.diff(number_cells(values)) >= 0).all()
-    grid = Grid(tuple(rng.normal(size=300) * 2.0 ** rng.integers(-15, 47, 300)))
+    grid = ColumnCells(tuple(rng.normal(size=300) * 2.0 ** rng.integers(-15, 47, 300)))
     edges = np.array(grid.numbers)
-    assert Grid(grid.numbers) == grid
+    assert ColumnCells(grid.numbers) == grid
     for near in (edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)):
         cells = number_cells(near)
         assert (np.searchsorted(number_cells(edges), cells, "right") == np.searchsorted(edges, near, "right")).all()
@@ -181,7 +188,7 @@ def test_a_unit_counts_with_one_row():
 
 def test_a_unit_moves_one_count_of_each_column():
     """Brute force over all pairs of small tables: what the sensitivity says of one draw."""
-    values, grid = ["", "3", "x"], Grid((0.0,), (0.0,), True)
+    values, grid = ["", "3", "x"], ColumnCells((0.0,), (0.0,), True)
     tables = [rows for n in range(3) for rows in itertools.product(values, repeat=n)]
 
     def counts(rows):

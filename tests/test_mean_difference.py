@@ -39,7 +39,7 @@ from discreet.questions.comparison.methods import (
     Best,
     Direct,
     MeanDifference,
-    NoiseAware,
+    PartitionLikelihood,
     Setting,
     Spending,
     WinsorizedMoments,
@@ -240,7 +240,7 @@ def test_the_loss_of_noise_aware_is_within_its_claim(moved):
             spending = Recorder(guarantee, np.random.default_rng(0))
             object.__setattr__(spending, "log", [])
             Recorder.offset = np.array([20.0, 8.0, 20.0, 8.0, 0, 0, 0, 0])
-            NoiseAware().run(arms, spending, setting)
+            PartitionLikelihood().run(arms, spending, setting)
             truths.append(spending.log)
         loss = sum(
             float(sum(abs(x - y) for x, y in zip(one, other, strict=True)) / Fraction(scale))
@@ -695,13 +695,17 @@ def test_the_best_method_is_chosen_from_public_facts():
     statistic = MeanDifference(bounds=(0, 50_000), partitions=800, censor=(0.1, 0.1))
     setting = Setting(statistic, Neighbours.REPLACE_ONE, (3_000_000, 3_000_000))
     spending = Spending(PureDP(0.5))
-    assert isinstance(Best(spread=10.0).chosen(spending, setting), NoiseAware)  # bounds far beyond the spread
+    assert isinstance(Best(spread=10.0).chosen(spending, setting), PartitionLikelihood)  # bounds far beyond the spread
     assert isinstance(Best(spread=500.0).chosen(spending, setting), Direct)
-    assert NoiseAware().share(spending, setting) == 0.3
-    assert NoiseAware(0.2).share(spending, setting) == 0.2
-    assert NoiseAware(spread=10.0).share(spending, setting) == 0.4  # bounds far beyond the spread: place with care
-    assert NoiseAware(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
-    assert NoiseAware(spread=10.0).share(Spending(PureDP(50.0)), setting) == 0.2  # little is unknown, little is needed
+    assert PartitionLikelihood().share(spending, setting) == 0.3
+    assert PartitionLikelihood(0.2).share(spending, setting) == 0.2
+    assert (
+        PartitionLikelihood(spread=10.0).share(spending, setting) == 0.4
+    )  # bounds far beyond the spread: place with care
+    assert PartitionLikelihood(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
+    assert (
+        PartitionLikelihood(spread=10.0).share(Spending(PureDP(50.0)), setting) == 0.2
+    )  # little is unknown, little is needed
 
 
 def test_plans_agree_with_simulations():

@@ -18,7 +18,6 @@ from discreet import (
 from discreet.core.errors import InvalidParameter, PlanFileError, spelling
 from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
-from discreet.questions.shorthands import SHORTHANDS
 from tests.test_every_question import PLAN, SCHEMA, rows
 
 
@@ -73,9 +72,9 @@ def test_every_named_question_takes_parameters():
 
     from discreet.questions import asked
 
-    for name in [*asked(), *SHORTHANDS]:
-        signature = inspect.signature(getattr(Session, name))
-        assert "spend" in signature.parameters, name
+    for name in asked():
+        signature = inspect.signature(getattr(session(), name))
+        assert {"epsilon", "delta", "rho", "mu", "request"} <= set(signature.parameters), name
         assert signature.parameters["guarantee"].default is None, name
 
 
@@ -87,7 +86,7 @@ def test_misspelt_settings_columns_and_labels_are_answered_with_the_nearest():
         with pytest.raises(InvalidParameter, match=r"column = 'aeg'.*Did you mean 'age'"):
             planned.mean("aeg", epsilon=0.1)
         with pytest.raises(InvalidParameter, match=r"label = 'Old'.*Did you mean 'old'"):
-            planned.share("band", "Old", epsilon=0.1)
+            planned.proportion("band", "Old", epsilon=0.1)
     with pytest.raises(AttributeError, match="Did you mean 'median'"):
         asking.plan.medain  # noqa: B018
     assert asking.ledger.remaining() == PureDP(5.0)
@@ -121,7 +120,7 @@ def test_median_share_and_standard_deviation():
     asking = Session(data, SCHEMA, ledger=":memory:", budget=PureDP(500.0))
     assert asking.median("age", epsilon=50.0).estimate == pytest.approx(39, abs=1)
     assert set(asking.median("age", by="arm", epsilon=50.0).estimate) == {"old", "new"}
-    assert asking.share("band", "old", epsilon=50.0).estimate == pytest.approx(0.25, abs=0.01)
+    assert asking.proportion("band", "old", epsilon=50.0).estimate == pytest.approx(0.25, abs=0.01)
     spread = asking.std("age", epsilon=50.0)
     assert spread.estimate == spread.standard_deviation == pytest.approx(np.std(np.arange(40)), rel=0.02)
     low, high = spread.confidence_interval()
@@ -142,12 +141,12 @@ def test_shorthands_are_planned_and_written_in_plan_files(tmp_path):
 
     asking = session()
     assert asking.plan.median("age", PureDP(1.0)) == asking.plan.quantile("age", 0.5, PureDP(1.0))
-    assert asking.plan.share("band", "old", epsilon=1.0) == asking.plan.proportion("band", "old", PureDP(1.0))
+    assert asking.plan.proportion("band", "old", epsilon=1.0) == asking.plan.proportion("band", "old", PureDP(1.0))
     assert asking.plan.std("age", epsilon=1.0).read == "the deviation"
     pq.write_table(rows(), tmp_path / "rows.parquet")
     releases = (
         '[[release]]\nname = "m"\nask = "median"\ncolumn = "age"\n'
-        '[[release]]\nname = "s"\nask = "share"\ncolumn = "band"\nlabel = "old"\n'
+        '[[release]]\nname = "s"\nask = "proportion"\ncolumn = "band"\nlabel = "old"\n'
         '[[release]]\nname = "d"\nask = "std"\ncolumn = "age"\nby = "arm"\n'
         '[[release]]\nname = "h"\nask = "histogram"\ncolumn = "age"\nbins = 4\n'
     )

@@ -226,7 +226,7 @@ def test_groups_are_read_together_as_they_are_alone(asked, guarantee):
     session = Session(table, Schema(columns=columns), ledger=":memory:", budget=guarantee)
     calls = {
         "mean": lambda: session.mean("x", guarantee, by="g"),
-        "share": lambda: session.share("s", "y", guarantee, by="g"),
+        "share": lambda: session.proportion("s", "y", guarantee, by="g"),
         "spread": lambda: session.mean("x", guarantee, by="g", spread=True),
         "variance": lambda: session.variance("x", guarantee, by="g"),
         "std": lambda: session.std("x", guarantee, by="g"),

@@ -15,7 +15,7 @@ from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
 from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
 from discreet.core.protection import Protection
-from discreet.plans.job import Job, Progress, refusal_of
+from discreet.plans.job import Job, RunProgress, refusal_of
 from discreet.plans.plan_file import PlanFile, divided
 from tests.processes import ROOT, output, started, told
 
@@ -415,7 +415,7 @@ def test_a_stopped_plan_of_equal_shares_is_resumed(folder: Path) -> None:
     more = "".join(f'[[release]]\nname = "again {number}"\nask = "count"\n' for number in range(6))
     file = plan(folder, extra=more)
 
-    def stop(_: Progress) -> None:
+    def stop(_: RunProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

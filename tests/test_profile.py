@@ -298,7 +298,7 @@ def test_money_and_percent_are_numbers_where_their_marks_are_declared(tmp_path, 
     Path("sales.csv").write_text("\n".join(["spent,rate,zip", *lines]) + "\n", encoding="utf-8")
     command = ["profile", "sales.csv", "--epsilon", "8", "--codes", "zip", "--ledger", "other.ledger", "--yes"]
     Path("plans").mkdir()
-    main.main([*command, "--thousands", ",", "--symbols", "$ %", "--out", "plans/sales.toml"])
+    main([*command, "--thousands", ",", "--symbols", "$ %", "--out", "plans/sales.toml"])
     plan = PlanFile.read(tmp_path / "plans" / "sales.toml")
     assert 4000 <= plan.schema.bounds("spent").high <= 8000
     assert 50 <= plan.schema.bounds("rate").high <= 80
@@ -332,16 +332,16 @@ def test_bars_of_a_codebook_are_as_wide_as_their_cells(csv_file):
 def test_the_command_shows_the_cost_first_and_spends_once(csv_file, tmp_path, capsys):
     command = ["profile", "people.csv", "--epsilon", "2"]
     with pytest.raises(SystemExit):
-        main.main(command)
+        main(command)
     assert "Add --yes" in capsys.readouterr().err
-    main.main([*command, "--yes", "--out", "plan.toml", "--html", "page.html"])
+    main([*command, "--yes", "--out", "plan.toml", "--html", "page.html"])
     shown = capsys.readouterr()
     assert "at most" in shown.err
     assert "whole number" in shown.out
-    main.main(["plan", "plan.toml"])
+    main(["plan", "plan.toml"])
     assert "PureDP(ε=2) left" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main.main([*command, "--yes", "--out", "plan.toml"])
+        main([*command, "--yes", "--out", "plan.toml"])
     assert "exists already" in capsys.readouterr().err
 
 

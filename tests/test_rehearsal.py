@@ -155,7 +155,7 @@ def test_dates_bands_and_computed_columns_are_drawn_too():
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
     counts = session.count(PureDP(50.0), by="age").value
     assert np.asarray(counts) == pytest.approx(300, abs=60)  # four standard deviations
-    assert 0.2 < session.share("high", True, PureDP(50.0)).mean < 0.5
+    assert 0.2 < session.proportion("high", True, PureDP(50.0)).mean < 0.5
     with pytest.raises(InvalidParameter, match="computed from other columns"):
         Scenario(rows=9, columns={"high": ExpectedLabels(shares=[0.5, 0.5])}).check(schema)
 

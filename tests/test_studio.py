@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 
 from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.core.errors import DiscreetError
-from discreet.plans.job import Job, Progress
+from discreet.plans.job import Job, RunProgress
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.review import new_key
 from discreet.plans.skeleton import gallery, notebook, python_script, suggested
@@ -809,7 +809,7 @@ def test_a_long_run_tells_how_far_it_is(browser, folder, monkeypatch):
 
     class Slow(Job):
         def run(self, *, progress, **settings):
-            progress(Progress("rows", 1, 2, True))
+            progress(RunProgress("rows", 1, 2, True))
             told.set()
             going.wait(LIMIT)
             return super().run(progress=progress, **settings)

@@ -251,7 +251,7 @@ def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
     assert spread.variance == pytest.approx((100 * 1.5 + 4) / 3 - (17 / 3) ** 2, abs=1.0)
     by = asked.mean("x", PureDP(300.0), by="g", weighted=True)
     assert (by["a"].mean, by["b"].mean) == (pytest.approx(5, abs=0.3), pytest.approx(6, abs=0.3))
-    assert asked.share("g", "b", PureDP(100.0), weighted=True).mean == pytest.approx(2 / 3, abs=0.1)
+    assert asked.proportion("g", "b", PureDP(100.0), weighted=True).mean == pytest.approx(2 / 3, abs=0.1)
 
 
 @pytest.mark.parametrize(("nulls", "expected"), [("drop", (1, 2)), (4.0, (Fraction(7, 10), 3))])

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from discreet.core import requirements
@@ -23,9 +23,12 @@ from discreet.core.rows.source import open_declared, open_source, source_identit
 from discreet.core.schema import Column, Schema, related_schema
 from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.step import Omission
-from discreet.plans.planner import Planner
+from discreet.plans.declarations import narrowed, narrows
+from discreet.plans.planner import Planner, grouped
 from discreet.plans.rehearsal import Rehearsing, Scenario
 from discreet.questions import MeasuredQuestion, Question
+from discreet.questions.facade import Questions
+from discreet.questions.grouped import GroupedRelease
 from discreet.questions.omitted import behind
 from discreet.questions.profile.question import ProfileQuestion, undeclared
 from discreet.questions.profile.released_first import (
@@ -38,11 +41,10 @@ from discreet.questions.profile.released_first import (
     released_first,
     settled,
 )
-from discreet.questions.shorthands import Shorthands
 from discreet.results.ledger import Ledger
 from discreet.results.plan import affordable
 
-__all__ = ["InUse", "Session"]
+__all__ = ["Groups", "InUse", "Session"]
 
 
 # ---- In use: which threads use something that a fork must not cut in half.
@@ -96,7 +98,7 @@ if hasattr(os, "register_at_fork"):
 A = TypeVar("A")
 
 
-class Session(Shorthands):
+class Session(Questions):
     """Ask questions of a data set; every answer is charged to its ledger.
 
     The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks
@@ -182,11 +184,38 @@ class Session(Shorthands):
         question
             What to release.
         request
-            A name for the answer: the same question under the same name returns the stored answer and spends nothing.
+            A name for the answer, in place of the question's own: the same question under the same name returns the
+            stored answer and spends nothing.
         """
         with self._use:
             own = self._own(question)
-            return own._answer(question, request)
+            return own._answer(question.of_source(self.source_names), question.request if request is None else request)
+
+    def where(self, condition: str) -> Session:
+        """The same session over the rows for which a condition holds; see `Formula` for what can be written.
+
+        A filter is part of what is asked: a stored answer belongs to it. Where the number of rows is public, the number
+        of rows that a filter leaves is not.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import Bounds, Categories, PureDP, Schema, Session
+        >>> rows = pyarrow.table({"age": [12, 30, 47] * 100, "sex": ["f", "m", "f"] * 100})
+        >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1), "sex": Categories(["f", "m"])})
+        >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(20.0))
+        >>> abs(session.where("age >= 18").count(epsilon=10.0).value - 200) < 20
+        True
+        >>> [part.n > 50 for part in session.where("age >= 18").by("sex").mean("age", epsilon=10.0)]
+        [True, True]
+        """
+        schema = narrowed(self.schema, condition)
+        with self._use, self._lock:
+            return self._after.setdefault(schema.where, self._declaring(schema))
+
+    def by(self, *columns: str) -> Groups:
+        """The same session by groups: ``session.by("sex").mean("age", epsilon=0.5)``."""
+        return Groups(self, columns)
 
     def _answer(self, question: Question[A], request: str | None) -> A:
         asked = question if self._step is None else behind(question, self._step)
@@ -291,7 +320,7 @@ class Session(Shorthands):
         own, asked = self.schema, question.schema
         if asked is own or (type(asked) is Schema and asked == own):
             return self
-        if type(asked) is Schema and asked == undeclared(own):
+        if type(asked) is Schema and (asked == undeclared(own) or narrows(asked, own)):
             return self._declaring(asked)
         raise InvalidParameter(
             "question", question.ask, "was made for other declarations than those of this session",
@@ -412,3 +441,23 @@ class Session(Shorthands):
     def __repr__(self) -> str:
         step = "" if self._step is None else f".omitting({self._step!r})"
         return f"Session(unit={self.schema.unit.name!r}, ledger={self.ledger!r}){step}"
+
+
+class Groups(Questions):
+    """A session by groups: every question is answered for each of them."""
+
+    def __init__(self, session: Session, columns: Sequence[str]) -> None:
+        self.session, self.columns, self.schema = session, tuple(columns), session.schema
+
+    def ask(self, question: Question[A]) -> GroupedRelease[Any]:
+        """Answer a question for each group, and charge the ledger for it."""
+        return cast(GroupedRelease[Any], self.session.ask(grouped(question, self.columns)))
+
+    def where(self, condition: str) -> Groups:
+        """The same groups over the rows for which a condition holds."""
+        return Groups(self.session.where(condition), self.columns)
+
+    @property
+    def plan(self) -> Planner:
+        """What questions by these groups would give and cost."""
+        return Planner(self.schema, self.session.ledger, self.session._step, by=self.columns)

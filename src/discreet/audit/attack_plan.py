@@ -28,14 +28,14 @@ from discreet.audit.session_pipelines import (
     session_pipelines,
     transform_pipelines,
 )
-from discreet.audit.worlds import Answer, QuestionAudit, judged
+from discreet.audit.worlds import AnswerOnTable, QuestionAudit, judged
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows.read import Dialect
 from discreet.core.schema import Bands, Bounds, Categories, Column, Contribution, Dates, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.plans.job import Job, Progress, plan_digest
+from discreet.plans.job import Job, RunProgress, plan_digest
 from discreet.plans.plan_file import PlanFile
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
@@ -151,7 +151,7 @@ def _told(one: QuestionAudit) -> str:
 
 
 def attack_plan(
-    plan: str | Path, *, draws: int = 20_000, progress: Callable[[Progress], None] | None = None
+    plan: str | Path, *, draws: int = 20_000, progress: Callable[[RunProgress], None] | None = None
 ) -> PlanAttack:
     """Attack every release of a plan file on synthetic worst-case neighbours.
 
@@ -171,7 +171,7 @@ def attack_plan(
         for place, table in enumerate(tables):
             answers.append(_run(file, table, Path(folder) / str(place)))
             if progress is not None:
-                progress(Progress(f"synthetic data {place + 1}", place + 1, len(tables), True))
+                progress(RunProgress(f"synthetic data {place + 1}", place + 1, len(tables), True))
     releases = tuple(
         judged(one.name, [answer[place] for answer in answers], pairs, draws=draws, confidence=_CONFIDENCE)
         for place, one in enumerate(file.questions)
@@ -312,7 +312,7 @@ def _write_parquet(schema: Schema, rows: Sequence[Row], names: Sequence[str], fo
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[Answer]:
+def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[AnswerOnTable]:
     """The plan on one synthetic data set: answers in the order of its releases."""
     folder.mkdir()
     source = {key: value for key, value in file.source.items() if key in vars(Dialect())}
@@ -336,7 +336,7 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         except Exception as error:
             findings.append(str(Refusal.of(error)))
     if findings:
-        return [Answer(findings[0], (), None, None, tuple(findings)) for _ in file.questions]
+        return [AnswerOnTable(findings[0], (), None, None, tuple(findings)) for _ in file.questions]
     released = json.loads((folder / "report" / "results.json").read_text(encoding="utf-8"))["releases"]
     with Ledger(ledger, read_only=True) as book:
         spends = book.events()
@@ -345,7 +345,7 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         told = json.dumps([shown(released[question.name]), shown(spend)], sort_keys=True)
         charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else spend.charge
         draws = tuple(script.draws[ends[place] : ends[place + 1]])
-        answers.append(Answer(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
+        answers.append(AnswerOnTable(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
     return answers
 
 

@@ -401,7 +401,6 @@ def _session() -> dict[str, Call]:
         "proportion": {"column": "arm", "label": "A", "weighted": False, **some},
         "variance": {"column": "y", **summed},
         "std": {"column": "y", **summed},
-        "share": {"column": "arm", "label": "A", "weighted": False, **some},
         "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
         "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
         "regression": {"column": "y", "on": ("x", "arm"), "models": (("x",),), "expected_rows": None, **some},

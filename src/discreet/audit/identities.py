@@ -154,7 +154,7 @@ def _joined_orders() -> Iterator[Compared]:
         schema = Schema(columns=columns, unit=unit, related={"visits": related})
         some = every_question(schema)
         for ask in ("count", "sum", "mean", "histogram"):
-            question = some[ask] if ask == "count" else replace(some[ask], column="cost")  # type: ignore[type-var]
+            question = some[ask] if ask == "count" else some[ask].changed(column="cost")
             asked.append((f"{ask}, {words}", question))
     yield from _compared(asked, session)
 
@@ -194,7 +194,7 @@ def _laws(
     sessions = dict[str, Session]()
 
     def drawn(question: Question[Any], name: str) -> Laws:
-        paid = replace(question, guarantee=_scaled(question.guarantee, size))  # type: ignore[type-var]
+        paid = question.changed(guarantee=_scaled(question.guarantee, size))
         key = str(question.schema.to_dict())
         with scripted(Script()) as script:  # a new one, since later draws may depend on earlier outcomes
             if alone or key not in sessions:
@@ -202,7 +202,7 @@ def _laws(
             asking, kind = sessions[key], type(paid.guarantee)
             asking.ledger = _ledger(question.schema, kind if kind is not PureDP else ApproxDP)
             try:
-                asking.ask(replace(paid, schema=asking.schema), name)  # type: ignore[type-var]
+                asking.ask(paid.changed(schema=asking.schema), name)
                 return [_law(draw) for draw in script.draws]
             except Exception as error:
                 return [(str(Refusal.of(error)),)]
@@ -324,9 +324,7 @@ def _asking(schema: Schema) -> dict[str, Callable[[Schema], str]]:
 
     def identity(ask: str, **settings: Any) -> Callable[[Schema], str]:
         guarantee = ApproxDP(1.0, 0.01) if ask == "groups" else one
-        return lambda schema: (
-            asked()[ask](schema=schema, guarantee=guarantee, **settings).claim(None).identity()  # type: ignore[call-arg]
-        )
+        return lambda schema: asked()[ask](schema=schema, guarantee=guarantee, **settings).claim(None).identity()
 
     found = {name: identity("sum", column=name) for name, it in schema.columns.items() if isinstance(it, Bounds)}
     found |= {name: identity("count", by=[name]) for name, it in schema.columns.items() if isinstance(it, Categories)}
@@ -407,7 +405,7 @@ def _settings() -> Iterator[Compared]:
             continue
         with scripted(Script()) as script:
             session = Session(table, schema, ledger=_ledger(schema, kind))
-            session.ask(replace(question, schema=session.schema), "r")  # type: ignore[type-var]
+            session.ask(question.changed(schema=session.schema), "r")
             own, spent, drawn = question.claim(session.ledger).identity(), session.ledger.spent(), len(script.draws)
             for name, other in dict(variants(question)).items():
                 try:
@@ -415,7 +413,7 @@ def _settings() -> Iterator[Compared]:
                 except DiscreetError:  # of a kind that this ledger does not count
                     continue
                 try:
-                    session.ask(replace(other, schema=session.schema), "r")  # type: ignore[type-var]
+                    session.ask(other.changed(schema=session.schema), "r")
                     right = not differs
                 except Exception:
                     right = differs

@@ -426,7 +426,7 @@ class _Model:
         return min(left, _fraction(_TEAMS[team].epsilon) - self.by_team[team]) if team else left
 
 
-class _Run:
+class _GovernedRun:
     """One ledger and its model."""
 
     def __init__(self, path: Path, number: int) -> None:
@@ -545,7 +545,7 @@ def _pure(amount: Fraction) -> PureDP:
 
 
 def _program(path: Path, number: int, steps: int) -> Iterator[Compared]:
-    run = _Run(path, number)
+    run = _GovernedRun(path, number)
     with patch.object(balance, "now", lambda: run.time.isoformat(timespec="microseconds")):
         for _ in range(steps):
             yield from run.step()

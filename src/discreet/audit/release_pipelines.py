@@ -643,7 +643,7 @@ def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -
     if "band" in schema.columns and ask == "count":
         settings = {"by": ["band"]}
     try:
-        question = asked()[ask](schema=schema, guarantee=guarantee, **settings)  # type: ignore[call-arg]
+        question: Question[Any] = asked()[ask](schema=schema, guarantee=guarantee, **settings)
         question.claim(None)
     except DiscreetError:
         return None

@@ -125,7 +125,7 @@ def _clusters(rows: World) -> Iterator[Pipeline]:
     """Means, and medians among public positions."""
 
     def means(session: Session, spent: Guarantee) -> Any:
-        model = session.clusters(["x", "y"], 2, spent, iterations=2, request="r")
+        model: Any = session.clusters(["x", "y"], 2, spent, iterations=2, request="r")
         return [model.cluster_centers_, model.counts_]
 
     def medians(session: Session, spent: Guarantee) -> Any:
@@ -243,7 +243,6 @@ def _questions(request: str | None = "r") -> dict[str, Ask]:
         "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", request=request),
         "variance": lambda s, g: s.variance("y", g, request=request),
         "std": lambda s, g: s.std("y", g, request=request),
-        "share": lambda s, g: s.share("arm", "A", g, request=request),
         "median": lambda s, g: s.median("x", g, request=request),
         "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
         "regression": lambda s, g: s.regression("y", ["x", "arm"], g, request=request),
@@ -420,7 +419,8 @@ def made(
     for unit in _units(schema, limits):
         for guarantee in guarantees:
             try:
-                return asked()[ask](schema=replace(schema, unit=unit), guarantee=guarantee, **given)  # type: ignore[call-arg]
+                found: Question[Any] = asked()[ask](schema=replace(schema, unit=unit), guarantee=guarantee, **given)
+                return found
             except (DiscreetError, TypeError):  # this unit or guarantee is not for it, or a column is missing
                 continue
     return None
@@ -452,13 +452,13 @@ def variants(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
     >>> [name for name, _ in variants(made("sum", schema))]
     ['column', 'guarantee', 'guarantee', 'guarantee', 'guarantee']
     """
-    for one in fields(question):  # type: ignore[arg-type]
-        if one.name == "schema" or not one.init:
+    for one in fields(question):
+        if one.name in ("schema", "request") or not one.init:
             continue
         seen = [getattr(question, one.name)]
         for value in _others(one.name, seen[0], question.schema):
             try:
-                other = replace(question, **{one.name: value})  # type: ignore[type-var]
+                other = question.changed(**{one.name: value})
             except (DiscreetError, TypeError, ValueError, AttributeError):
                 continue
             if getattr(other, one.name) not in seen:  # some settings are brought into one form

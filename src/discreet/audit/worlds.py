@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "Answer", "QuestionAudit", "judged", "SOURCES",
-    "Source", "as_source", "attack_world", "world_questions",
+    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "QuestionAudit", "judged",
+    "SOURCES", "Source", "as_source", "attack_world", "world_questions",
 ]  # fmt: skip
 
 
@@ -393,7 +393,7 @@ class QuestionAudit:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerOnTable:
     """A question's answer on one table: what was told, with which draws, what it cost, and what went wrong."""
 
     told: str
@@ -405,7 +405,7 @@ class Answer:
 
 def judged(
     name: str,
-    answers: Sequence[Answer],
+    answers: Sequence[AnswerOnTable],
     pairs: Sequence[tuple[int, int]],
     *,
     expected: Mapping[int, Sequence[Fraction]] = MappingProxyType({}),
@@ -457,7 +457,7 @@ def judged(
     return QuestionAudit(name, first.charged, reached, measured, declared, certified, tuple(findings))
 
 
-def _differences(answers: Sequence[Answer]) -> Iterator[str]:
+def _differences(answers: Sequence[AnswerOnTable]) -> Iterator[str]:
     """What is not the same on all tables, though every draw gave the same."""
     if len({answer.told for answer in answers}) > 1:
         yield "published or recorded facts differ"
@@ -515,7 +515,7 @@ def _only_numbers(draws: Sequence[Draw]) -> bool:
     return all(isinstance(draw, Numbers) for draw in draws)
 
 
-def _scores(first: Answer, second: Answer) -> float:
+def _scores(first: AnswerOnTable, second: AnswerOnTable) -> float:
     """Exponential choices lose up to the range of their scores' change, on some data if not on these."""
     both = zip(first.draws, second.draws, strict=True)
     return sum(_range(here, there) for here, there in both if isinstance(here, Choice) and isinstance(there, Choice))
@@ -751,7 +751,9 @@ def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
 # ---- asking ---------------------------------------------------------------------------------------------------------
 
 
-def _asked(world: GeneratedWorld, questions: dict[str, Ask], table: Sequence[Any], folder: Path) -> dict[str, Answer]:
+def _asked(
+    world: GeneratedWorld, questions: dict[str, Ask], table: Sequence[Any], folder: Path
+) -> dict[str, AnswerOnTable]:
     """All questions on one table, in one session, on one ledger; then some of them again."""
     script = Script()
     with scripted(script):
@@ -771,7 +773,7 @@ def _session(world: GeneratedWorld, table: Sequence[Any], folder: Path) -> Sessi
 _TEXTS = ("arm", "half")
 
 
-def _answered(session: Session, script: Script, guarantee: Guarantee, name: str, ask: Ask) -> Answer:
+def _answered(session: Session, script: Script, guarantee: Guarantee, name: str, ask: Ask) -> AnswerOnTable:
     findings: list[str] = []
     before = session.ledger.spent()
 
@@ -792,10 +794,10 @@ def _answered(session: Session, script: Script, guarantee: Guarantee, name: str,
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
     draws = tuple(script.draws[start:])
-    return Answer(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings))
+    return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings))
 
 
-def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: Answer) -> Answer:
+def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: AnswerOnTable) -> AnswerOnTable:
     """The same request again gets the stored answer; another question under its name is refused."""
     findings = list(first.findings)
     drawn, spent = len(script.draws), session.ledger.spent()
@@ -811,7 +813,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
         findings.append(f"asking again: {Refusal.of(error)}")
     if len(script.draws) > drawn or session.ledger.spent() != spent:
         findings.append("asking again drew or was charged again")
-    return Answer(first.told, first.draws, first.charged, first.sensitivity, tuple(findings))
+    return AnswerOnTable(first.told, first.draws, first.charged, first.sensitivity, tuple(findings))
 
 
 def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:

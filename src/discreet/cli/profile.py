@@ -87,7 +87,7 @@ def profile(
     from discreet.core.columns import Unlisted
     from discreet.core.schema import PrivacyUnit, Schema
     from discreet.plans.profile import plan_profile, run_profile
-    from discreet.questions.spending import KINDS
+    from discreet.questions.question import KINDS
 
     given = {"epsilon": epsilon} if delta is None else {"epsilon": epsilon, "delta": delta}
     kind = KINDS[frozenset(given)]

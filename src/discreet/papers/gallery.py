@@ -15,8 +15,8 @@ from discreet.core.errors import InvalidParameter
 from discreet.papers.figure import Figure
 from discreet.papers.study import (
     VERDICTS,
-    Claim,
     Decision,
+    PaperClaim,
     Part,
     Progress,
     Row,
@@ -156,7 +156,7 @@ def exact_claims(decisions: Sequence[Decision], mark: str) -> list[str]:
     return [f"{mark} {EXACT}\n", claims_table(exact)] if exact else []
 
 
-def _listed(claims: Sequence[Claim]) -> str:
+def _listed(claims: Sequence[PaperClaim]) -> str:
     lines = ["The small grid decides no claim. The paper says:\n"]
     return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 

@@ -26,8 +26,8 @@ from discreet.papers.miranda2026_data import (
     FEW_RATES,
     FEW_SPANS,
     SPANS,
-    Estimate,
     Omit,
+    RepeatedMean,
     adult_table,
     column,
     estimate_mean,
@@ -107,7 +107,7 @@ class _Clustering:
     quick: bool
     folder: str
 
-    def utility(self, omit: Omit, epsilon: float, generator: np.random.Generator) -> Estimate:
+    def utility(self, omit: Omit, epsilon: float, generator: np.random.Generator) -> RepeatedMean:
         """Cost for all rows of centres found on the rows that are kept."""
         rows, _ = _clustering_data(self)
         chances = omit.keep(_mean_distances(self) if omit.m is not None else np.zeros(len(rows)))
@@ -118,7 +118,7 @@ class _Clustering:
         return estimate_mean(np.array(costs))
 
     @lru_cache(maxsize=64)  # noqa: B019 - a frozen value, as hashable as a number
-    def without_omission(self, epsilon: float) -> Estimate:
+    def without_omission(self, epsilon: float) -> RepeatedMean:
         """The baseline: the same in all cells of an ε, so its seed depends on ε alone."""
         return self.utility(Omit(), epsilon, np.random.default_rng([2026, round(1000 * epsilon)]))
 
@@ -431,7 +431,7 @@ def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable
         for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
     }
 
-    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> Estimate:
+    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> RepeatedMean:
         if averaging:
             return estimate_mean(mean_errors(data, method, budget, counts, generator))
         return estimate_share(mode_failures(data, method, budget, counts, generator))

@@ -20,7 +20,7 @@ from discreet.mechanisms.omission.amplification import before_outlier_suppressio
 from discreet.papers.study import Parameters, Row
 
 __all__ = [
-    "CLUSTERING_RATES", "COLUMNS", "Column", "EPSILONS", "Estimate", "FEW_RATES", "FEW_SPANS", "Omit", "SPANS",
+    "CLUSTERING_RATES", "COLUMNS", "Column", "EPSILONS", "RepeatedMean", "FEW_RATES", "FEW_SPANS", "Omit", "SPANS",
     "adult_table", "column", "difference", "estimate_mean", "estimate_share", "four_groups", "kept_counts",
     "mean_errors", "mode_failures", "omissions", "spendable", "utility_row",
 ]  # fmt: skip
@@ -298,7 +298,7 @@ def _selection_noise(
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RepeatedMean:
     """A mean over repeats with its standard error and a 95 % interval."""
 
     value: float
@@ -307,22 +307,22 @@ class Estimate:
     high: float
 
 
-def estimate_mean(draws: Array) -> Estimate:
+def estimate_mean(draws: Array) -> RepeatedMean:
     """Mean and normal interval."""
     finite = np.asarray(draws, dtype=float)
     mean, error = float(finite.mean()), float(finite.std(ddof=1) / math.sqrt(finite.size))
-    return Estimate(mean, error, mean - 1.96 * error, mean + 1.96 * error)
+    return RepeatedMean(mean, error, mean - 1.96 * error, mean + 1.96 * error)
 
 
-def estimate_share(hits: NDArray[np.bool_]) -> Estimate:
+def estimate_share(hits: NDArray[np.bool_]) -> RepeatedMean:
     """Share and Wilson interval."""
     n, share, z = hits.size, float(hits.mean()), 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Estimate(share, math.sqrt(max(share * (1 - share), 0.25 / n) / n), middle - half, middle + half)
+    return RepeatedMean(share, math.sqrt(max(share * (1 - share), 0.25 / n) / n), middle - half, middle + half)
 
 
-def difference(without: Estimate, with_omission: Estimate) -> tuple[float, float]:
+def difference(without: RepeatedMean, with_omission: RepeatedMean) -> tuple[float, float]:
     """u(M) − u(M∘S), positive where omission helps, and its z-score."""
     gap = without.value - with_omission.value
     spread = math.hypot(without.error, with_omission.error)
@@ -352,7 +352,7 @@ def omissions(parameters: Parameters) -> list[Omit]:
 
 
 def utility_row(
-    parameters: Parameters, subject: str, method: str, omit: Omit, plain: Estimate, other: Estimate | None
+    parameters: Parameters, subject: str, method: str, omit: Omit, plain: RepeatedMean, other: RepeatedMean | None
 ) -> Row:
     """The utility without and with omission, and their difference; empty where there is no budget."""
     gap, z = (None, None) if other is None else difference(plain, other)

@@ -27,8 +27,8 @@ from discreet.papers.figure import Figure
 from discreet.results.display import Facts, Result
 
 __all__ = [
-    "Claim", "Decision", "FAILS", "HOLDS", "Measured", "OPEN", "Rows", "VERDICTS", "average", "compared", "least",
-    "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "run",
+    "PaperClaim", "Decision", "FAILS", "HOLDS", "MeasuredRange", "OPEN", "Rows", "VERDICTS", "average", "compared",
+    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "run",
     "run_one", "stored_rows",
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRange:
     """A statistic, and the range in which its true value lies as far as the simulation can tell."""
 
     value: float
@@ -57,17 +57,17 @@ class Measured:
     high: float
 
     @classmethod
-    def exact(cls, value: float) -> Measured:
+    def exact(cls, value: float) -> MeasuredRange:
         """A statistic without Monte-Carlo error."""
         return cls(float(value), float(value), float(value))
 
     @classmethod
-    def of(cls, value: float, error: float) -> Measured:
+    def of(cls, value: float, error: float) -> MeasuredRange:
         """A statistic with its Monte-Carlo standard error."""
         return cls(float(value), float(value - _SURE * error), float(value + _SURE * error))
 
     @classmethod
-    def proportion(cls, value: float, repeats: int) -> Measured:
+    def proportion(cls, value: float, repeats: int) -> MeasuredRange:
         """A proportion of ``repeats`` independent runs, by Wilson's interval."""
         square = _SURE**2
         middle = (value + square / (2 * repeats)) / (1 + square / repeats)
@@ -82,12 +82,12 @@ class Measured:
         return f"{value} ({_number(self.low)} to {_number(self.high)})"
 
 
-def compared(one: Measured, other: Measured) -> Measured:
+def compared(one: MeasuredRange, other: MeasuredRange) -> MeasuredRange:
     """``one`` minus ``other``, for two measurements from separate or from shared runs: errors are added."""
-    return Measured(one.value - other.value, one.low - other.high, one.high - other.low)
+    return MeasuredRange(one.value - other.value, one.low - other.high, one.high - other.low)
 
 
-def votes(settings: Iterable[Measured], *, low: float = -math.inf, high: float = math.inf) -> Measured:
+def votes(settings: Iterable[MeasuredRange], *, low: float = -math.inf, high: float = math.inf) -> MeasuredRange:
     """The share of settings whose value lies in [low, high].
 
     Its range runs from the share of settings that surely do to the share that may.
@@ -98,11 +98,11 @@ def votes(settings: Iterable[Measured], *, low: float = -math.inf, high: float =
     inside = sum(low <= one.value <= high for one in all_of_them)
     surely = sum(low <= one.low and one.high <= high for one in all_of_them)
     may = sum(one.high >= low and one.low <= high for one in all_of_them)
-    return Measured(inside / len(all_of_them), surely / len(all_of_them), may / len(all_of_them))
+    return MeasuredRange(inside / len(all_of_them), surely / len(all_of_them), may / len(all_of_them))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class PaperClaim:
     """What a paper says, and how it is decided.
 
     Parameters
@@ -127,7 +127,7 @@ class Claim:
     place: str
     claim: str
     statistic: str
-    measure: Callable[[Rows], Measured]
+    measure: Callable[[Rows], MeasuredRange]
     low: float = -math.inf
     high: float = math.inf
     part: str | None = None
@@ -151,8 +151,8 @@ class Claim:
 class Decision:
     """A claim with its measured statistic and the verdict that follows."""
 
-    claim: Claim
-    measured: Measured
+    claim: PaperClaim
+    measured: MeasuredRange
 
     @property
     def verdict(self) -> str:
@@ -204,31 +204,31 @@ def pick(rows: Rows, **where: Any) -> Rows:
     return found
 
 
-def most(found: Iterable[Measured]) -> Measured:
+def most(found: Iterable[MeasuredRange]) -> MeasuredRange:
     """The largest of some measurements."""
     listed = list(found)
-    return Measured(*(max(getattr(one, name) for one in listed) for name in ("value", "low", "high")))
+    return MeasuredRange(*(max(getattr(one, name) for one in listed) for name in ("value", "low", "high")))
 
 
-def least(found: Iterable[Measured]) -> Measured:
+def least(found: Iterable[MeasuredRange]) -> MeasuredRange:
     """The smallest of some measurements."""
     listed = list(found)
-    return Measured(*(min(getattr(one, name) for one in listed) for name in ("value", "low", "high")))
+    return MeasuredRange(*(min(getattr(one, name) for one in listed) for name in ("value", "low", "high")))
 
 
-def average(found: Iterable[Measured]) -> Measured:
+def average(found: Iterable[MeasuredRange]) -> MeasuredRange:
     """The mean of measurements from separate runs: their errors average out."""
     listed = list(found)
     value = sum(one.value for one in listed) / len(listed)
     below = math.sqrt(sum((one.value - one.low) ** 2 for one in listed)) / len(listed)
     above = math.sqrt(sum((one.high - one.value) ** 2 for one in listed)) / len(listed)
-    return Measured(value, value - below, value + above)
+    return MeasuredRange(value, value - below, value + above)
 
 
-def size_of(one: Measured) -> Measured:
+def size_of(one: MeasuredRange) -> MeasuredRange:
     """|x| of a measurement."""
     ends = sorted((abs(one.low), abs(one.high)))
-    return Measured(abs(one.value), 0.0 if one.low <= 0 <= one.high else ends[0], ends[1])
+    return MeasuredRange(abs(one.value), 0.0 if one.low <= 0 <= one.high else ends[0], ends[1])
 
 
 # ---- Study: a paper's experiment as a grid of seeded cells that can be stopped and taken up again.
@@ -305,7 +305,7 @@ class Study:
     title: str
     introduction: str
     parts: tuple[Part, ...]
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[PaperClaim, ...] = ()
 
     def part(self, name: str) -> Part:
         """The part of that name."""
@@ -425,7 +425,7 @@ def run(
     return StudyResult(study.paper, written, paths, figures, computed, total - computed, rows, decisions)
 
 
-def decide(claims: Sequence[Claim], rows: Mapping[str, list[Row]]) -> list[Decision]:
+def decide(claims: Sequence[PaperClaim], rows: Mapping[str, list[Row]]) -> list[Decision]:
     """Decide the claims whose part was run in full, and those that need no run."""
     return [
         claim.decide([] if claim.part is None else rows[claim.part])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -16,7 +16,7 @@ from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
 from discreet.questions.profile.released_first import PrivateBounds, PrivateContribution
 
-__all__ = ["FUNCTIONS", "Formula", "kind_of", "read_column", "schema_from_dict"]
+__all__ = ["FUNCTIONS", "Formula", "narrowed", "narrows", "kind_of", "read_column", "schema_from_dict"]
 
 
 # ---- Formula: a small language for conditions and derived values, such as ``age >= 18 and region != 'Islands'``.
@@ -198,6 +198,19 @@ class Formula(RowExpression):
 
     def __str__(self) -> str:
         return self.text
+
+
+def narrowed(schema: Schema, condition: str) -> Schema:
+    """The same declarations, over the rows for which a condition holds as well."""
+    text = requirements.instance("where", condition, str, 'a condition such as "age >= 18"')
+    return replace(schema, where=Formula(text if schema.where is None else f"({schema.where.text}) and ({text})"))
+
+
+def narrows(schema: Schema, whole: Schema) -> bool:
+    """Whether a schema has the same declarations as the whole, over fewer rows of it."""
+    if schema.where is None or replace(schema, where=None) != replace(whole, where=None):
+        return False
+    return whole.where is None or schema.where.text.startswith(f"({whole.where.text}) and (")
 
 
 def _steps(whole: Term) -> int:

@@ -54,7 +54,7 @@ from discreet.results.plan import Plan
 from discreet.session import Session
 
 __all__ = [
-    "JobPlan", "JobResult", "Progress", "differences", "meaning", "attack_words", "plan_digest", "record_attack",
+    "JobPlan", "JobResult", "RunProgress", "differences", "meaning", "attack_words", "plan_digest", "record_attack",
     "Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
 ]  # fmt: skip
 
@@ -63,7 +63,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Progress of a run: release ``done`` of ``total`` is ready; ``fresh`` if it was drawn now."""
 
     name: str
@@ -771,7 +771,7 @@ class Job:
         check_not_rolled_back(ledger, self.file.anchor, published)
 
     def run(
-        self, *, again: bool = False, output: Path | None = None, progress: Callable[[Progress], None] | None = None
+        self, *, again: bool = False, output: Path | None = None, progress: Callable[[RunProgress], None] | None = None
     ) -> JobResult:
         """Make the releases that are not in the ledger yet; write results and report.
 
@@ -813,7 +813,7 @@ class Job:
                 raise self._located(question, failure) from failure
 
     def _ask(
-        self, ledger: Ledger, made: _Made, run: int, progress: Callable[[Progress], None] | None
+        self, ledger: Ledger, made: _Made, run: int, progress: Callable[[RunProgress], None] | None
     ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
         options = self.file.open_options()
         session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
@@ -830,7 +830,7 @@ class Job:
                 refuse_unusable(answer, question.question.guarantee)
             answers.append((question, answer))
             if progress is not None:
-                progress(Progress(question.name, done, len(self.file.questions), fresh))
+                progress(RunProgress(question.name, done, len(self.file.questions), fresh))
         return answers, drawn
 
     def _write(

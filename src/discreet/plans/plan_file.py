@@ -34,9 +34,7 @@ from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
 from discreet.questions.quality import UNUSABLE, QualityQuestion, QualityRelease
-from discreet.questions.question import TEXT
-from discreet.questions.shorthands import SHORTHANDS
-from discreet.questions.spending import KINDS
+from discreet.questions.question import KINDS, TEXT
 from discreet.results.ledger import Ledger, check_window
 
 __all__ = [
@@ -678,7 +676,7 @@ class _Reader:
         names: set[str] = set()
         for position, (entry, guarantee) in enumerate(zip(entries, guarantees, strict=True)):
             where = f"release.{position}"
-            ask, questions = entry.get("ask"), asked() | SHORTHANDS
+            ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
             allowed, forms = questions[ask].settings(), {"title": TEXT, **questions[ask].forms}

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-from discreet.core.errors import spelling
-from discreet.core.guarantee import Guarantee
+from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.schema import Schema
 from discreet.mechanisms.omission.step import Omission
 from discreet.questions import Question, asked
+from discreet.questions.facade import Questions
 from discreet.questions.omitted import behind
-from discreet.questions.shorthands import SHORTHANDS
-from discreet.questions.spending import spending
 from discreet.results.ledger import Ledger
-from discreet.results.plan import Plan
 
-__all__ = ["Planner"]
+__all__ = ["Planner", "grouped"]
 
 
-class Planner:
+class Planner(Questions):
     """Answers every question of a session with what it would give and cost. Reads no data and spends nothing.
 
     Examples
@@ -32,34 +27,26 @@ class Planner:
     'the mean'
     """
 
-    def __init__(self, schema: Schema, ledger: Ledger | None = None, step: Omission | None = None) -> None:
-        self.schema, self.ledger, self.step = schema, ledger, step
+    def __init__(
+        self, schema: Schema, ledger: Ledger | None = None, step: Omission | None = None, *, by: Sequence[str] = ()
+    ) -> None:
+        self.schema, self.ledger, self.step, self.groups_by = schema, ledger, step, tuple(by)
 
-    def __call__(self, question: Question[Any]) -> Plan:
+    def ask(self, question: Question[Any]) -> Any:
         """What a question would give and cost."""
-        asked_for = question if self.step is None else behind(question, self.step)
-        return asked_for.plan(self.ledger)
+        question = grouped(question, self.groups_by) if self.groups_by else question
+        return (question if self.step is None else behind(question, self.step)).plan(self.ledger)
 
-    def _plan(self, make: Callable[..., Question[Any]], *settings: Any, **named: Any) -> Plan:
-        kind: Any = getattr(make, "kind", make)
-        known = {field.name for field in fields(kind)}
-        given = {name: named.pop(name) for name in [*named] if name not in known}  # parameters, or misspelt
-        if given or not _has_guarantee(settings, named):
-            named["guarantee"] = spending(kind, named.pop("guarantee", None), given)
-        return self(make(self.schema, *settings, **named))
+    def __call__(self, question: Question[Any]) -> Any:
+        """What a question would give and cost."""
+        return self.ask(question)
 
-    def __getattr__(self, name: str) -> Callable[..., Plan]:
-        make = (asked() | SHORTHANDS).get(name)
-        if make is None:
-            raise AttributeError(f"there is no question {name!r}. {spelling(name, self._names())}")
-        return partial(self._plan, make)
-
-    def _names(self) -> list[str]:
-        return [*asked(), *SHORTHANDS]
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names()]
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"there is no question {name!r}. {spelling(name, [*asked()])}")
 
 
-def _has_guarantee(settings: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
-    return named.get("guarantee") is not None or any(isinstance(one, Guarantee) for one in settings)
+def grouped(question: Question[Any], by: Sequence[str]) -> Any:
+    """The question for each group, where it has groups."""
+    if "by" not in question.fields():
+        raise InvalidParameter("by", list(by), f"{question.ask} has no groups", "Ask without by(…).")
+    return question.changed(by=tuple(by))

@@ -24,7 +24,7 @@ from discreet.plans.plan_file import DIALECT, LedgerTerms, begun, divided
 from discreet.publish.pages import codebook_page, ddi_codebook
 from discreet.publish.report import RELEASED
 from discreet.questions.groups import GroupsQuestion, ReleasedGroups
-from discreet.questions.profile.columns import ColumnProfile, Estimate
+from discreet.questions.profile.columns import ColumnProfile, ProfiledNumber
 from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
 from discreet.results.display import Facts, Interval, Result
 from discreet.results.frames import Row, Tidy, aligned
@@ -99,7 +99,7 @@ class Codebook(Tidy):
             return one
         least, known = float(len(listed.labels)), one.distinct
         ends = Interval(max(known.interval.low, least), max(known.interval.high, least), known.interval.level)
-        return replace(one, distinct=Estimate(max(known.value, least), ends))
+        return replace(one, distinct=ProfiledNumber(max(known.value, least), ends))
 
     def _listed(self, name: str) -> str:
         found = self.labels[name]

@@ -390,7 +390,7 @@ class Rehearsing(Planner):
         self.opened, self.seed = opened, seed
         self.repeats = requirements.positive_integer("repeats", repeats)
 
-    def __call__(self, question: Question[Any]) -> Any:
+    def ask(self, question: Question[Any]) -> Any:
         """Rehearse a question."""
         if question.ask in NOT_REHEARSED:
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
@@ -406,7 +406,7 @@ class Rehearsing(Planner):
         self, question: MeasuredQuestion[Any], rng: np.random.Generator
     ) -> tuple[list[list[Reading]], list[list[Reading]]]:
         """Readings of every answer, and of the answer without noise on the same rows; on a few sets of rows in turn."""
-        columns, sharp = question.columns_read(), replace(question, guarantee=_SHARP)  # type: ignore[type-var]
+        columns, sharp = question.columns_read(), question.changed(guarantee=_SHARP)
         answers: list[list[Reading]] = []
         truths: list[list[Reading]] = []
         sets = min(_DATA_SETS, self.repeats)
@@ -428,7 +428,7 @@ class Rehearsing(Planner):
             verdict = answer.verdict()
             pvalues.append(float("nan") if verdict is None else float(verdict["pvalue"]))
             answers.append(answer.readings(columns))
-            sharp = replace(question, guarantee=_SHARP)  # type: ignore[type-var]
+            sharp = question.changed(guarantee=_SHARP)
             truths.append(self._session(rows, _SHARP).ask(sharp).readings(columns))
         if any(reading.noise is None for reading in truths[0]):  # about a population: its own value, not the sample's
             means = [np.mean([float(one[place].estimate) for one in truths]) for place in range(len(truths[0]))]

@@ -17,9 +17,10 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.questions import asked, question
 from discreet.questions.question import Form
-from discreet.questions.shorthands import SHORTHANDS, Shorthand
 
-__all__ = ["skeleton", "GalleryEntry", "Setting", "gallery", "suggested", "command_lines", "notebook", "python_script"]
+__all__ = [
+    "skeleton", "GalleryEntry", "SettingHelp", "gallery", "suggested", "command_lines", "notebook", "python_script",
+]  # fmt: skip
 
 
 _TYPED = (".parquet",)
@@ -135,7 +136,7 @@ def _quoted(text: str) -> str:
 
 _TOPICS: Mapping[str, tuple[str, ...]] = {
     "Counts and shares": (
-        "count", "share", "table", "tables", "histogram", "mode", "distinct", "groups", "running_total",
+        "count", "proportion", "table", "tables", "histogram", "mode", "distinct", "groups", "running_total",
     ),
     "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
     "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
@@ -146,11 +147,11 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
     "Is the data usable?": ("quality", "left_out"),
 }  # fmt: skip
 _OTHER = "More"
-_ELSEWHERE = {"proportion", "profile"}
-"""`share` is the word that readers know; a profile is about columns that are not declared, and precedes a plan."""
+_ELSEWHERE = {"profile"}
+"""A profile is about columns that are not declared, and precedes a plan."""
 _ANSWERS: Mapping[str, str] = {
     "count": "How many rows are there, in all or in each group?",
-    "share": "What proportion of rows has one label: yes, employed, north?",
+    "proportion": "What proportion of rows has one label: yes, employed, north?",
     "table": "How many rows have each combination of labels?",
     "tables": "Several tables with their margins, in one release in which everything adds up.",
     "histogram": "How are the values of one column distributed?",
@@ -232,7 +233,7 @@ _KINDS: Sequence[tuple[Form, str]] = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingHelp:
     """One setting of a question: its name, whether it must be given, how it is typed, and what it means.
 
     ``kind`` is ``column``, ``columns``, ``label``, ``flag``, ``number``, ``numbers``, ``text``, or ``toml`` for what
@@ -252,7 +253,7 @@ class GalleryEntry:
     ask: str
     topic: str
     answers: str
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingHelp, ...]
 
 
 def gallery() -> tuple[GalleryEntry, ...]:
@@ -263,7 +264,7 @@ def gallery() -> tuple[GalleryEntry, ...]:
     >>> {one.ask: one.answers for one in gallery()}["mean"]
     'What is the average, in all or in each group?'
     """
-    questions: dict[str, Any] = asked() | SHORTHANDS
+    questions = asked()
     listed = [(ask, topic) for topic, names in _TOPICS.items() for ask in names if ask in questions]
     named = {ask for ask, _ in listed} | _ELSEWHERE
     others = [(ask, _OTHER) for ask in questions if ask not in named]
@@ -271,9 +272,9 @@ def gallery() -> tuple[GalleryEntry, ...]:
 
 
 def _entry(ask: str, topic: str, kind: Any) -> GalleryEntry:
-    described = (kind.kind if isinstance(kind, Shorthand) else kind).__doc__ or ask
+    described = kind.__doc__ or ask
     settings = tuple(
-        Setting(name, required, _kind(kind.forms[name]), _HELP.get(name, f"{kind.forms[name].words}.".capitalize()))
+        SettingHelp(name, required, _kind(kind.forms[name]), _HELP.get(name, f"{kind.forms[name].words}.".capitalize()))
         for name, required in kind.settings().items()
         if name in kind.forms
     )
@@ -296,7 +297,7 @@ def suggested(ask: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
     Examples
     --------
-    >>> suggested("share", {"age": {"low": 0, "high": 120}, "sex": {"categories": ["f", "m"]}})
+    >>> suggested("proportion", {"age": {"low": 0, "high": 120}, "sex": {"categories": ["f", "m"]}})
     {'column': 'sex', 'label': 'f'}
     """
     made = _FIRST[ask](_Columns.sorted(columns)) if ask in _FIRST else {}
@@ -377,7 +378,7 @@ def _number(columns: _Columns) -> dict[str, Any]:
 
 _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
     **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
-    **dict.fromkeys(("share", "proportion"), _share),
+    "proportion": _share,
     **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
     "left_out": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
     "tables": _tables,

@@ -18,7 +18,7 @@ from typing import Any
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra
 from discreet.core.files import reason
 from discreet.publish.files import write_whole
-from discreet.publish.report import Grid, grids, label_words, methods_parts
+from discreet.publish.report import CrossTable, grids, label_words, methods_parts
 from discreet.results.display import held, printable
 from discreet.results.frames import (
     COLUMNS,
@@ -61,7 +61,7 @@ class TableSheet:
 
     release: Mapping[str, Any]
     measure: str
-    grid: Grid
+    grid: CrossTable
 
     @property
     def name(self) -> str:

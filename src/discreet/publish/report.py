@@ -28,8 +28,8 @@ from discreet.results.wording import (
 )
 
 __all__ = [
-    "Grid", "TOTAL", "findings", "grids", "label_columns", "label_words", "place_of", "as_page", "RELEASED",
-    "ReportedRelease", "meaning_of", "report_facts", "as_markdown", "plain", "table_lines", "Part",
+    "CrossTable", "TOTAL", "findings", "grids", "label_columns", "label_words", "place_of", "as_page", "RELEASED",
+    "ReportedRelease", "meaning_of", "report_facts", "as_markdown", "plain", "table_lines", "NotePart",
     "methods_markdown", "methods_page", "methods_parts",
 ]  # fmt: skip
 
@@ -47,7 +47,7 @@ _WIDEST = 12  # labels across; a page shows no more
 
 
 @dataclass(frozen=True)
-class Grid:
+class CrossTable:
     """One table.
 
     Attributes
@@ -94,7 +94,7 @@ def label_words(label: Any, column: str = "") -> str:
     return f"{100 * label:g} %" if column == "probability" else str(label)
 
 
-def grids(readings: Sequence[ReadingFacts]) -> list[Grid]:
+def grids(readings: Sequence[ReadingFacts]) -> list[CrossTable]:
     """The tables that show these numbers of one measure; none where a list is clearer.
 
     Numbers by two or more columns are a table. Where margins of one another are among them, each largest table shows
@@ -122,7 +122,7 @@ def _grid(
     readings: Sequence[ReadingFacts],
     placed: Mapping[Any, ReadingFacts],
     kinds: Iterable[Sequence[str]],
-) -> Grid | None:
+) -> CrossTable | None:
     """The table over these columns; None where cells are missing or too many would stand side by side."""
     own = [place for place in map(place_of, readings) if set(place) == set(columns)]
     labels = {name: list(dict.fromkeys(place[name] for place in own)) for name in columns}
@@ -141,7 +141,7 @@ def _grid(
         cells = tuple(_at(placed, (*zip(down, side, strict=True), (across, head))) for head in ends[across])
         if any(cell is not None for cell in cells):
             lines.append((side, cells))
-    return Grid(down, across, tuple(ends[across]), tuple(lines))
+    return CrossTable(down, across, tuple(ends[across]), tuple(lines))
 
 
 def _at(placed: Mapping[Any, ReadingFacts], place: Iterable[tuple[str, Any]]) -> ReadingFacts | None:
@@ -442,7 +442,7 @@ class Asked(Protocol):
     def counted_words(self) -> str | None: ...
 
 
-class Account(Protocol):
+class ReportedLedger(Protocol):
     """What a report needs of a ledger."""
 
     @property
@@ -477,7 +477,7 @@ def report_facts(
     title: str,
     plan: str,
     schema: Schema,
-    ledger: Account,
+    ledger: ReportedLedger,
     entries: Sequence[ReportedRelease],
     variables: Mapping[str, str] = MappingProxyType({}),
     sources: Mapping[str, str] = MappingProxyType({}),
@@ -512,7 +512,7 @@ def report_facts(
     }
 
 
-def _privacy(schema: Schema, ledger: Account, unit: str) -> dict[str, Any]:
+def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any]:
     return {
         "unit": unit,
         "neighbours": schema.neighbours.value,
@@ -693,7 +693,7 @@ def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> 
     return [*lines, f"{guarantee}; {plain(mechanism_words(release))}.", ""]
 
 
-def _crossed(grid: Grid, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+def _crossed(grid: CrossTable, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
     """Header and lines of a table with labels on both sides."""
     yield [*(variables.get(name, name) for name in grid.down), *(label_words(head, grid.across) for head in grid.heads)]
     for side, cells in grid.lines:
@@ -735,7 +735,7 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class NotePart:
     """A heading with paragraphs, a table with its header first, and points below."""
 
     title: str
@@ -744,22 +744,22 @@ class Part:
     points: Sequence[str] = ()
 
 
-def methods_parts(facts: Mapping[str, Any]) -> list[Part]:
+def methods_parts(facts: Mapping[str, Any]) -> list[NotePart]:
     """The note, part by part, from the facts of a report."""
     return [
         _protected(facts),
         _how(facts),
-        Part("What was taken as public", points=facts["assumptions"]),
+        NotePart("What was taken as public", points=facts["assumptions"]),
         _intervals(facts),
         _omitted(facts),
         _cite(facts),
     ]
 
 
-def _protected(facts: Mapping[str, Any]) -> Part:
+def _protected(facts: Mapping[str, Any]) -> NotePart:
     privacy, unit = facts["privacy"], facts["privacy"]["unit"]
     against = sorted({release["protects"] for release in facts["releases"]})
-    return Part(
+    return NotePart(
         "What was protected",
         [
             f"All statistics were released under differential privacy. The protected unit is one {unit}. The guarantee "
@@ -770,12 +770,12 @@ def _protected(facts: Mapping[str, Any]) -> Part:
     )
 
 
-def _how(facts: Mapping[str, Any]) -> Part:
+def _how(facts: Mapping[str, Any]) -> NotePart:
     rows = [("Release", "Statistic", "Guarantee", "Mechanism")]
     for release in facts["releases"]:
         guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
         rows.append((release["title"], release["ask"].replace("_", " "), guarantee, mechanism_words(release)))
-    return Part(
+    return NotePart(
         "How it was protected",
         [
             f"The statistics were computed with discreet {facts['version']}. It adds random noise from the operating "
@@ -787,7 +787,7 @@ def _how(facts: Mapping[str, Any]) -> Part:
     )
 
 
-def _intervals(facts: Mapping[str, Any]) -> Part:
+def _intervals(facts: Mapping[str, Any]) -> NotePart:
     readings = [reading for release in facts["releases"] for reading in release["readings"]]
     said = []
     if any(reading["noise"] for reading in readings):
@@ -813,12 +813,12 @@ def _intervals(facts: Mapping[str, Any]) -> Part:
         if together
         else "Each interval holds by itself; none of them is adjusted for looking at several."
     )
-    return Part("How intervals and tests were made", points=said)
+    return NotePart("How intervals and tests were made", points=said)
 
 
-def _omitted(facts: Mapping[str, Any]) -> Part:
+def _omitted(facts: Mapping[str, Any]) -> NotePart:
     counted = {release["counted"] for release in facts["releases"] if release["counted"]}
-    return Part(
+    return NotePart(
         "What was left out",
         [
             "Rows were dropped and values were moved as stated above under what was taken as public. How many rows "
@@ -835,9 +835,9 @@ def _flags(facts: Mapping[str, Any]) -> list[str]:
     ] * any(reading["measure"] == "count" for release in facts["releases"] for reading in release["readings"])
 
 
-def _cite(facts: Mapping[str, Any]) -> Part:
+def _cite(facts: Mapping[str, Any]) -> NotePart:
     version, privacy = facts["version"], facts["privacy"]
-    return Part(
+    return NotePart(
         "How to cite",
         [
             f"{facts['title']}. Statistics released under differential privacy ({privacy['spent']['symbols']}, per "

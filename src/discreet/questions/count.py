@@ -21,8 +21,8 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain
-from discreet.questions.question import COLUMNS, Form, MeasuredQuestion, Measurement, column_names
-from discreet.questions.tables.table import TableRelease, table_measurement
+from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.tables.table import table_measurement
 from discreet.results.answer import Answer
 from discreet.results.display import Interval
 from discreet.results.release import Release
@@ -122,7 +122,7 @@ class CountRelease(Answer):
 
 
 @dataclass(frozen=True)
-class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
+class CountQuestion(MeasuredQuestion[CountRelease]):
     """Number of rows, in all or by group.
 
     Guarantee
@@ -141,7 +141,7 @@ class CountQuestion(MeasuredQuestion[CountRelease | TableRelease]):
     meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}
     schema: Schema
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

@@ -53,6 +53,7 @@ from discreet.questions.covariance import (
 from discreet.questions.parts import part_weights, rows_per_unit, with_less_noise
 from discreet.questions.question import (
     COLUMNS,
+    UNSAID,
     WHOLE,
     Expected,
     Forecast,
@@ -898,7 +899,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
     columns: str | Sequence[str]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None

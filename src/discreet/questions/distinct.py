@@ -17,8 +17,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.count import CountRelease
-from discreet.questions.grouped import GroupedRelease
-from discreet.questions.question import COLUMN, COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import COLUMN, COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
 from discreet.results.release import Release, Statistic
 
 __all__ = ["DistinctLabels", "DistinctQuestion"]
@@ -71,7 +70,7 @@ class DistinctLabels(Statistic):
 
 
 @dataclass(frozen=True)
-class DistinctQuestion(MeasuredQuestion[CountRelease | GroupedRelease[CountRelease]]):
+class DistinctQuestion(MeasuredQuestion[CountRelease]):
     """How many different labels a column holds, in all or by group; of the id column, how many units there are.
 
     Guarantee
@@ -100,7 +99,7 @@ class DistinctQuestion(MeasuredQuestion[CountRelease | GroupedRelease[CountRelea
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

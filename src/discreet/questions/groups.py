@@ -24,7 +24,7 @@ from discreet.mechanisms.choices.group_selection import (
     selecting_guarantee,
 )
 from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.questions.question import COLUMN, METHOD, Form, Question
+from discreet.questions.question import COLUMN, METHOD, UNSAID, Form, Question
 from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts
 from discreet.results.frames import Reading
@@ -174,12 +174,12 @@ class GroupsQuestion(Question[ReleasedGroups]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "method": METHOD}
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     method: str = "best"
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         self.schema.unlisted(self.column)
         selecting_guarantee(self.guarantee)
         method: Any = self.method

@@ -15,7 +15,17 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.grouped import Bins, public_bins
-from discreet.questions.question import COLUMN, EDGES, UNIT_SUM, WHOLE, Form, Histograms, MeasuredQuestion, Measurement
+from discreet.questions.question import (
+    COLUMN,
+    EDGES,
+    UNIT_SUM,
+    UNSAID,
+    WHOLE,
+    Form,
+    Histograms,
+    MeasuredQuestion,
+    Measurement,
+)
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 
 __all__ = ["HistogramQuestion"]
@@ -44,7 +54,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE, "unit_sum": UNIT_SUM}
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     edges: Sequence[float] | None = None
     bins: int | None = None

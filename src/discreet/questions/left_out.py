@@ -22,7 +22,16 @@ from discreet.inference.noise import combined_error
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
 from discreet.questions.parts import MeanInPartsRelease
-from discreet.questions.question import COLUMNS, WHOLE, Forecast, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    COLUMNS,
+    UNSAID,
+    WHOLE,
+    Forecast,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -247,7 +256,7 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
     schema: Schema
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     columns: str | Sequence[str] = ()
     by: str | Sequence[str] = ()

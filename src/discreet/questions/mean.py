@@ -16,7 +16,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import (
     MeanAndVarianceInParts,
     MeanInParts,
@@ -32,6 +31,7 @@ from discreet.questions.question import (
     FLAG,
     NUMBER,
     UNIT_SUM,
+    UNSAID,
     WHOLE,
     Expected,
     Form,
@@ -125,7 +125,7 @@ MeanReading = MeanRelease | MeanInPartsRelease
 
 
 @dataclass(frozen=True)
-class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
+class MeanQuestion(MeasuredQuestion[MeanReading]):
     """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
 
     Guarantee
@@ -171,7 +171,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading | GroupedRelease[MeanReading]]):
     }
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     spread: bool = False

@@ -20,7 +20,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
 from discreet.questions.count import labelled
-from discreet.questions.question import COLUMN, DEFAULT_ROWS, Forecast, Form, MeasuredQuestion, Measurement
+from discreet.questions.question import COLUMN, DEFAULT_ROWS, UNSAID, Forecast, Form, MeasuredQuestion, Measurement
 from discreet.questions.tables.table import table_measurement
 from discreet.results.answer import Answer
 from discreet.results.display import Facts
@@ -156,7 +156,7 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
 

@@ -29,6 +29,7 @@ from discreet.questions.question import (
     COLUMNS,
     DEFAULT_ROWS,
     EDGES,
+    UNSAID,
     WHOLE,
     Form,
     MeasuredQuestion,
@@ -91,7 +92,7 @@ class _OrderedTest(TableTest):
     schema: Schema
     column: str
     by: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     edges: Sequence[float] | None = None
     bins: int | None = None
@@ -246,7 +247,7 @@ class RankCorrelationQuestion(TableTest):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "bins": BINS, "expected_rows": WHOLE}
     schema: Schema
     columns: Sequence[str]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     bins: Mapping[str, int | Sequence[float]] | None = None
     contribution: Contribution | None = None

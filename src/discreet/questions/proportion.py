@@ -26,7 +26,6 @@ from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags, labelled
-from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import MeanInParts, MeanInPartsRelease, check_weighted, weighting_notes
 from discreet.questions.question import (
     COLUMN,
@@ -34,6 +33,7 @@ from discreet.questions.question import (
     FLAG,
     LABEL,
     SHARE,
+    UNSAID,
     WHOLE,
     Expected,
     Forecast,
@@ -147,7 +147,7 @@ ProportionReading = ProportionRelease | MeanInPartsRelease
 
 
 @dataclass(frozen=True)
-class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[ProportionReading]]):
+class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     """Proportion of rows with a label, in all or by group.
 
     The value per group is (noes, yeses): a row moves one of them by one, `MeanInParts` on (0, 1). A unit's rows are
@@ -179,7 +179,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading | GroupedRelease[Pro
     schema: Schema
     column: str
     label: Label
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

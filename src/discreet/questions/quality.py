@@ -19,7 +19,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
-from discreet.questions.question import COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
@@ -156,7 +156,7 @@ class QualityQuestion(MeasuredQuestion[QualityRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
     schema: Schema
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     columns: str | Sequence[str] = ()
 

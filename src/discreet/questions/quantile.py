@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, ClassVar, cast
@@ -31,7 +31,6 @@ from discreet.mechanisms.choices.quantile import (
     share_of,
     simulated,
 )
-from discreet.questions.grouped import GroupedRelease
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
@@ -40,6 +39,7 @@ from discreet.questions.question import (
     LEVEL,
     PROBABILITIES,
     UNIT_SUM,
+    UNSAID,
     WHOLE,
     Expected,
     Forecast,
@@ -55,7 +55,8 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "MOST_POINTS", "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares", "stacked",
+    "MOST_POINTS", "MedianQuestion",
+    "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares", "stacked",
     "typical_ranks",
 ]  # fmt: skip
 
@@ -509,7 +510,7 @@ class QuantileRelease(Answer):
 
 
 @dataclass(frozen=True)
-class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[QuantileRelease]]):
+class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     """Quantiles of a column, in all or by group, with intervals unless ``interval`` is None or they are recursive.
 
     Guarantee
@@ -541,7 +542,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease | GroupedRelease[Quantil
     schema: Schema
     column: str
     probabilities: float | Sequence[float]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     interval: float | None = _LEVEL
@@ -632,3 +633,20 @@ def stacked(histograms: list[NDArray[np.int64]], bounds: Bounds) -> NDArray[np.i
     """Histograms of groups one after another on one long grid."""
     shifted = [np.array([one[0] + group * bounds.cells, one[1]]) for group, one in enumerate(histograms)]
     return np.concatenate(shifted, axis=1)
+
+
+@dataclass(frozen=True)
+class MedianQuestion(QuantileQuestion):
+    """Median of a column, in all or by group: a quantile of one half.
+
+    Examples
+    --------
+    >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
+    >>> MedianQuestion(schema, "age", epsilon=1.0).probabilities
+    0.5
+    """
+
+    forms: ClassVar[Mapping[str, Form]] = {
+        name: form for name, form in QuantileQuestion.forms.items() if name != "probabilities"
+    }
+    probabilities: float | Sequence[float] = field(default=0.5, init=False)

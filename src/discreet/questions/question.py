@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, InitVar, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -20,7 +20,7 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.exact import Exact
-from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum
@@ -37,7 +37,7 @@ __all__ = [
     "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
     "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE",
     "Form", "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question",
-    "column_names", "common_step",
+    "KINDS", "UNSAID", "column_names", "common_step", "guarantee_of",
 ]  # fmt: skip
 
 
@@ -165,10 +165,68 @@ Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-class Question(ABC, Generic[A]):
+UNSAID: Any = None
+"""The guarantee of a question that is given its parameters instead."""
+KINDS: dict[frozenset[str], Any] = {
+    frozenset({"epsilon"}): PureDP,
+    frozenset({"epsilon", "delta"}): ApproxDP,
+    frozenset({"rho"}): ZeroConcentratedDP,
+    frozenset({"mu"}): GaussianDP,
+}
+"""Which parameters make which kind of guarantee."""
+
+
+def guarantee_of(guarantee: Guarantee | None, **given: float | None) -> Guarantee:
+    """The guarantee that a caller gives, whole or by its parameters.
+
+    Examples
+    --------
+    >>> guarantee_of(None, epsilon=0.2, delta=1e-6)
+    ApproxDP(epsilon=0.2, delta=1e-06)
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    if guarantee is None:
+        made = KINDS.get(frozenset(named))
+        if made is None:
+            raise InvalidParameter(
+                "guarantee",
+                named or None,
+                "must be given: epsilon, epsilon and delta, rho, or mu",
+                "Pass epsilon=0.1, or a guarantee such as PureDP(0.1).",
+            )
+        found: Guarantee = made(**named)
+        return found
+    if named:
+        raise InvalidParameter(
+            "guarantee", guarantee, f"is given already, beside {', '.join(named)}", "Pass one of the two."
+        )
+    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    return guarantee
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """What every question is told by name. A class of its own, so that what is asked about comes first.
+
+    Parameters
+    ----------
+    epsilon, delta, rho, mu
+        The guarantee by its parameters, in place of ``guarantee``.
+    request
+        A name for the answer: the same question under the same name returns the stored answer and spends nothing.
+    """
+
+    request: str | None = field(default=None, compare=False, repr=False)
+    epsilon: InitVar[float | None] = None
+    delta: InitVar[float | None] = None
+    rho: InitVar[float | None] = None
+    mu: InitVar[float | None] = None
+
+
+class Question(Asking, ABC, Generic[A]):
     """One thing to release, whose answer is an ``A``.
 
-    A subclass is a frozen dataclass. Its fields are the schema, the guarantee and the settings.
+    A subclass is a frozen dataclass. Its fields are the schema, what is asked about, the guarantee and the settings.
 
     Attributes
     ----------
@@ -198,16 +256,29 @@ class Question(ABC, Generic[A]):
     schema: Schema
     guarantee: Guarantee
 
+    def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
+        found = guarantee_of(self.guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+        object.__setattr__(self, "guarantee", found)
+        self._validate()
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Refuse what cannot be answered, before anything is planned or spent."""
+
+    def changed(self, **settings: Any) -> Self:
+        """The same question with other settings."""
+        return cast(Self, cast(Any, replace)(self, **settings))
+
     @classmethod
     def settings(cls) -> dict[str, bool]:
         """The settings of a plan file, and whether each is required."""
-        given = {field.name: field for field in fields(cls) if field.name in cls.forms}  # type: ignore[arg-type]
+        given = {field.name: field for field in fields(cls) if field.name in cls.forms}
         return {name: field.default is MISSING for name, field in given.items()}
 
     @classmethod
     def fields(cls) -> set[str]:
         """Names of everything that a question is made of."""
-        return {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        return {field.name for field in fields(cls)}
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
@@ -251,6 +322,10 @@ class Question(ABC, Generic[A]):
     @abstractmethod
     def read(self, stored: Any) -> A:
         """An answer that the ledger kept."""
+
+    def of_source(self, names: Callable[[], tuple[str, ...]]) -> Self:
+        """The question for a source with these columns, where it asks about all of them."""
+        return self
 
     def columns_read(self) -> tuple[str, ...]:
         """Columns of the data that the question reads."""
@@ -394,8 +469,7 @@ class MeasuredQuestion(Question[A]):
     A subclass says how it is measured in `_measured`; the rest follows.
     """
 
-    def __post_init__(self) -> None:
-        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    def _validate(self) -> None:
         self.measurement  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
 
     @abstractmethod

@@ -28,7 +28,7 @@ from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
-from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, Form, Question
+from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, UNSAID, Form, Question
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -248,15 +248,14 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN, "unit_sum": UNIT_SUM}
     schema: Schema
     over: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     period: Any = None
     column: str | None = None
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
 
-    def __post_init__(self) -> None:
-        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as GaussianDP(1.0)")
+    def _validate(self) -> None:
         if isinstance(self.guarantee, PureDP) or (isinstance(self.guarantee, ApproxDP) and self.guarantee.delta == 0):
             raise NoConversion(
                 "a running total adds normal noise, which has no ε alone. Give mu or rho, for example GaussianDP(0.5)."

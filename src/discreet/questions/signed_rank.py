@@ -34,6 +34,7 @@ from discreet.questions.question import (
     COLUMN_OR_NUMBER,
     DEFAULT_ROWS,
     METHOD,
+    UNSAID,
     WHOLE,
     Expected,
     Forecast,
@@ -255,15 +256,15 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     schema: Schema
     column: str
     against: str | float
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     method: str = "ranks"
     contribution: Contribution | None = None
     expected_rows: int | None = None
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         require_independent_rows(self.schema, self.contribution)
-        super().__post_init__()
+        super()._validate()
 
     @property
     def _pair(self) -> tuple[str, ...]:

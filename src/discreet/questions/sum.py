@@ -19,8 +19,16 @@ from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
-from discreet.questions.grouped import GroupedRelease
-from discreet.questions.question import COLUMN, COLUMNS, UNIT_SUM, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    UNIT_SUM,
+    UNSAID,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
 from discreet.results.answer import Answer
 from discreet.results.display import Interval
 from discreet.results.release import Release
@@ -176,7 +184,7 @@ class SumAndCountRelease(Answer):
 
 
 @dataclass(frozen=True)
-class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
+class SumQuestion(MeasuredQuestion[Answer]):
     """Total of a column, in all or by group.
 
     Guarantee
@@ -197,7 +205,7 @@ class SumQuestion(MeasuredQuestion[Answer | GroupedRelease[Answer]]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS, "unit_sum": UNIT_SUM}
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

@@ -17,7 +17,6 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import GammaVariance, variance_moves
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.grouped import GroupedRelease
 from discreet.questions.parts import (
     MeanAndVarianceInParts,
     MeanAndVarianceInPartsRelease,
@@ -30,6 +29,7 @@ from discreet.questions.question import (
     COLUMNS,
     NUMBER,
     UNIT_SUM,
+    UNSAID,
     WHOLE,
     Expected,
     Forecast,
@@ -290,7 +290,7 @@ VarianceReading = SpreadInPartsRelease
 
 
 @dataclass(frozen=True)
-class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[VarianceReading]]):
+class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     """Variance of a column, in all or by group; it comes with the mean.
 
     Guarantee
@@ -317,7 +317,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading | GroupedRelease[Varianc
     }
     schema: Schema
     column: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

@@ -26,6 +26,7 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, Guarantee
+from discreet.core.ledger import balance as clock
 from discreet.core.ledger.account import Account, Decision, Reservation, alone
 from discreet.core.ledger.balance import (
     CURRENCIES,
@@ -42,7 +43,6 @@ from discreet.core.ledger.balance import (
     covers,
     digest_of,
     less,
-    now,
     scope,
     signed_text,
     text,
@@ -369,7 +369,9 @@ class Terms:
         counted = accounting_of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
-        return canonical("dataset", {**self._stated(), **fixed, "secret": secrets.token_hex(32), "created": now()})
+        return canonical(
+            "dataset", {**self._stated(), **fixed, "secret": secrets.token_hex(32), "created": clock.now()}
+        )
 
     def _check_teams(self, counted: Accounting) -> None:
         """Refuse parts that are more than the whole."""
@@ -440,7 +442,7 @@ class ApprovedLedger(Account):
         deadline = time.monotonic() + self._journal.timeout
         while True:
             head = self._look().head
-            content = said | {"signature": sign(signed_text(head, said)).hex(), "created": now()}
+            content = said | {"signature": sign(signed_text(head, said)).hex(), "created": clock.now()}
             if self._step(partial(_stated, head, content)) is not None:
                 return
             if time.monotonic() > deadline:
@@ -636,7 +638,7 @@ class Ledger(ApprovedLedger):
             if known is not None and known.partition != declared:
                 raise InvalidParameter("name", name, "names another partition", "Choose another name.")
             declared.check(balance.neighbours)
-            return None if known else ("partition", canonical("parts", content | {"created": now()}))
+            return None if known else ("partition", canonical("parts", content | {"created": clock.now()}))
 
         self._step(decide)
         return declared
@@ -657,7 +659,7 @@ class Ledger(ApprovedLedger):
         places = [text("anchors", place) for place in anchors]
         if self._look().sources.issuperset(found) and self._look().anchors.issuperset(places):
             return
-        content = {"sources": found, "anchors": places, "created": now()}
+        content = {"sources": found, "anchors": places, "created": clock.now()}
         self._step(lambda _: ("note", canonical("note", content)))
 
     def counts(self, source: str) -> bool:
@@ -724,7 +726,7 @@ class Ledger(ApprovedLedger):
 
     def clock_warning(self) -> str:
         """What to know where spends are dated in a later window than now; empty where none is."""
-        return self._look().ahead_of(now())
+        return self._look().ahead_of(clock.now())
 
     def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
         """Check every page, hash, kind, sum and trigger again, from the store.
@@ -757,7 +759,7 @@ class Ledger(ApprovedLedger):
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
         """What a release would cost and leave; writes nothing."""
-        content, balance = _scope(guarantee, partition, parts), self._follow().at(now())
+        content, balance = _scope(guarantee, partition, parts), self._follow().at(clock.now())
         charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
@@ -766,7 +768,7 @@ class Ledger(ApprovedLedger):
     @alone
     def affords(self, guarantees: Iterable[Guarantee]) -> bool:
         """Whether releases with all of these guarantees can be paid for, counted as they would be charged."""
-        left = self._follow().at(now()).left_to(self._team)
+        left = self._follow().at(clock.now()).left_to(self._team)
         return covers(left, reduce(added, map(self._accounting.cost, guarantees), self._accounting.nothing))
 
     def events(self) -> tuple[Spend, ...]:
@@ -783,7 +785,7 @@ class Ledger(ApprovedLedger):
     @alone
     def statement(self) -> Statement:
         """Everything the ledger can show."""
-        balance = self._follow().at(now())
+        balance = self._follow().at(clock.now())
         return Statement(
             path=self.path, dataset=self.dataset, budget=self.budget, accounting=self.accounting,
             spent=self._accounting.at_least(balance.spent), remaining=self._accounting.at_most(balance.left()),

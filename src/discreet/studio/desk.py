@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.core.errors import DiscreetError, PlanFileError
 from discreet.core.files import reason
-from discreet.plans.job import Job, JobPlan, JobResult, Progress
+from discreet.plans.job import Job, JobPlan, JobResult, RunProgress
 from discreet.plans.plan_file import PlanFile, lines_of
 from discreet.publish.pages import coded
 from discreet.results.display import held
@@ -371,7 +371,7 @@ class Running:
 
 
 def _carry_out(run: Run, file: PlanFile) -> None:
-    def progress(step: Progress) -> None:
+    def progress(step: RunProgress) -> None:
         run.done, run.name = step.done, step.name
 
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from discreet.plans.skeleton import GalleryEntry, Setting, gallery
+from discreet.plans.skeleton import GalleryEntry, SettingHelp, gallery
 from discreet.studio.desk import Draft
 from discreet.studio.toml_document import GONE, Place, value_at
 
@@ -280,7 +280,7 @@ def kind_at(place: Place, data: Mapping[str, Any]) -> str:
 
 
 def _entry(ask: Any) -> GalleryEntry | None:
-    return next((one for one in gallery() if one.ask == ask or (ask == "proportion" and one.ask == "share")), None)
+    return next((one for one in gallery() if one.ask == ask), None)
 
 
 def _field(draft: Draft, place: Place, kind: str, label: str, words: str, **more: Any) -> Field:
@@ -380,7 +380,7 @@ def _spending(draft: Draft, position: int, key: str) -> Field:
     return _field(draft, ("release", position, key), kind, label, words, slide=slide)
 
 
-def _setting(draft: Draft, place: Place, setting: Setting, release: Mapping[str, Any]) -> Field:
+def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[str, Any]) -> Field:
     label = setting.name.replace("_", " ")
     options: tuple[tuple[str, str], ...] = ()
     declared = value_at(draft.data, ("schema", "columns"))

@@ -26,7 +26,8 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.balance import Balance, added, fingerprint, identified, now, text, texts, written
+from discreet.core.ledger import balance as clock
+from discreet.core.ledger.balance import Balance, added, fingerprint, identified, text, texts, written
 from discreet.core.ledger.checkpoint import EVERY, restored, state_of
 from discreet.core.ledger.file_journal import FileJournal
 from discreet.core.ledger.journal import Entry, Journal, MemoryJournal, canonical, forked
@@ -213,7 +214,7 @@ class Account:
 
     def _now(self) -> Balance:
         """The newest state, at this moment: a window may have ended since the last spend."""
-        return self._look().at(now())
+        return self._look().at(clock.now())
 
     def _step(self, decide: Callable[[Balance], Decision], process: int | None = None) -> Entry | None:
         """One atomic step on the newest state; what it appends is durable, and was read back, when this returns.

@@ -12,7 +12,7 @@ from math import exp, inf, log
 
 import numpy as np
 
-from discreet.papers.study import Claim, Measured, Rows, compared
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared
 
 __all__ = ["CLAIMS"]
 
@@ -79,22 +79,24 @@ def _divergence(epsilon: float, q: float, other: float, b: float, steps: int = 2
     return float(np.trapezoid(np.maximum(one - exp(epsilon) * two, 0.0), x))
 
 
-def _share(true: Callable[[float, float, float], bool]) -> Measured:
+def _share(true: Callable[[float, float, float], bool]) -> MeasuredRange:
     """In which share of the grid of (ε, ΔQ, δ) a statement is true."""
-    return Measured.exact(float(np.mean([true(*setting) for setting in _GRID])))
+    return MeasuredRange.exact(float(np.mean([true(*setting) for setting in _GRID])))
 
 
-def _everywhere(place: str, claim: str, statistic: str, true: Callable[[float, float, float], bool]) -> Claim:
+def _everywhere(place: str, claim: str, statistic: str, true: Callable[[float, float, float], bool]) -> PaperClaim:
     said = f"share of {len(_GRID)} settings (ε, ΔQ, δ) in which {statistic}"
-    return Claim(paper="holohan2018", place=place, claim=claim, statistic=said, measure=lambda _: _share(true), low=1.0)
+    return PaperClaim(
+        paper="holohan2018", place=place, claim=claim, statistic=said, measure=lambda _: _share(true), low=1.0
+    )
 
 
 def _exact(
     place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> Claim:
-    return Claim(
+) -> PaperClaim:
+    return PaperClaim(
         paper="holohan2018", place=place, claim=claim, statistic=statistic,
-        measure=lambda _: Measured.exact(value()), low=low, high=high,
+        measure=lambda _: MeasuredRange.exact(value()), low=low, high=high,
     )  # fmt: skip
 
 
@@ -158,20 +160,20 @@ def _smaller_scale_suffices() -> float:
     return _algorithm_1(epsilon, move, delta) / high
 
 
-def _accuracy(rows: Rows, mechanism: str) -> dict[float, Measured]:
+def _accuracy(rows: Rows, mechanism: str) -> dict[float, MeasuredRange]:
     return {
-        row["epsilon"]: Measured.of(row["accuracy"], row["standard_error"])
+        row["epsilon"]: MeasuredRange.of(row["accuracy"], row["standard_error"])
         for row in rows
         if row["mechanism"] == mechanism and row["version"] == "as published"
     }
 
 
-def _gain(rows: Rows) -> dict[float, Measured]:
+def _gain(rows: Rows) -> dict[float, MeasuredRange]:
     ours, theirs = _accuracy(rows, "bounded"), _accuracy(rows, "truncated")
     return {epsilon: compared(ours[epsilon], theirs[epsilon]) for epsilon in ours}
 
 
-def _ahead(rows: Rows, low: float, high: float) -> Measured:
+def _ahead(rows: Rows, low: float, high: float) -> MeasuredRange:
     """The least gain over a range of ε, where the curves are apart."""
     gains = [gain for epsilon, gain in _gain(rows).items() if low <= epsilon <= high]
     return min(gains, key=lambda gain: gain.value)
@@ -183,21 +185,23 @@ def _at(rows: Rows, epsilon: float, sensitivity: float) -> float:
     return float(near["ratio"])
 
 
-def _figure_3(claim: str, statistic: str, measure: Callable[[Rows], float], low: float, high: float) -> Claim:
-    return Claim(
+def _figure_3(claim: str, statistic: str, measure: Callable[[Rows], float], low: float, high: float) -> PaperClaim:
+    return PaperClaim(
         paper="holohan2018", place="Figure 3, section 3.2", claim=claim, statistic=statistic, part="figure-3",
-        measure=lambda rows: Measured.exact(measure(rows)), low=low, high=high,
+        measure=lambda rows: MeasuredRange.exact(measure(rows)), low=low, high=high,
     )  # fmt: skip
 
 
-def _figure_2(claim: str, statistic: str, measure: Callable[[Rows], Measured], low: float, high: float = inf) -> Claim:
-    return Claim(
+def _figure_2(
+    claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], low: float, high: float = inf
+) -> PaperClaim:
+    return PaperClaim(
         paper="holohan2018", place="Figure 2, Example 1.3", claim=claim, statistic=statistic, part="figure-2",
         measure=measure, low=low, high=high,
     )  # fmt: skip
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS: tuple[PaperClaim, ...] = (
     _exact(
         "Example 1.1", "“On average 50 % of the outputs will be negative” where the count is 0.",
         "P(Laplace noise < 0)", lambda: float(np.exp(-0.0) / 2), 0.5, 0.5,

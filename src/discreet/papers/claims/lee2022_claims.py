@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, ndtri, xlogy
 
-from discreet.papers.study import Claim, Measured, Rows, average, compared, most, pick, votes
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, most, pick, votes
 
 __all__ = ["FIGURE_CLAIMS", "FORMULA_CLAIMS"]
 
@@ -28,39 +28,39 @@ def _curve(rows: Rows, name: str) -> dict[float, float]:
     return {row["alpha"]: row["type II error"] for row in pick(rows, curve=name)}
 
 
-def _closest(rows: Rows, name: str) -> Measured:
+def _closest(rows: Rows, name: str) -> MeasuredRange:
     """The smallest distance of a curve from G_1 inside (0, 1)."""
     base, other = _curve(rows, "1-GDP"), _curve(rows, name)
-    return Measured.exact(min(other[alpha] - base[alpha] for alpha in base if 0 < alpha < 1))
+    return MeasuredRange.exact(min(other[alpha] - base[alpha] for alpha in base if 0 < alpha < 1))
 
 
-def _falling(rows: Rows) -> Measured:
+def _falling(rows: Rows) -> MeasuredRange:
     """How often a curve lies at or below the one with more equal shifts."""
     found = {(row["lambda_2"], row["lambda_1 / lambda_2"], row["alpha"]): row["type II error"] for row in rows}
     shares = sorted({row["lambda_1 / lambda_2"] for row in rows})
     gaps = [
-        Measured.exact(found[total, one, alpha] - value)
+        MeasuredRange.exact(found[total, one, alpha] - value)
         for (total, share, alpha), value in found.items()
         for one in shares[: shares.index(share)][-1:]
     ]
     return votes(gaps, low=-1e-7)
 
 
-def _order(rows: Rows) -> Measured:
+def _order(rows: Rows) -> MeasuredRange:
     right = [row["b from epsilon"] > row["b from Delta_1"] > row["b tight"] for row in rows]
-    return Measured.exact(sum(right) / len(right))
+    return MeasuredRange.exact(sum(right) / len(right))
 
 
-def _cost(row: Row, column: str = _OPEN) -> Measured:
+def _cost(row: Row, column: str = _OPEN) -> MeasuredRange:
     """A simulated cost; the stored error is that of the clipped cost, which is no larger by much."""
-    return Measured.of(row[column], 2 * row["standard error"])
+    return MeasuredRange.of(row[column], 2 * row["standard error"])
 
 
-def _over(one: Measured, other: Measured) -> Measured:
-    return Measured(one.value / other.value, one.low / other.high, one.high / other.low)
+def _over(one: MeasuredRange, other: MeasuredRange) -> MeasuredRange:
+    return MeasuredRange(one.value / other.value, one.low / other.high, one.high / other.low)
 
 
-def _steady(rows: Rows) -> Measured:
+def _steady(rows: Rows) -> MeasuredRange:
     """The largest change of the costs of M_G and M_r from N = 50 to N = 1600."""
     ratios = []
     for late in pick(rows, mechanism=("M_G", "M_r"), n=1600):
@@ -69,16 +69,16 @@ def _steady(rows: Rows) -> Measured:
     return average(ratios)
 
 
-def _cut_helps(rows: Rows, **where: Any) -> list[Measured]:
+def _cut_helps(rows: Rows, **where: Any) -> list[MeasuredRange]:
     return [_over(_cost(row, _CUT), _cost(row)) for row in pick(rows, **where)]
 
 
-def _never_worse(rows: Rows) -> Measured:
+def _never_worse(rows: Rows) -> MeasuredRange:
     """Both costs come from the same draws, so their order is exact."""
-    return Measured.exact(sum(row[_CUT] <= row[_OPEN] for row in rows) / len(rows))
+    return MeasuredRange.exact(sum(row[_CUT] <= row[_OPEN] for row in rows) / len(rows))
 
 
-def _shrunk_least(rows: Rows) -> Measured:
+def _shrunk_least(rows: Rows) -> MeasuredRange:
     """M_JS's gain by truncation minus M_rJS's."""
     gaps = []
     for row in pick(rows, mechanism="M_JS", n=50):
@@ -88,15 +88,15 @@ def _shrunk_least(rows: Rows) -> Measured:
     return average(gaps)
 
 
-def _rate(row: Row, name: str) -> Measured:
-    return Measured.proportion(row[name], int(row["runs"]))
+def _rate(row: Row, name: str) -> MeasuredRange:
+    return MeasuredRange.proportion(row[name], int(row["runs"]))
 
 
-def _sizes(rows: Rows, **where: Any) -> list[Measured]:
+def _sizes(rows: Rows, **where: Any) -> list[MeasuredRange]:
     return [_rate(row, "size") for row in pick(rows, mechanism=("M_Lap", *GAUSSIAN), **where)]
 
 
-def _ahead(rows: Rows, name: str, others: Iterable[str], **where: Any) -> list[Measured]:
+def _ahead(rows: Rows, name: str, others: Iterable[str], **where: Any) -> list[MeasuredRange]:
     """Power of one mechanism minus that of each of the others, at the same setting."""
     gaps = []
     for row in pick(rows, mechanism=name, **where):
@@ -115,15 +115,15 @@ _LIMIT = 0.05 + 2 * sqrt(0.05 * 0.95 / 1000)
 
 
 def _figure(
-    place: str, part: str, claim: str, statistic: str, measure: Callable[[Rows], Measured], low: float = -inf,
+    place: str, part: str, claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], low: float = -inf,
     high: float = inf,
-) -> Claim:  # fmt: skip
-    return Claim(
+) -> PaperClaim:  # fmt: skip
+    return PaperClaim(
         paper="lee2022", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high, part=part
     )  # fmt: skip
 
 
-FIGURE_CLAIMS: tuple[Claim, ...] = (
+FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
     _figure(
         "Figure 2", "figure-2", "The curve of the ε₁-DP Laplace mechanism lies above G₁ without touching it.",
         "smallest distance from G₁", lambda rows: _closest(rows, "Laplace, ε₁-DP"), 1e-3,
@@ -152,7 +152,7 @@ FIGURE_CLAIMS: tuple[Claim, ...] = (
     _figure(
         "Figure 8", "figure-7-8", "Truncation changes nothing where N is large enough.",
         "smallest such ratio at N = 1600, μ = 0.25, p = 5, from the same draws",
-        lambda rows: Measured.exact(
+        lambda rows: MeasuredRange.exact(
             min(row[_CUT] / row[_OPEN] for row in pick(rows, mechanism="M_G", n=1600, mu=0.25, p=5))
         ), 0.99, 1.01,
     ),
@@ -267,19 +267,21 @@ def _tables(model: str, p: int, n: int, count: int = 40) -> NDArray[np.int64]:
     return np.random.default_rng([p, n]).multinomial(n, weights / weights.sum(), size=count)
 
 
-def _difference(model: str, one: str, other: str, p: int, mu: float, n: int) -> Measured:
+def _difference(model: str, one: str, other: str, p: int, mu: float, n: int) -> MeasuredRange:
     """Exact cost of one mechanism minus that of another, averaged over tables of a model."""
     sigma = math.sqrt(2) / mu
     gaps = np.array([(c := _costs(table, sigma))[one] - c[other] for table in _tables(model, p, n).astype(float)])
-    return Measured.of(float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps))))
+    return MeasuredRange.of(float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps))))
 
 
-def _cheaper(model: str, one: str, other: str, sizes: tuple[int, ...] = _SIZES) -> Measured:
+def _cheaper(model: str, one: str, other: str, sizes: tuple[int, ...] = _SIZES) -> MeasuredRange:
     """In which share of the settings of Figure 7 one mechanism is cheaper."""
     settings = list(product((5, 10, 15), (0.1, 0.25), sizes))
     gaps = [_difference(model, one, other, p, mu, n) for p, mu, n in settings]
     lower = {name: sum(getattr(gap, name) < 0 for gap in gaps) / len(gaps) for name in ("value", "low", "high")}
-    return Measured(lower["value"], lower["high"], lower["low"])  # surely cheaper where even the upper end is below 0
+    return MeasuredRange(
+        lower["value"], lower["high"], lower["low"]
+    )  # surely cheaper where even the upper end is below 0
 
 
 def _largest_ratio(name: str, over: str, p: int) -> float:
@@ -367,19 +369,19 @@ def _expected_square(n: int, p: int) -> float:
 
 def _exact(
     place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> Claim:
-    return _measured(place, claim, statistic, lambda: Measured.exact(value()), low, high)
+) -> PaperClaim:
+    return _measured(place, claim, statistic, lambda: MeasuredRange.exact(value()), low, high)
 
 
 def _measured(
-    place: str, claim: str, statistic: str, measure: Callable[[], Measured], low: float = -inf, high: float = inf
-) -> Claim:
-    return Claim(
+    place: str, claim: str, statistic: str, measure: Callable[[], MeasuredRange], low: float = -inf, high: float = inf
+) -> PaperClaim:
+    return PaperClaim(
         paper="lee2022", place=place, claim=claim, statistic=statistic, measure=lambda _: measure(), low=low, high=high
     )  # fmt: skip
 
 
-FORMULA_CLAIMS: tuple[Claim, ...] = (
+FORMULA_CLAIMS: tuple[PaperClaim, ...] = (
     _exact(
         "Theorem 2", "The cost of M_r is q·Δ₂²/μ², below that of M_G.",
         "trace of U_θU_θᵀ for Helmert's columns, p = 9, over p − 1",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import ApproxDP
-from discreet.papers.study import Claim, Measured, Rows, average, compared, least, most, pick, size_of
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, size_of
 
 __all__ = ["meant_scale", "printed_scale", "FIGURE_CLAIMS", "FORMULA_CLAIMS"]
 
@@ -77,16 +77,16 @@ Row = dict[str, Any]
 _SMALL, _LARGE = (50, 100, 150), (450, 500)
 
 
-def _bias(row: Row) -> Measured:
-    return Measured.of(row["bias"], math.sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / row["repeats"]))
+def _bias(row: Row) -> MeasuredRange:
+    return MeasuredRange.of(row["bias"], math.sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / row["repeats"]))
 
 
-def _rmse(row: Row) -> Measured:
-    return Measured.of(row["rmse"], row["rmse"] / math.sqrt(2 * row["repeats"]))
+def _rmse(row: Row) -> MeasuredRange:
+    return MeasuredRange.of(row["rmse"], row["rmse"] / math.sqrt(2 * row["repeats"]))
 
 
-def _covered(row: Row) -> Measured:
-    return Measured.proportion(row["coverage"], int(row["repeats"]))
+def _covered(row: Row) -> MeasuredRange:
+    return MeasuredRange.proportion(row["coverage"], int(row["repeats"]))
 
 
 _PUBLISHED = {"truncated": "as published", "BIT": "certified"}
@@ -108,22 +108,22 @@ _BIT: dict[str, Any] = {"mechanism": "BIT", "version": "certified"}
 _RAW: dict[str, Any] = {"mechanism": "original"}
 
 
-def _inflation(rows: Rows, **where: Any) -> list[Measured]:
+def _inflation(rows: Rows, **where: Any) -> list[MeasuredRange]:
     """RMSE over that of the original proportions."""
     ratios = []
     for one in (_CUT, _BIT):
         for row, raw in _pairs(rows, one, _RAW, **where):
             found, base = _rmse(row), _rmse(raw)
-            ratios.append(Measured(found.value / base.value, found.low / base.high, found.high / base.low))
+            ratios.append(MeasuredRange(found.value / base.value, found.low / base.high, found.high / base.low))
     return ratios
 
 
-def _entry(row: Row) -> Measured:
+def _entry(row: Row) -> MeasuredRange:
     """Bias of an entry of the covariance matrix; its error from the percentiles of 500 draws."""
-    return Measured.of(row["mean"] - row["truth"], (row["p97.5"] - row["p2.5"]) / (3.92 * math.sqrt(500)))
+    return MeasuredRange.of(row["mean"] - row["truth"], (row["p97.5"] - row["p2.5"]) / (3.92 * math.sqrt(500)))
 
 
-def _more_biased(rows: Rows) -> Measured:
+def _more_biased(rows: Rows) -> MeasuredRange:
     chosen = {"entry": ("S11", "S22"), "n": (50, 100, 150, 200)}
     bit = {(row["correlation"], row["n"], row["entry"]): row for row in pick(rows, **_BIT, **chosen)}
     gaps = [
@@ -133,22 +133,22 @@ def _more_biased(rows: Rows) -> Measured:
     return average(gaps)
 
 
-def _spread_left(rows: Rows) -> Measured:
+def _spread_left(rows: Rows) -> MeasuredRange:
     """The widest 95 % range at n = 800 over that at n = 50."""
     chosen = pick(rows, entry=("S11", "S22", "S12"), n=(50, 800))
     width = {
         (row["correlation"], row["entry"], row["mechanism"], row["version"], row["n"]): row["p97.5"] - row["p2.5"]
         for row in chosen
     }
-    return Measured.exact(max(width[(*key[:4], 800)] / width[(*key[:4], 50)] for key in width if key[4] == 50))
+    return MeasuredRange.exact(max(width[(*key[:4], 800)] / width[(*key[:4], 50)] for key in width if key[4] == 50))
 
 
-def _changed(rows: Rows, measure: Callable[[Row], Measured], **where: Any) -> list[Measured]:
+def _changed(rows: Rows, measure: Callable[[Row], MeasuredRange], **where: Any) -> list[MeasuredRange]:
     """BIT minus truncation."""
     return [compared(measure(bit), measure(cut)) for bit, cut in _pairs(rows, _BIT, _CUT, **where)]
 
 
-def _targets(rows: Rows, better: str, others: tuple[str, ...]) -> Measured:
+def _targets(rows: Rows, better: str, others: tuple[str, ...]) -> MeasuredRange:
     """Coverage of one target minus that of the others at the same setting, averaged."""
     gaps = []
     for row in _both(rows, target=better, epsilon=(0.1, 0.5)):
@@ -158,20 +158,25 @@ def _targets(rows: Rows, better: str, others: tuple[str, ...]) -> Measured:
 
 
 def _figure(
-    number: int, claim: str, statistic: str, measure: Callable[[Rows], Measured], low: float = -inf, high: float = inf
-) -> Claim:
+    number: int,
+    claim: str,
+    statistic: str,
+    measure: Callable[[Rows], MeasuredRange],
+    low: float = -inf,
+    high: float = inf,
+) -> PaperClaim:
     place = f"Figure {number}, section 4.{1 if number == 1 else 2}"
-    return Claim(
+    return PaperClaim(
         paper="liu2019", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
         part=f"figure-{number}",
     )  # fmt: skip
 
 
-FIGURE_CLAIMS: tuple[Claim, ...] = (
+FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
     _figure(
         1, "When n was small there was noticeable bias.", "largest bias of a variance at n = 50 over the truth",
         lambda rows: most(
-            Measured(*(getattr(size_of(_entry(row)), name) / row["truth"] for name in ("value", "low", "high")))
+            MeasuredRange(*(getattr(size_of(_entry(row)), name) / row["truth"] for name in ("value", "low", "high")))
             for row in _both(rows, entry=("S11", "S22"), n=50)
         ), 0.1,
     ),
@@ -391,14 +396,14 @@ def _true_delta_at_printed_rule() -> float:
     return float(np.maximum(one / mass - exp(0.1) * other / mass, 0.0).sum())
 
 
-def _exact(place: str, claim: str, statistic: str, value: Callable[[], float], low: float, high: float) -> Claim:
-    return Claim(
-        paper="liu2019", place=place, claim=claim, statistic=statistic, measure=lambda _: Measured.exact(value()),
+def _exact(place: str, claim: str, statistic: str, value: Callable[[], float], low: float, high: float) -> PaperClaim:
+    return PaperClaim(
+        paper="liu2019", place=place, claim=claim, statistic=statistic, measure=lambda _: MeasuredRange.exact(value()),
         low=low, high=high,
     )  # fmt: skip
 
 
-FORMULA_CLAIMS: tuple[Claim, ...] = (
+FORMULA_CLAIMS: tuple[PaperClaim, ...] = (
     _exact(
         "Section 2.2, (3)", "For p = 2 the generalized Gaussian mechanism draws from N(s, b²/2).",
         "variance of the density of order 2 over b²",

@@ -8,7 +8,7 @@ from math import exp, inf, log, sqrt
 from statistics import median
 from typing import Any
 
-from discreet.papers.study import Claim, Measured, Rows, compared, votes
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared, votes
 
 __all__ = ["CLAIMS", "SIMULATION_CLAIMS"]
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class Subsection:
     """One subsection of section 5.2: a law, with or without effect, with equal or unequal censoring."""
 
     section: str
@@ -56,7 +56,7 @@ class Case:
 
 
 _CASES = tuple(
-    Case(f"5.2.{first + place}", law, different, symmetric)
+    Subsection(f"5.2.{first + place}", law, different, symmetric)
     for law, first in (("Gaussian", 1), ("ZINB", 5), ("ZILN", 9))
     for place, (symmetric, different) in enumerate(((True, False), (True, True), (False, False), (False, True)))
 )
@@ -70,14 +70,14 @@ def _settings(rows: Iterable[Row]) -> Iterator[tuple[tuple[int, int, float], dic
     yield from found.items()
 
 
-def _ratio(one: float, other: float) -> Measured:
+def _ratio(one: float, other: float) -> MeasuredRange:
     """A ratio of two RMSEs or widths."""
     value = one / other
-    return Measured.of(value, value * sqrt(2) * _RMSE_ERROR)
+    return MeasuredRange.of(value, value * sqrt(2) * _RMSE_ERROR)
 
 
-def _near_the_best(case: Case, method: str, column: str) -> Callable[[Rows], Measured]:
-    def measure(rows: Rows) -> Measured:
+def _near_the_best(case: Subsection, method: str, column: str) -> Callable[[Rows], MeasuredRange]:
+    def measure(rows: Rows) -> MeasuredRange:
         ratios = [
             _ratio(by[method][column], min(by[name][column] for name in case.methods()))
             for _, by in _settings(case.rows(rows))
@@ -87,10 +87,10 @@ def _near_the_best(case: Case, method: str, column: str) -> Callable[[Rows], Mea
     return measure
 
 
-def _worst(case: Case, method: str, small: bool) -> Callable[[Rows], Measured]:
+def _worst(case: Subsection, method: str, small: bool) -> Callable[[Rows], MeasuredRange]:
     """How often a method has the largest RMSE; ``small`` is P = 100 and ε ≤ 1."""
 
-    def measure(rows: Rows) -> Measured:
+    def measure(rows: Rows) -> MeasuredRange:
         others = [name for name in case.methods() if name != method]
         ratios = [
             _ratio(by[method]["rmse"], max(by[name]["rmse"] for name in others))
@@ -107,24 +107,24 @@ def _below(row: Row) -> bool:
     return bool(row["coverage"] < 0.95 - 3 * sqrt(0.95 * 0.05 / _REPEATS))
 
 
-def _undercovered(case: Case, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN) -> Any:
+def _undercovered(case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN) -> Any:
     kept, where = tuple(methods), tuple(pairs)
 
-    def measure(rows: Rows) -> Measured:
+    def measure(rows: Rows) -> MeasuredRange:
         found = [row for row in case.rows(rows) if row["method"] in kept and (row["n"], row["P"]) in where]
-        return Measured.exact(sum(_below(row) for row in found) / len(found))
+        return MeasuredRange.exact(sum(_below(row) for row in found) / len(found))
 
     return measure
 
 
-def _mean_coverage(rows: Iterable[Row], method: str) -> Measured:
+def _mean_coverage(rows: Iterable[Row], method: str) -> MeasuredRange:
     found = [row["coverage"] for row in rows if row["method"] == method]
     error = sqrt(sum(value * (1 - value) / _REPEATS for value in found)) / len(found)
-    return Measured.of(sum(found) / len(found), error)
+    return MeasuredRange.of(sum(found) / len(found), error)
 
 
-def _naive_against_the_next(case: Case) -> Callable[[Rows], Measured]:
-    def measure(rows: Rows) -> Measured:
+def _naive_against_the_next(case: Subsection) -> Callable[[Rows], MeasuredRange]:
+    def measure(rows: Rows) -> MeasuredRange:
         here = case.rows(rows)
         others = [_mean_coverage(here, name) for name in case.methods()]
         return compared(_mean_coverage(here, "naive"), min(others, key=lambda one: one.value))
@@ -132,10 +132,10 @@ def _naive_against_the_next(case: Case) -> Callable[[Rows], Measured]:
     return measure
 
 
-def _concentrated(case: Case) -> Callable[[Rows], Measured]:
+def _concentrated(case: Subsection) -> Callable[[Rows], MeasuredRange]:
     """Median over methods and settings of the RMSE under ρ-zCDP over that at the ε beside it in Table 2."""
 
-    def measure(rows: Rows) -> Measured:
+    def measure(rows: Rows) -> MeasuredRange:
         pure = dict(_settings(case.rows(rows)))
         other = dict(_settings(case.rows(rows, "ρ-zCDP")))
         ratios = [
@@ -144,32 +144,34 @@ def _concentrated(case: Case) -> Callable[[Rows], Measured]:
             if budget in _PAIRED
             for name in case.methods()
         ]
-        return Measured.of(median(ratios), sqrt(2) * _RMSE_ERROR * 1.25 / sqrt(len(ratios)))
+        return MeasuredRange.of(median(ratios), sqrt(2) * _RMSE_ERROR * 1.25 / sqrt(len(ratios)))
 
     return measure
 
 
-def _power(case: Case, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN) -> Callable[[Rows], Measured]:
+def _power(
+    case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN
+) -> Callable[[Rows], MeasuredRange]:
     kept, where = tuple(methods), tuple(pairs)
 
-    def measure(rows: Rows) -> Measured:
+    def measure(rows: Rows) -> MeasuredRange:
         found = [row for row in case.rows(rows) if row["method"] in kept and (row["n"], row["P"]) in where]
         least = min(found, key=lambda row: row["rejected"])
-        return Measured.proportion(least["rejected"], _REPEATS)
+        return MeasuredRange.proportion(least["rejected"], _REPEATS)
 
     return measure
 
 
-def _of(case: Case, claim: str, statistic: str, measure: Any, low: float = -inf, high: float = inf) -> Claim:
+def _of(case: Subsection, claim: str, statistic: str, measure: Any, low: float = -inf, high: float = inf) -> PaperClaim:
     alike = "α = β" if case.symmetric else "α ≠ β"
     effect = "θ ≠ 0" if case.different else "θ = 0"
-    return Claim(
+    return PaperClaim(
         paper="liu2023", place=f"Section {case.section} ({case.law}, {effect}, {alike})", claim=claim,
         statistic=statistic, measure=measure, low=low, high=high, part="simulation",
     )  # fmt: skip
 
 
-def _best(case: Case) -> Iterator[Claim]:
+def _best(case: Subsection) -> Iterator[PaperClaim]:
     """Which method the subsection calls the best."""
     best = "winsorized" if case.symmetric and case.different else "4S"
     called = "The winsorized mean" if best == "winsorized" else "4S"
@@ -181,7 +183,7 @@ def _best(case: Case) -> Iterator[Claim]:
         )  # fmt: skip
 
 
-def _covers(case: Case, methods: Iterable[str]) -> Claim:
+def _covers(case: Subsection, methods: Iterable[str]) -> PaperClaim:
     names = tuple(methods)
     return _of(
         case, f"{', '.join(names)} provide nominal-level coverage, or slight over-coverage.",
@@ -189,21 +191,21 @@ def _covers(case: Case, methods: Iterable[str]) -> Claim:
     )  # fmt: skip
 
 
-def _undercovers(case: Case, method: str, pairs: Any = _MAIN, low: float = 0.2, words: str = "") -> Claim:
+def _undercovers(case: Subsection, method: str, pairs: Any = _MAIN, low: float = 0.2, words: str = "") -> PaperClaim:
     return _of(
         case, f"{method} shows significant under-coverage{words}.",
         "share of settings with a coverage significantly below 95 %", _undercovered(case, [method], pairs), low,
     )  # fmt: skip
 
 
-def _naive_is_worst(case: Case) -> Claim:
+def _naive_is_worst(case: Subsection) -> PaperClaim:
     return _of(
         case, "The naïve method is the worst in coverage.", "its mean coverage, minus that of the next",
         _naive_against_the_next(case), high=0.0,
     )  # fmt: skip
 
 
-def _two_is_worst(case: Case, *, small: bool) -> Claim:
+def _two_is_worst(case: Subsection, *, small: bool) -> PaperClaim:
     where = " at P = 100 and ε ≤ 1" if small else ""
     return _of(
         case, f"2S is the worst of the valid methods in RMSE{where}.",
@@ -211,11 +213,11 @@ def _two_is_worst(case: Case, *, small: bool) -> Claim:
     )  # fmt: skip
 
 
-def _powerful(case: Case, methods: Iterable[str], claim: str, pairs: Any = _MAIN) -> Claim:
+def _powerful(case: Subsection, methods: Iterable[str], claim: str, pairs: Any = _MAIN) -> PaperClaim:
     return _of(case, claim, "least power over these methods and settings", _power(case, methods, pairs), 0.9)
 
 
-def _concentrated_is_no_better(case: Case) -> Claim:
+def _concentrated_is_no_better(case: Subsection) -> PaperClaim:
     return _of(
         case, "The Gaussian mechanism of ρ-zCDP does not seem to be advantageous compared to the Laplace mechanism.",
         "median RMSE under ρ-zCDP over that at the ε beside it in Table 2 (an advantage of a tenth would be seen)",
@@ -223,31 +225,31 @@ def _concentrated_is_no_better(case: Case) -> Claim:
     )  # fmt: skip
 
 
-def _width(case: Case, one: str, other: str, claim: str) -> Claim:
+def _width(case: Subsection, one: str, other: str, claim: str) -> PaperClaim:
     return _of(
         case, claim, f"median ratio of the widths of {one} and {other}",
         lambda rows: _median_ratio(case.rows(rows), one, other, "width"), high=1.0,
     )  # fmt: skip
 
 
-def _rmse(case: Case, one: str, other: str, claim: str, high: float = 1.0) -> Claim:
+def _rmse(case: Subsection, one: str, other: str, claim: str, high: float = 1.0) -> PaperClaim:
     return _of(
         case, claim, f"median ratio of the RMSEs of {one} and {other}",
         lambda rows: _median_ratio(case.rows(rows), one, other, "rmse"), high=high,
     )  # fmt: skip
 
 
-def _naive_coverage(case: Case, pair: tuple[int, int]) -> Callable[[Rows], Measured]:
-    def measure(rows: Rows) -> Measured:
+def _naive_coverage(case: Subsection, pair: tuple[int, int]) -> Callable[[Rows], MeasuredRange]:
+    def measure(rows: Rows) -> MeasuredRange:
         found = [
             row["coverage"] for row in case.rows(rows) if row["method"] == "naive" and (row["n"], row["P"]) == pair
         ]
-        return Measured.proportion(min(found), _REPEATS)
+        return MeasuredRange.proportion(min(found), _REPEATS)
 
     return measure
 
 
-def _said() -> Iterator[Claim]:
+def _said() -> Iterator[PaperClaim]:
     """What each subsection says, in its order."""
     one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve = _CASES
     valid = ("2S", "6S", "6SDD", "4S", "4SDD")
@@ -300,26 +302,31 @@ def _said() -> Iterator[Claim]:
 
 
 def _all(
-    place: str, claim: str, statistic: str, measure: Callable[[Rows], Measured], low: float = -inf, high: float = inf
-) -> Claim:
-    return Claim(
+    place: str,
+    claim: str,
+    statistic: str,
+    measure: Callable[[Rows], MeasuredRange],
+    low: float = -inf,
+    high: float = inf,
+) -> PaperClaim:
+    return PaperClaim(
         paper="liu2023", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
         part="simulation",
     )  # fmt: skip
 
 
-def _median_ratio(rows: Iterable[Row], one: str, other: str, column: str) -> Measured:
+def _median_ratio(rows: Iterable[Row], one: str, other: str, column: str) -> MeasuredRange:
     ratios = [by[one][column] / by[other][column] for _, by in _settings(rows)]
-    return Measured.of(median(ratios), sqrt(2) * _RMSE_ERROR * 1.25 / sqrt(len(ratios)) * median(ratios))
+    return MeasuredRange.of(median(ratios), sqrt(2) * _RMSE_ERROR * 1.25 / sqrt(len(ratios)) * median(ratios))
 
 
-def _over_cases(rows: Rows, one: str, other: str, column: str, cases: Iterable[Case] = _CASES) -> Measured:
+def _over_cases(rows: Rows, one: str, other: str, column: str, cases: Iterable[Subsection] = _CASES) -> MeasuredRange:
     """The largest, over cases, of the median ratio of two methods."""
     found = [_median_ratio(case.rows(rows), one, other, column) for case in cases]
     return max(found, key=lambda ratio: ratio.value)
 
 
-def _small(rows: Rows, column: str, one: str, other: str, most: float = 1.0) -> Measured:
+def _small(rows: Rows, column: str, one: str, other: str, most: float = 1.0) -> MeasuredRange:
     """The ratio for n = 100k, P = 100 and ε ≤ ``most``, over the cases with equal censoring, ZINB and ZILN."""
     kept = [
         row
@@ -335,10 +342,10 @@ def _small(rows: Rows, column: str, one: str, other: str, most: float = 1.0) -> 
         for _, by in _settings(row for row in kept if row["law"] == law and (row["θ"] != 0) == different)
     ]
     value = sum(ratios) / len(ratios)
-    return Measured.of(value, sqrt(2) * _RMSE_ERROR / sqrt(len(ratios)) * value)
+    return MeasuredRange.of(value, sqrt(2) * _RMSE_ERROR / sqrt(len(ratios)) * value)
 
 
-def _converged(rows: Rows) -> Measured:
+def _converged(rows: Rows) -> MeasuredRange:
     """How far the RMSE of 4S at ε = 50 is from that without privacy, over cases and the main pairs."""
     ratios = [
         _ratio(by["4S"]["rmse"], by["original"]["rmse"])
@@ -350,7 +357,7 @@ def _converged(rows: Rows) -> Measured:
     return votes(ratios, high=_SIMILAR)
 
 
-def _naive_forms(rows: Rows) -> Measured:
+def _naive_forms(rows: Rows) -> MeasuredRange:
     ratios = [
         _ratio(by[name]["rmse"], by["naive"]["rmse"])
         for case in _CASES
@@ -360,7 +367,7 @@ def _naive_forms(rows: Rows) -> Measured:
     return votes(ratios, low=1 / _SIMILAR, high=_SIMILAR)
 
 
-def _rate(rows: Rows) -> Measured:
+def _rate(rows: Rows) -> MeasuredRange:
     """P·E(θ̂ − θ)² of 4S at ε = 50 in units of a partition's variance, largest over P ≥ 1000 on normal data."""
     found = [
         row["rmse"] ** 2 * row["n"] / (2 * 6.0**2)
@@ -368,10 +375,10 @@ def _rate(rows: Rows) -> Measured:
         if row["law"] == "Gaussian" and row["guarantee"] == "ε-DP" and row["method"] == "4S"
         and row["budget"] == 50.0 and row["P"] >= 1_000
     ]  # fmt: skip
-    return Measured.of(max(found), 2 * _RMSE_ERROR * max(found))
+    return MeasuredRange.of(max(found), 2 * _RMSE_ERROR * max(found))
 
 
-SIMULATION_CLAIMS: tuple[Claim, ...] = (
+SIMULATION_CLAIMS: tuple[PaperClaim, ...] = (
     _all(
         "Section 5.2", "4S has a smaller RMSE than 2S, 6S, 6SDD and 4SDD.",
         "largest median ratio of the RMSE of 4S to one of these, over twelve cases",
@@ -445,16 +452,16 @@ _RHOS = (0.005, 0.02, 0.08, 0.32, 1.28)
 
 
 def _claim(
-    place: str, claim: str, statistic: str, measure: Callable[[Rows], Measured], *, low: float = -inf,
+    place: str, claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], *, low: float = -inf,
     high: float = inf, part: str | None = None,
-) -> Claim:  # fmt: skip
-    return Claim(
+) -> PaperClaim:  # fmt: skip
+    return PaperClaim(
         paper="liu2023", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high, part=part
     )
 
 
-def _exactly(value: Callable[[], float]) -> Callable[[Rows], Measured]:
-    return lambda _: Measured.exact(value())
+def _exactly(value: Callable[[], float]) -> Callable[[Rows], MeasuredRange]:
+    return lambda _: MeasuredRange.exact(value())
 
 
 # ---- Algorithm 1, as printed --------------------------------------------------------------------------------------
@@ -501,28 +508,28 @@ def _raw_quantiles_move() -> float:
 # ---- Theorems -----------------------------------------------------------------------------------------------------
 
 
-def _slope(rows: Rows, column: str, error: str) -> Measured:
+def _slope(rows: Rows, column: str, error: str) -> MeasuredRange:
     """Power of P at which a mean square falls, from the smallest to the largest P."""
     first, last = rows[0], rows[-1]
     span = log(last["P"] / first["P"])
     value = log(last[column] / first[column]) / span
-    return Measured.of(value, sqrt(sum((row[error] / row[column]) ** 2 for row in (first, last))) / span)
+    return MeasuredRange.of(value, sqrt(sum((row[error] / row[column]) ** 2 for row in (first, last))) / span)
 
 
-def _over_the_claim(rows: Rows) -> Measured:
+def _over_the_claim(rows: Rows) -> MeasuredRange:
     """Logarithm of E(l* − l)² at the largest P, minus the logarithm that Corollary 5 gives."""
     last = rows[-1]
-    return Measured.of(log(last["square"]) - last["log claimed"], last["square error"] / last["square"])
+    return MeasuredRange.of(log(last["square"]) - last["log claimed"], last["square error"] / last["square"])
 
 
-def _mean_over_the_claim(rows: Rows) -> Measured:
+def _mean_over_the_claim(rows: Rows) -> MeasuredRange:
     """Logarithm of |E(l* − l)| at the largest P, minus the logarithm of 1/(2e^(Pε)P f)."""
     last = rows[-1]
     claimed = (last["log claimed"] - log(2 / 3)) / 2 - log(2)
-    return Measured.of(log(abs(last["mean"])) - claimed, last["mean error"] / abs(last["mean"]))
+    return MeasuredRange.of(log(abs(last["mean"])) - claimed, last["mean error"] / abs(last["mean"]))
 
 
-def _reading(rows: Rows, reading: str, method: str, different: bool) -> Measured:
+def _reading(rows: Rows, reading: str, method: str, different: bool) -> MeasuredRange:
     """Mean coverage of a method under a reading."""
     found = [
         row for row in rows
@@ -531,7 +538,7 @@ def _reading(rows: Rows, reading: str, method: str, different: bool) -> Measured
     repeats = found[0]["repeats"]
     value = sum(row["coverage"] for row in found) / len(found)
     error = sqrt(sum(row["coverage"] * (1 - row["coverage"]) for row in found) / repeats) / len(found)
-    return Measured.of(value, error)
+    return MeasuredRange.of(value, error)
 
 
 # ---- Tables -------------------------------------------------------------------------------------------------------
@@ -568,18 +575,18 @@ def _case(rows: Rows, method: str, epsilon: float, column: str = "SE", alpha: fl
     return float(row[column])
 
 
-def _spread(rows: Rows, method: str, epsilon: float) -> Measured:
+def _spread(rows: Rows, method: str, epsilon: float) -> MeasuredRange:
     """A standard error of one draw: median, and where 80 % of draws lie."""
-    return Measured(*(_case(rows, method, epsilon, column) for column in ("SE", "SE low", "SE high")))
+    return MeasuredRange(*(_case(rows, method, epsilon, column) for column in ("SE", "SE low", "SE high")))
 
 
-def _hold_zero(rows: Rows) -> Measured:
+def _hold_zero(rows: Rows) -> MeasuredRange:
     """The least share of draws whose interval holds 0, over methods, budgets and both censorings."""
     least = min((row for row in rows if row["method"] != "original"), key=lambda row: row["holds 0"])
-    return Measured.proportion(least["holds 0"], least["draws"])
+    return MeasuredRange.proportion(least["holds 0"], least["draws"])
 
 
-def _smaller_than_original(rows: Rows) -> Measured:
+def _smaller_than_original(rows: Rows) -> MeasuredRange:
     original = _case(rows, "original", 50.0)
     names = ("6S", "6SDD", "4S", "4SDD", "winsorized", "trimmed")
     return votes([_spread(rows, name, 50.0) for name in names], high=original)
@@ -587,7 +594,7 @@ def _smaller_than_original(rows: Rows) -> Measured:
 
 _TABLE_3 = "Table 3, section 6"
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS: tuple[PaperClaim, ...] = (
     _claim(
         "Algorithm 1", "PrivateQuantile with weights exp(−ε|j − qP|) is ε-DP.",
         "largest log-ratio of two neighbours over ε, found by hand (four values, ε = 1)",
@@ -678,7 +685,7 @@ CLAIMS: tuple[Claim, ...] = (
     _claim(
         _TABLE_3, "“The 2S method, even in an overly optimistically unachievable setting, performs the worst.”",
         "SE of 2S over that of 4S at ε = 1, generated case",
-        lambda rows: Measured.exact(_case(rows, "2S", 1.0, "SE low") / _case(rows, "4S", 1.0, "SE high")), low=1.0,
+        lambda rows: MeasuredRange.exact(_case(rows, "2S", 1.0, "SE low") / _case(rows, "4S", 1.0, "SE high")), low=1.0,
         part="table-3",
     ),
     _claim(

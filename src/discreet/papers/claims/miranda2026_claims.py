@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.papers.study import Claim, Measured, Rows, average, compared, least, most, pick, votes
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, votes
 
 __all__ = ["CLAIMS"]
 
@@ -89,14 +89,14 @@ def _poisson(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def _difference(row: Row) -> Measured:
+def _difference(row: Row) -> MeasuredRange:
     """u(M) − u(M∘S) with its Monte-Carlo error."""
     error = abs(row["difference"] / row["z"]) if row["z"] else 0.0
-    return Measured.of(row["difference"], error)
+    return MeasuredRange.of(row["difference"], error)
 
 
-def _with(row: Row) -> Measured:
-    return Measured.of(row["with"], (row["high"] - row["low"]) / 3.92)
+def _with(row: Row) -> MeasuredRange:
+    return MeasuredRange.of(row["with"], (row["high"] - row["low"]) / 3.92)
 
 
 def _spent(rows: Rows, **where: Any) -> Rows:
@@ -108,32 +108,32 @@ def _rates(rows: Rows, test: Callable[[float], bool], **where: Any) -> Rows:
     return [row for row in _spent(rows, **where) if test(row["rate"])]
 
 
-def _relative(row: Row) -> Measured:
+def _relative(row: Row) -> MeasuredRange:
     """u(M∘S)/u(M)."""
     found = _with(row)
-    return Measured(*(getattr(found, name) / row["without"] for name in ("value", "low", "high")))
+    return MeasuredRange(*(getattr(found, name) / row["without"] for name in ("value", "low", "high")))
 
 
-def _diagonal(rows: Rows) -> Measured:
+def _diagonal(rows: Rows) -> MeasuredRange:
     """How often, among settings with the same m, the loss is smallest at M = m."""
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in _spent(rows):
         groups.setdefault((row["subject"], row["method"], row["epsilon"], row["m"]), []).append(row)
     several = [group for group in groups.values() if len(group) > 1]
     right = [max(group, key=lambda row: float(row["difference"]))["M"] == group[0]["m"] for group in several]
-    return Measured.exact(sum(right) / len(right))
+    return MeasuredRange.exact(sum(right) / len(right))
 
 
-def _worsens(rows: Rows) -> Measured:
+def _worsens(rows: Rows) -> MeasuredRange:
     """Loss at ε = 2 minus that at ε = 0.25 for the same m and M, averaged."""
     early = {(r["subject"], r["method"], r["m"], r["M"]): r for r in _spent(rows, epsilon=0.25)}
     late = {(r["subject"], r["method"], r["m"], r["M"]): r for r in _spent(rows, epsilon=2.0)}
     return average(compared(_difference(early[key]), _difference(late[key])) for key in early if key in late)
 
 
-def _cost(rows: Rows, reading: str, epsilon: float, rate: float) -> Measured:
+def _cost(rows: Rows, reading: str, epsilon: float, rate: float) -> MeasuredRange:
     (row,) = pick(rows, reading=reading, epsilon=epsilon, rate=rate)
-    return Measured.of(row["cost"], row["standard error"])
+    return MeasuredRange.of(row["cost"], row["standard error"])
 
 
 _AGE = {"subject": "adult age"}
@@ -141,10 +141,10 @@ _AGE = {"subject": "adult age"}
 
 def _exact(
     place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> Claim:
-    return Claim(
-        paper="miranda2026", place=place, claim=claim, statistic=statistic, measure=lambda _: Measured.exact(value()),
-        low=low, high=high,
+) -> PaperClaim:
+    return PaperClaim(
+        paper="miranda2026", place=place, claim=claim, statistic=statistic, low=low, high=high,
+        measure=lambda _: MeasuredRange.exact(value()),
     )  # fmt: skip
 
 
@@ -153,17 +153,17 @@ def _run(
     part: str,
     claim: str,
     statistic: str,
-    measure: Callable[[Rows], Measured],
+    measure: Callable[[Rows], MeasuredRange],
     low: float = -inf,
     high: float = inf,
-) -> Claim:  # fmt: skip
-    return Claim(
+) -> PaperClaim:  # fmt: skip
+    return PaperClaim(
         paper="miranda2026", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
         part=part,
     )  # fmt: skip
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS: tuple[PaperClaim, ...] = (
     _exact(
         "Theorem 5.3", "ε^S is the largest ratio, and the bound is tight for Poisson sampling.",
         "printed ratio 1 − r + r·e^ε over the tight ε^S, ε = 1, rate r = ½",
@@ -209,8 +209,10 @@ CLAIMS: tuple[Claim, ...] = (
         "Figure 2", "figure-2", "Amplification happens near the diagonal.",
         "share of the diagonal that amplifies, ε > 0",
         lambda rows: votes(
-            (Measured.exact(float(row["amplifies"])) for row in rows if row["m"] == row["M"] and row["epsilon"] > 0),
-            low=1.0,
+            (
+                MeasuredRange.exact(float(row["amplifies"]))
+                for row in rows if row["m"] == row["M"] and row["epsilon"] > 0
+            ), low=1.0,
         ), 1.0,
     ),
     _run(
@@ -242,14 +244,14 @@ CLAIMS: tuple[Claim, ...] = (
         "Section 3", "sampling-mode", "On hours-per-week both provide a failure probability of 0.",
         "largest failure rate for rates from 0.1 on",
         lambda rows: most(
-            Measured.proportion(row["with"], 2000)
+            MeasuredRange.proportion(row["with"], 2000)
             for row in _rates(rows, lambda r: r >= 0.1, subject="adult hours-per-week")
         ), 0.0, 0.005,
     ),
     _run(
         "Section 3", "sampling-mode", "On age noisy max (Laplace) fails with less than 18 % without sampling.",
         "largest failure rate without sampling",
-        lambda rows: Measured.proportion(
+        lambda rows: MeasuredRange.proportion(
             max(row["without"] for row in _spent(rows, method="noisy max, Laplace", **_AGE)), 2000
         ), 0.0, 0.18,
     ),
@@ -286,7 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Section 6, Figure 3", "suppression-mean", "The difference in percent errors remains below 0.6 points.",
         "largest loss, Adult age, Laplace",
         lambda rows: most(
-            Measured(-d.value, -d.high, -d.low) for d in map(_difference, _spent(rows, method="laplace", **_AGE))
+            MeasuredRange(-d.value, -d.high, -d.low) for d in map(_difference, _spent(rows, method="laplace", **_AGE))
         ), 0.0, 0.6,
     ),
     _run(
@@ -298,7 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Section 6, Figure 3", "suppression-mode", "Up to 87.9 points more failures of noisy max (Laplace) on age.",
         "largest loss",
         lambda rows: most(
-            Measured(-d.value, -d.high, -d.low)
+            MeasuredRange(-d.value, -d.high, -d.low)
             for d in map(_difference, _spent(rows, method="noisy max, Laplace", **_AGE))
         ), 0.85, 0.91,
     ),
@@ -330,9 +332,9 @@ CLAIMS: tuple[Claim, ...] = (
 """In the order of the paper."""
 
 
-def _monotone(rows: Rows) -> Measured:
+def _monotone(rows: Rows) -> MeasuredRange:
     found = {(row["epsilon"], row["m"], row["M"]): row["bound"] for row in rows}
     uppers = sorted({row["M"] for row in rows})
     later = dict(pairwise(uppers))
     steps = [found[e, m, later[M]] >= value - 1e-9 for (e, m, M), value in found.items() if M in later]
-    return Measured.exact(sum(steps) / len(steps))
+    return MeasuredRange.exact(sum(steps) / len(steps))

@@ -14,7 +14,7 @@ from discreet.core.rows import Snapshot, matrix
 from discreet.core.schema import Schema
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
-from discreet.questions.question import COLUMNS, POSITIONS, WHOLE, Form, Question, column_names
+from discreet.questions.question import COLUMNS, POSITIONS, UNSAID, WHOLE, Form, Question, column_names
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
@@ -45,13 +45,13 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     schema: Schema
     columns: Sequence[str]
     n_clusters: int
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     universe: Sequence[Sequence[float]] | None = None
     iterations: int | None = None
     expected_rows: int | None = None
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         self.model()
 
     def model(self) -> DPLloyd | KMedian:

@@ -23,7 +23,7 @@ from discreet.questions.comparison.methods import (
     Finding,
     MeanDifference,
     Method,
-    NoiseAware,
+    PartitionLikelihood,
     Setting,
     Spending,
     arms_from_columns,
@@ -40,7 +40,7 @@ from discreet.results.frames import Reading
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = ["MeanComparison", "Terms", "compare_means", "compare_totals"]
+__all__ = ["MeanComparison", "ComparisonTerms", "compare_means", "compare_totals"]
 
 
 # ---- The result of comparing two arms: estimate, interval, p-value, lift and where the uncertainty comes from
@@ -337,7 +337,9 @@ def compare_means(
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
     natural = partition_labels is not None
     protection = Protection(unit, neighbours, public_facts(neighbours, arm, natural=natural))
-    terms = Terms.of(guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, rng=rng)
+    terms = ComparisonTerms.of(
+        guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, rng=rng
+    )
     check_simulation(ledger, rng)
     if partitions is None and not isinstance(terms.method, Direct | Best):
         raise InvalidParameter("partitions", None, f"is needed by {terms.method.name}", "Pass partitions=….")
@@ -356,7 +358,7 @@ def compare_means(
 
 
 @dataclass(frozen=True)
-class Terms:
+class ComparisonTerms:
     """Validated arguments that every comparison shares."""
 
     guarantee: Guarantee
@@ -377,7 +379,7 @@ class Terms:
         spread: float | None = None,
         question: Mapping[str, Any] | None = None,
         rng: Rng = None,
-    ) -> Terms:
+    ) -> ComparisonTerms:
         """Check everything that does not need the data."""
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
         chosen = method_named(method, as_published=as_published, spread=spread)
@@ -430,7 +432,11 @@ def method_named(method: Any, *, as_published: bool = False, spread: float | Non
     """The method object behind a name."""
     if isinstance(method, Method):
         return method
-    own: dict[str, Method] = {"best": Best(spread), "direct": Direct(), "noise_aware": NoiseAware(spread=spread)}
+    own: dict[str, Method] = {
+        "best": Best(spread),
+        "direct": Direct(),
+        "noise_aware": PartitionLikelihood(spread=spread),
+    }
     if isinstance(method, str) and method in own:
         if as_published:
             raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
@@ -441,7 +447,7 @@ def method_named(method: Any, *, as_published: bool = False, spread: float | Non
 def compare_totals(
     arms: Arms,
     statistic: MeanDifference,
-    terms: Terms,
+    terms: ComparisonTerms,
     allowance: Allowance,
     passed: Passed,
     *,

@@ -21,12 +21,12 @@ from discreet.core.schema import Bounds, Schema, check_unit_sum
 from discreet.inference.least_squares import JointTest
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.two_sample import Contrast, contrast, equal_means
-from discreet.questions.comparison.compare import MeanComparison, Rng, Terms, public_facts
+from discreet.questions.comparison.compare import ComparisonTerms, MeanComparison, Rng, public_facts
 from discreet.questions.comparison.methods import (
     Arms,
     Direct,
     MeanDifference,
-    NoiseAware,
+    PartitionLikelihood,
     Setting,
     Spending,
     arms_from_columns,
@@ -35,7 +35,7 @@ from discreet.questions.comparison.methods import (
     size_is_public,
 )
 from discreet.questions.comparison.question import OutcomesOfArms, arms_on_engine, plan_methods
-from discreet.questions.question import COLUMN, DEFAULT_ROWS, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form
+from discreet.questions.question import COLUMN, DEFAULT_ROWS, METHOD, NUMBER, PAIR, UNIT_SUM, UNSAID, WHOLE, Form
 from discreet.results.answer import Readable
 from discreet.results.charts import plot_readings
 from discreet.results.display import Interval
@@ -206,7 +206,7 @@ def compare_arms(
     statistic = MeanDifference(bounds=bounds, arm=arm, arms=len(columns), partitions=partitions, censor=censor)
     protection = Protection(unit, neighbours, public_facts(neighbours, arm))
     asked = {"ask": "compare_arms", "statistic": statistic.to_dict()}
-    terms = Terms.of(guarantee, statistic, protection, method=method, question=asked, rng=rng)
+    terms = ComparisonTerms.of(guarantee, statistic, protection, method=method, question=asked, rng=rng)
     check_simulation(ledger, rng)
     public = size_is_public(neighbours, arm)
     arms = arms_from_columns(
@@ -226,7 +226,7 @@ def compare_arms(
 def compare_arm_totals(
     arms: Arms,
     statistic: MeanDifference,
-    terms: Terms,
+    terms: ComparisonTerms,
     allowance: Allowance,
     passed: Passed,
     *,
@@ -262,7 +262,7 @@ def compare_arm_totals(
 def _singles(method: str, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[Contrast], dict[str, Any]]:
     """Every arm's own mean, and the noisy statistics behind them."""
     if method == "noise_aware":
-        return NoiseAware().arm_means(arms, spending, setting)
+        return PartitionLikelihood().arm_means(arms, spending, setting)
     means, measured = Direct().means(arms, spending, setting)
     singles = [contrast([mean], [1.0], kurtosis=measured.kurtosis) for mean in means]
     return singles, {"moments": np.asarray(measured.value).tolist(), "noise_scale": measured.scale}
@@ -324,7 +324,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     column: str
     _: KW_ONLY
     by: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     partitions: int | None = None
     censor: tuple[float, float] = (0.1, 0.1)
     method: str = "direct"
@@ -333,8 +333,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     spread: float | None = None
     expected_rows: int | None = None
 
-    def __post_init__(self) -> None:
-        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    def _validate(self) -> None:
         requirements.one_of("method", self.method, ("direct", "noise_aware"))
         if self.schema.categories(self.by).cells < 2:
             raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")

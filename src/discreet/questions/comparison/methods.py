@@ -41,8 +41,8 @@ from discreet.results.release import Statistic
 
 __all__ = [
     "Arms", "arms_from_columns", "CURVATURE_WEIGHT", "MeanDifference", "WinsorizedMoments", "arm_moments",
-    "size_is_public", "Best", "Direct", "Finding", "Measured", "Method", "NoiseAware", "Setting", "Spending",
-    "check_censor", "fitted",
+    "size_is_public", "Best", "Direct", "Finding", "NoisyVector", "Method", "PartitionLikelihood", "Setting",
+    "Spending", "check_censor", "fitted",
 ]  # fmt: skip
 
 
@@ -362,7 +362,7 @@ class WinsorizedMoments(Statistic):
 
 
 @dataclass(frozen=True)
-class Measured:
+class NoisyVector:
     """A noisy vector with the law of its noise.
 
     Attributes
@@ -428,12 +428,12 @@ class Spending:
             raise NotCertified("only a release that passes the door may draw; this one only plans.")
         return mechanism.measure(truth, rng=self.rng)
 
-    def measure(self, truth: Truth, sensitivity: Sensitivity) -> Measured:
+    def measure(self, truth: Truth, sensitivity: Sensitivity) -> NoisyVector:
         """Spend all of it on one vector."""
         mechanism = self.mechanism.calibrate(self.guarantee, sensitivity)
         law = mechanism.law(0.0)
         drawn = self.draw(mechanism, truth, sensitivity)
-        return Measured(drawn, mechanism.scale, float(np.max(law.variance)), excess_kurtosis(law))
+        return NoisyVector(drawn, mechanism.scale, float(np.max(law.variance)), excess_kurtosis(law))
 
 
 PLACEMENT_SHARE = 0.3
@@ -491,7 +491,7 @@ class Finding:
 def check_censor(method: Any, statistic: MeanDifference) -> None:
     """Refuse unequal censoring where the likelihood is not robust to it."""
     below, above = statistic.censor or (0.0, 0.0)
-    if below != above and statistic.partitions is not None and isinstance(method, NoiseAware | Best):
+    if below != above and statistic.partitions is not None and isinstance(method, PartitionLikelihood | Best):
         raise InvalidParameter(
             "censor",
             (below, above),
@@ -530,7 +530,7 @@ class Direct(Method):
     def parameters(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[ArmMean], Measured]:
+    def means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[ArmMean], NoisyVector]:
         """Every arm's mean, and the noisy moments behind them."""
         statistic = normed(setting.statistic, spending, len(arms.labels))
         moments = [
@@ -566,7 +566,7 @@ class Direct(Method):
 
 
 @dataclass(frozen=True)
-class NoiseAware(Method):
+class PartitionLikelihood(Method):
     """Winsorized partition means with the joint law of all sanitized statistics as likelihood (errata T6).
 
     A share of the budget measures the arms directly: that places the interval (l*, u*), from the outcome's own bounds
@@ -612,7 +612,9 @@ class NoiseAware(Method):
         if self.spread is None or setting.sizes is None:
             return PLACEMENT_SHARE
         sizes, spread = setting.sizes, self.spread
-        return min(_SHARES, key=lambda share: expected_error(NoiseAware(share), spending, setting, sizes, spread))
+        return min(
+            _SHARES, key=lambda share: expected_error(PartitionLikelihood(share), spending, setting, sizes, spread)
+        )
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         share = self.share(spending, setting)
@@ -766,9 +768,9 @@ class Best(Method):
         spread = (high - low) / 100 if self.spread is None else self.spread
         direct, aware = (
             expected_error(method, spending, setting, setting.sizes, spread)
-            for method in (Direct(), NoiseAware(spread=self.spread))
+            for method in (Direct(), PartitionLikelihood(spread=self.spread))
         )
-        return NoiseAware(spread=self.spread) if aware < direct else Direct()
+        return PartitionLikelihood(spread=self.spread) if aware < direct else Direct()
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         return self.chosen(spending, setting).run(arms, spending, setting)
@@ -784,7 +786,7 @@ def expected_error(method: Method, spending: Spending, setting: Setting, sizes: 
         direct_noise *= 1.25
     if isinstance(method, Direct):
         return math.sqrt(sampling + direct_noise)
-    if not isinstance(method, NoiseAware):
+    if not isinstance(method, PartitionLikelihood):
         raise InvalidParameter("method", method, "has no closed expected error", 'Use "direct" or "noise_aware".')
     share = method.share(spending, setting)
     first, second = spending.split([share, 1 - share])

@@ -26,8 +26,8 @@ from discreet.mechanisms.mechanism import Law
 from discreet.questions.comparison.compare import (
     FEWEST_PARTITIONS,
     FEWEST_UNITS_A_PARTITION,
+    ComparisonTerms,
     MeanComparison,
-    Terms,
     compare_totals,
     method_named,
     public_facts,
@@ -39,7 +39,7 @@ from discreet.questions.comparison.methods import (
     Direct,
     MeanDifference,
     Method,
-    NoiseAware,
+    PartitionLikelihood,
     Setting,
     Spending,
     WinsorizedMoments,
@@ -50,7 +50,18 @@ from discreet.questions.comparison.methods import (
     placed,
     size_is_public,
 )
-from discreet.questions.question import COLUMN, DEFAULT_ROWS, METHOD, NUMBER, PAIR, UNIT_SUM, WHOLE, Form, Question
+from discreet.questions.question import (
+    COLUMN,
+    DEFAULT_ROWS,
+    METHOD,
+    NUMBER,
+    PAIR,
+    UNIT_SUM,
+    UNSAID,
+    WHOLE,
+    Form,
+    Question,
+)
 from discreet.results.display import Result, number
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
@@ -89,8 +100,8 @@ def direct_detection(
 
 
 def aware_detection(
-    method: NoiseAware, spending: Spending, setting: Setting, sizes: Sequence[int], spread: float, *, power: float,
-    level: float,
+    method: PartitionLikelihood, spending: Spending, setting: Setting, sizes: Sequence[int], spread: float, *,
+    power: float, level: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Root mean square of the error of the noise-aware comparison, and the smallest difference that it finds.
 
@@ -291,7 +302,7 @@ def plan_comparison(
     low, high = statistic.bounds
     if guess > high - low:
         raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
-    methods = [Direct(), NoiseAware(spread=guess)] if count is not None else [Direct()]
+    methods = [Direct(), PartitionLikelihood(spread=guess)] if count is not None else [Direct()]
     check_censor(methods[-1], statistic)
     return plan_methods(methods, spending, setting, sizes, guess, power=power, level=level)
 
@@ -314,7 +325,7 @@ def plan_methods(
     wanted = requirements.probability("power", power)
     sampling = spread**2 * sum(1 / size for size in sizes)
     count = setting.statistic.partitions
-    if isinstance(chosen, NoiseAware):
+    if isinstance(chosen, PartitionLikelihood):
         errors[best], effect = aware_detection(chosen, spending, setting, sizes, spread, power=wanted, level=level)
     else:
         effect = direct_detection(spending, setting, sizes, spread, power=wanted, level=level)
@@ -464,10 +475,10 @@ class OutcomesOfArms(Question[A]):
             unit_sum=self.outcome if self._by_id else None,
         )
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> ComparisonTerms:
         """Validated arguments of the comparison itself."""
         facts = public_facts(self.schema.neighbours, self.statistic.arm)
-        return Terms.of(
+        return ComparisonTerms.of(
             self.guarantee, self.statistic, self.schema.protection(*facts), method=self._method,
             question=self.content(),
         )  # fmt: skip
@@ -519,7 +530,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     column: str
     _: KW_ONLY
     by: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     partitions: int | None = None
     partition_by: str | None = None
     censor: tuple[float, float] = (0.1, 0.1)
@@ -529,8 +540,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     spread: float | None = None
     expected_rows: int | None = None
 
-    def __post_init__(self) -> None:
-        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    def _validate(self) -> None:
         if self.schema.categories(self.by).cells != 2:
             raise InvalidParameter(
                 "by",
@@ -639,7 +649,9 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     def methods_plan(self) -> ComparisonPlan | None:
         """What the chosen method would show; None where nothing says how many units there are, or no formula does."""
         single = self._single()
-        if self.expected_rows is None or not isinstance(single, Direct | NoiseAware):
+        if self.expected_rows is None or not isinstance(single, Direct | PartitionLikelihood):
             return None
         planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), self._guess)
-        return planned if isinstance(single, NoiseAware) else replace(planned, notes=())  # they are about partitions
+        return (
+            planned if isinstance(single, PartitionLikelihood) else replace(planned, notes=())
+        )  # they are about partitions

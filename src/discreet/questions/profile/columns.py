@@ -24,8 +24,8 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Interval
 
 __all__ = [
-    "FineCounts", "Grid", "UnitRows", "Visitor", "array_of", "fine_counts", "plain_values", "sizes_between",
-    "unit_rows", "unit_sizes", "CellCounts", "ColumnProfile", "Estimate", "FIRST", "FoundBounds", "Located",
+    "FineCounts", "ColumnCells", "UnitRows", "Visitor", "array_of", "fine_counts", "plain_values", "sizes_between",
+    "unit_rows", "unit_sizes", "CellCounts", "ColumnProfile", "ProfiledNumber", "FIRST", "FoundBounds", "Located",
     "QUARTILES", "UNIT_SIZES", "between", "even_edges", "kurtosis_of", "located", "narrowed", "octave_quarters",
     "percent", "tidy_bounds",
 ]  # fmt: skip
@@ -308,7 +308,7 @@ _LEAST = _lower_edges()
 
 
 @dataclass(frozen=True)
-class Grid:
+class ColumnCells:
     """The cells of a column: missing is 0, other text 1; then numbers between edges, and dates between edges.
 
     A cell holds its lower edge and not its upper one; the first and the last are open. Where they are ``split``, each
@@ -353,7 +353,7 @@ class FineCounts:
         found = np.bincount(codes, None if np.isscalar(times) else times)
         self.counts[: found.size] += found.astype(np.int64, copy=False)
 
-    def cells(self, grid: Grid) -> list[int]:
+    def cells(self, grid: ColumnCells) -> list[int]:
         """How many values lie in each cell of a grid."""
         codes = np.flatnonzero(self.counts)
         place, decimals = np.divmod(np.clip(codes, _NUMBERS, _DATES - 1) - _NUMBERS, 2)
@@ -644,7 +644,7 @@ _DEPTH = 3
 """Octaves that are divided, from the largest down: what is smaller than an eighth of it is close to zero."""
 
 
-FIRST = Grid(FIRST_NUMBERS, FIRST_DATES, split=True)
+FIRST = ColumnCells(FIRST_NUMBERS, FIRST_DATES, split=True)
 """The cells of a column of which nothing is known."""
 
 
@@ -729,7 +729,7 @@ def percent(proportion: float) -> str:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ProfiledNumber:
     """A figure and the interval that the noise leaves it."""
 
     value: float
@@ -752,7 +752,7 @@ class Located:
     """What the first counts say of a column: its kind, the part of the grid it lies in, and the cells to count next."""
 
     kind: str
-    grid: Grid | None = None
+    grid: ColumnCells | None = None
     first: CellCounts | None = field(default=None, compare=False)
 
     @property
@@ -784,17 +784,17 @@ def located(counts: Any, mechanism: Any) -> Located:
         return Located("unknown")
     if kind == "date":
         edges = even_edges(*between(FIRST.dates, *run), whole=True)
-        return Located("date", Grid((), edges), dates)
+        return Located("date", ColumnCells((), edges), dates)
     clear = both.clear()  # elsewhere noise would count as fractions
     if others[clear].sum() < _FEW_FRACTIONS * both.counts[clear].sum():
         only = CellCounts(FIRST.numbers, whole, mechanism)
         again = only.standing_out() or run
         edges = octave_quarters(*between(FIRST.numbers, *again), whole=True)
-        return Located("whole number", Grid(edges), only)
-    return Located("number", Grid(octave_quarters(*between(FIRST.numbers, *run), whole=False)), both)
+        return Located("whole number", ColumnCells(edges), only)
+    return Located("number", ColumnCells(octave_quarters(*between(FIRST.numbers, *run), whole=False)), both)
 
 
-def second_counts(grid: Grid, counts: Any, mechanism: Any) -> CellCounts:
+def second_counts(grid: ColumnCells, counts: Any, mechanism: Any) -> CellCounts:
     """The counts of a column's own kind, without what is missing or of another kind."""
     counts = np.asarray(counts, dtype=float)
     if grid.dates:
@@ -802,7 +802,7 @@ def second_counts(grid: Grid, counts: Any, mechanism: Any) -> CellCounts:
     return CellCounts(grid.numbers, counts[2 : grid.first_date], mechanism)
 
 
-def narrowed(found: Located, second: CellCounts, share: float) -> Grid | None:
+def narrowed(found: Located, second: CellCounts, share: float) -> ColumnCells | None:
     """The cells in which to count a range that is narrow and far from zero once more; None where it is not."""
     chosen = chosen_bounds(found, second, share)
     apart = found.kind == "date" or chosen.low > 0 or chosen.high < 0
@@ -811,7 +811,7 @@ def narrowed(found: Located, second: CellCounts, share: float) -> Grid | None:
     edges = even_edges(chosen.low, chosen.high, whole=found.whole)
     if len(edges) <= chosen.last - chosen.first + 1:
         return None
-    return Grid((), edges) if found.kind == "date" else Grid(edges)
+    return ColumnCells((), edges) if found.kind == "date" else ColumnCells(edges)
 
 
 def chosen_bounds(found: Located, second: CellCounts, share: float) -> FoundBounds:
@@ -846,13 +846,13 @@ class ColumnProfile:
 
     name: str
     kind: str
-    missing: Estimate
-    unreadable: Estimate
+    missing: ProfiledNumber
+    unreadable: ProfiledNumber
     low: float | None = None
     high: float | None = None
-    held: Estimate | None = None
-    quartiles: tuple[Estimate, ...] = ()
-    distinct: Estimate | None = None
+    held: ProfiledNumber | None = None
+    quartiles: tuple[ProfiledNumber, ...] = ()
+    distinct: ProfiledNumber | None = None
     histogram: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
 
     def declared(self) -> Column | None:
@@ -876,7 +876,7 @@ class ColumnProfile:
         marked = "," if abs(value) >= _MARKED else ""
         return f"{value:{marked}.0f}" if self.kind == "whole number" else f"{value:{marked}.6g}"
 
-    def shown_about(self, found: Estimate) -> str:
+    def shown_about(self, found: ProfiledNumber) -> str:
         """A value that is known about, without digits that its interval does not support."""
         width = float(found.interval.high) - float(found.interval.low)
         if self.kind != "number" or not width > 0:
@@ -927,7 +927,7 @@ class ColumnProfile:
 def summarised(
     name: str,
     found: Located,
-    first: tuple[Estimate, Estimate],
+    first: tuple[ProfiledNumber, ProfiledNumber],
     second: CellCounts,
     last: CellCounts,
     share: float,
@@ -949,7 +949,7 @@ def summarised(
         unreadable=first[1],
         low=low,
         high=high,
-        held=Estimate(held[0], Interval(held[1], held[2], level)),
+        held=ProfiledNumber(held[0], Interval(held[1], held[2], level)),
         quartiles=quartiles,
         histogram=(last.edges, tuple(last.counts.tolist())),
     )
@@ -971,11 +971,11 @@ def _closest(grids: Sequence[CellCounts], q: float, level: float) -> tuple[float
     return (min(max(value, low), high), low, high) if low < high else found[0]  # both miss once in 1 / (1 - level)
 
 
-def _quartile(found: Sequence[float], level: float, whole: bool) -> Estimate:
+def _quartile(found: Sequence[float], level: float, whole: bool) -> ProfiledNumber:
     """A quantile between edges; of whole numbers it is one of them."""
     value, low, high = found
     value, high = (math.floor(value), high - 1) if whole else (value, high)
-    return Estimate(float(value), Interval(min(low, value), max(high, value), level))
+    return ProfiledNumber(float(value), Interval(min(low, value), max(high, value), level))
 
 
 def _day(count: float) -> date:

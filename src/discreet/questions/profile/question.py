@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,10 +30,10 @@ from discreet.questions.profile.columns import (
     QUARTILES,
     UNIT_SIZES,
     CellCounts,
+    ColumnCells,
     ColumnProfile,
-    Estimate,
-    Grid,
     Located,
+    ProfiledNumber,
     fine_counts,
     kurtosis_of,
     labelled,
@@ -45,7 +45,7 @@ from discreet.questions.profile.columns import (
     summarised,
     unit_rows,
 )
-from discreet.questions.question import COLUMNS, METHOD, SHARE, Form, Question, column_names
+from discreet.questions.question import COLUMNS, METHOD, SHARE, UNSAID, Form, Question, column_names
 from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
@@ -68,7 +68,7 @@ _LEAST = 1e-12
 """Noise that is all but nothing counts as this variance."""
 
 
-def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level: float) -> Estimate:
+def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level: float) -> ProfiledNumber:
     """The number of units, not below zero: the mean of all histograms' totals, each weighed by its precision.
 
     Examples
@@ -89,7 +89,7 @@ def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level
     kurtosis = float(np.sum(np.asarray(shapes) * (weights**2 * variances) ** 2)) / deviation**4
     reach = float(NoiseSum(0.0, [deviation], kurtosis).quantile((1 + level) / 2))
     found = float(weights @ totals)
-    return Estimate(max(found, 0.0), Interval(max(found - reach, 0.0), max(found + reach, 0.0), level))
+    return ProfiledNumber(max(found, 0.0), Interval(max(found - reach, 0.0), max(found + reach, 0.0), level))
 
 
 # ---- Unit limits: how many rows units have, and the limit that loses least
@@ -148,12 +148,12 @@ class UnitSizes:
         """The limit whose error is least."""
         return min((edge - 1 for edge in UNIT_SIZES), key=self.error)
 
-    def whole(self, level: float) -> Estimate:
+    def whole(self, level: float) -> ProfiledNumber:
         """Proportion of the units that the best limit leaves whole, with an interval that holds for every limit."""
         beyond, least, most = self._cells.beyond(UNIT_SIZES.index(self.best_limit + 1), level)
         units = max(float(self._cells.counts.sum()), 1.0)
         kept = [min(max(1 - lost / units, 0.0), 1.0) for lost in (beyond, most, least)]
-        return Estimate(kept[0], Interval(kept[1], kept[2], level))
+        return ProfiledNumber(kept[0], Interval(kept[1], kept[2], level))
 
     def words(self, unit: str) -> str:
         """The limit, and what it loses, in a sentence."""
@@ -243,17 +243,17 @@ class ProfileRelease(Readable):
         return {name: self._column(name) for name in self.names}
 
     @cached_property
-    def units(self) -> Estimate:
+    def units(self) -> ProfiledNumber:
         """Number of units."""
         return self._units(_LEVEL)
 
     @cached_property
-    def _units_of_proportions(self) -> Estimate:
+    def _units_of_proportions(self) -> ProfiledNumber:
         return self._units(_HALF_MISS)
 
-    def _units(self, level: float) -> Estimate:
+    def _units(self, level: float) -> ProfiledNumber:
         if self.size is not None:
-            return Estimate(float(self.size), Interval(self.size, self.size, level))
+            return ProfiledNumber(float(self.size), Interval(self.size, self.size, level))
         drawn = ((stage.mechanism, name, counts) for stage in self.stages for name, counts in stage.counts.items())
         # A single count is of distinct labels, but for that of the units.
         return counted_units([(by, counts) for by, name, counts in drawn if len(counts) > 1 or name == TOTAL], level)
@@ -272,7 +272,7 @@ class ProfileRelease(Readable):
         return {name: located(first.counts[name], first.mechanism) for name in self.names}
 
     @cached_property
-    def narrower(self) -> dict[str, Grid]:
+    def narrower(self) -> dict[str, ColumnCells]:
         """Columns whose range is to be divided once more, from the first two draws."""
         second = self.stages[1]
         found = {
@@ -293,26 +293,26 @@ class ProfileRelease(Readable):
             last = second_counts(narrow, stages[2].counts[name], stages[2].mechanism)
         return summarised(name, found, (missing, other), second, last, share=self.share, level=_LEVEL)
 
-    def _text(self, name: str, kind: str, missing: Estimate, other: Estimate) -> ColumnProfile:
+    def _text(self, name: str, kind: str, missing: ProfiledNumber, other: ProfiledNumber) -> ColumnProfile:
         distinct = None
         if len(self.stages) > 2 and kind == "text":
             distinct = self._counted(self.stages[2], name, 0)
             kind = labelled(kind, distinct.value, self.units.value)
         return ColumnProfile(name=name, kind=kind, missing=missing, unreadable=other, distinct=distinct)
 
-    def _counted(self, stage: Stage, name: str, place: int, level: float = _LEVEL) -> Estimate:
+    def _counted(self, stage: Stage, name: str, place: int, level: float = _LEVEL) -> ProfiledNumber:
         """One whole number that was measured, not below zero."""
         measured = float(stage.counts[name][place])
         low, high = (float(np.max(end)) for end in stage.mechanism.confidence_interval(measured, level))
-        return Estimate(max(measured, 0.0), Interval(max(low, 0.0), max(high, 0.0), level))
+        return ProfiledNumber(max(measured, 0.0), Interval(max(low, 0.0), max(high, 0.0), level))
 
-    def _proportion(self, name: str, place: int) -> Estimate:
+    def _proportion(self, name: str, place: int) -> ProfiledNumber:
         """A count over the number of units: both lie in their intervals at once."""
         part, whole = self._counted(self.stages[0], name, place, _HALF_MISS), self._units_of_proportions
         shown = min(part.value / max(whole.value, 1.0), 1.0)
         low = min(part.interval.low / max(whole.interval.high, 1.0), shown)
         high = 1.0 if whole.interval.low < 1 else min(max(part.interval.high / whole.interval.low, shown), 1.0)
-        return Estimate(shown, Interval(low, high, _LEVEL))
+        return ProfiledNumber(shown, Interval(low, high, _LEVEL))
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every figure with its interval."""
@@ -431,7 +431,7 @@ class Counting:
         By column of text, the number of its distinct labels, in a list.
     """
 
-    cells: Callable[[Mapping[str, Grid]], dict[str, list[int]]]
+    cells: Callable[[Mapping[str, ColumnCells]], dict[str, list[int]]]
     unit_sizes: Callable[[], list[int]]
     distinct: Callable[[Sequence[str]], dict[str, list[int]]]
 
@@ -469,14 +469,13 @@ class ProfileQuestion(Question[ProfileRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "proportion": SHARE, "order": METHOD}
     schema: Schema
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     columns: str | Sequence[str] = ()
     proportion: float = 0.95
     order: Order = "ymd"
 
-    def __post_init__(self) -> None:
-        requirements.instance("guarantee", self.guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
+    def _validate(self) -> None:
         names = self.names
         unit = self.schema.unit.column
         if unit in names or (not names and unit is None):
@@ -490,6 +489,9 @@ class ProfileQuestion(Question[ProfileRelease]):
                 "schema", "where, related", "a profile reads the columns of one table as they are", "Leave both out."
             )
         self.first  # noqa: B018  (refuses what cannot be met)
+
+    def of_source(self, names: Callable[[], tuple[str, ...]]) -> Self:
+        return self if column_names(self.columns, "columns") else replace(self, columns=names())
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -553,7 +555,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         each = unit_rows(rows, self.names, self.order) if self.names else None
         fine = {} if each is None else fine_counts(each, self.names)
 
-        def cells(grids: Mapping[str, Grid]) -> dict[str, list[int]]:
+        def cells(grids: Mapping[str, ColumnCells]) -> dict[str, list[int]]:
             return {name: fine[name].cells(grid) for name, grid in grids.items()}
 
         def distinct(texts: Sequence[str]) -> dict[str, list[int]]:

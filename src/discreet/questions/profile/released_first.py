@@ -154,7 +154,7 @@ def private_limit(question: Question[Any], schema: Schema) -> PrivateContributio
         return None
     try:
         without = replace(schema, unit=replace(schema.unit, contribution=None))
-        replace(question, schema=without).claim(None)  # type: ignore[type-var]  # questions are dataclasses
+        question.changed(schema=without).claim(None)
     except InvalidParameter as refusal:
         return declared if refusal.name == "contribution" else None
     return None
@@ -195,8 +195,8 @@ def released_first(question: Question[Any], schema: Schema) -> dict[str, Profile
 def _limited(question: Question[A], schema: Schema, limit: Contribution) -> Question[A]:
     """The question with a limit in the place of the private one: its own, or that of the schema."""
     if getattr(question, "contribution", None) is not None:
-        return replace(question, schema=schema, contribution=limit)  # type: ignore[type-var]
-    return replace(question, schema=replace(schema, unit=replace(schema.unit, contribution=limit)))  # type: ignore[type-var]
+        return question.changed(schema=schema, contribution=limit)
+    return question.changed(schema=replace(schema, unit=replace(schema.unit, contribution=limit)))
 
 
 def check_approvable(first: Iterable[str], ledger: Ledger) -> None:
@@ -295,7 +295,7 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
         if not _counts_all(question):
             beyond = f"{100 * sizes.dropped(sizes.best_limit):.1f} %"
             notes["limit"] += f"; intervals do not account for rows beyond, about {beyond}"
-    asked: Question[A] = replace(question, schema=known, **changed)  # type: ignore[type-var]  # all are dataclasses
+    asked = question.changed(schema=known, **changed)
     asked = asked if release is None else _limited(asked, known, limit)
     return Settled(asked, tuple(bounds.items()), asked.schema.unit, notes)
 

@@ -18,7 +18,16 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.truth import Floats
 from discreet.core.schema import Contribution, Schema
 from discreet.inference.least_squares import JointTest, LeastSquares
-from discreet.questions.question import COLUMN, COLUMNS, WHOLE, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    UNSAID,
+    WHOLE,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading
@@ -28,7 +37,7 @@ from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_li
 
 __all__ = [
     "Coefficients", "CoefficientsQuestion", "CoefficientsRelease", "Design", "ExpectedError", "Fitted",
-    "LinearEstimate", "LinearFit", "SubModel", "Term",
+    "LinearEstimate", "LinearFit", "SubModel", "Coefficient",
 ]  # fmt: skip
 
 
@@ -67,7 +76,7 @@ F = TypeVar("F", bound=Fitted, covariant=True)
 
 
 @dataclass(frozen=True)
-class Term:
+class Coefficient:
     """One coefficient of a regression.
 
     Attributes
@@ -113,8 +122,8 @@ class Design(Generic[F]):
         The fit with noise and sampling, and with noise alone.
     """
 
-    outcome: Term
-    terms: tuple[Term, ...]
+    outcome: Coefficient
+    terms: tuple[Coefficient, ...]
     labels: Mapping[str, Sequence[Any]]
     sampled: F
     observed: F
@@ -528,7 +537,7 @@ class CoefficientsQuestion(MeasuredQuestion[R]):
     schema: Schema
     column: str
     on: str | Sequence[str]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None

@@ -33,13 +33,13 @@ from discreet.questions.bounded import fractions
 from discreet.questions.covariance import MOST_PARTS, tensor_measurement
 from discreet.questions.question import MODELS, Expected, Forecast, Form, Measurement, column_names
 from discreet.questions.regression.fit import (
+    Coefficient,
     CoefficientsQuestion,
     CoefficientsRelease,
     Design,
     ExpectedError,
     LinearFit,
     SubModel,
-    Term,
 )
 from discreet.questions.regression.moments import (
     MomentBoxes,
@@ -90,7 +90,7 @@ def squares_step(guarantee: Guarantee, terms: int, rows: int, neighbours: Neighb
 
 
 def exact_squares(
-    rows: Snapshot, selected: Selected, fit: LeastSquares, terms: Sequence[Term], outcome: Term
+    rows: Snapshot, selected: Selected, fit: LeastSquares, terms: Sequence[Coefficient], outcome: Coefficient
 ) -> NDArray[Any]:
     """Totals of (2(w·z)² − 1)(2e² − 1), each square over its largest value, still private."""
     pulls, reaches, cut = MeasuredSquares.pulls(fit)
@@ -110,7 +110,7 @@ def measured_squares(fit: LeastSquares, stored: dict[str, Any], before: int = 0)
     return MeasuredSquares(fit, np.array(own, dtype=float), variance)
 
 
-def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Term]]) -> dict[str, list[float]]:
+def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Coefficient]]) -> dict[str, list[float]]:
     """Σ value·term as a function of grid steps and labels."""
     found = {"": [0.0], **{name: [0.0] for name in selected.columns}}
     found |= {name: [0.0] * len(schema.categories(name).labels) for name in selected.by}
@@ -469,7 +469,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         size = self.public_size(*moments.columns, *moments.labels)
         return Expected(rows=self.expected_rows if size is None else size)
 
-    def _moves(self, moments: Moments, term: Term) -> tuple[float, ...]:
+    def _moves(self, moments: Moments, term: Coefficient) -> tuple[float, ...]:
         """How far noise in each total moves a coefficient, in the scenario of a plan."""
         return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
 

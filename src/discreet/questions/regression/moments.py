@@ -30,7 +30,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.bounded import clipped, fractions
 from discreet.questions.covariance import TensorParts, bounds_of_columns
-from discreet.questions.regression.fit import CONSTANT, Term
+from discreet.questions.regression.fit import CONSTANT, Coefficient
 from discreet.results.release import Statistic
 
 __all__ = [
@@ -116,7 +116,7 @@ class RegressionColumns(ABC):
         """Combinations of labels."""
         return math.prod(len(labels) for labels in self.labels.values())
 
-    def linear(self, term: Term) -> Linear:
+    def linear(self, term: Coefficient) -> Linear:
         """A term as a function of a row."""
         constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
         if term.column in self.columns:
@@ -131,23 +131,23 @@ class RegressionColumns(ABC):
             constants += 1.0
         return Linear(constants, slopes)
 
-    def _terms(self, column: str) -> list[Term]:
+    def _terms(self, column: str) -> list[Coefficient]:
         """The term of a number, or those of all labels but the first."""
         if column in self.columns:
             low, high = self.bounds[self.columns.index(column)]
-            return [Term(column, column, low=low, width=high - low)]
-        return [Term(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
+            return [Coefficient(column, column, low=low, width=high - low)]
+        return [Coefficient(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
 
     @property
-    def explained(self) -> Term:
+    def explained(self) -> Coefficient:
         """The outcome."""
         return self._terms(self.outcome)[0]
 
-    def terms(self, on: Sequence[str]) -> tuple[Term, ...]:
+    def terms(self, on: Sequence[str]) -> tuple[Coefficient, ...]:
         """The terms of a regression on some of the columns."""
-        return (Term(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
+        return (Coefficient(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
 
-    def spread(self, term: Term) -> float:
+    def spread(self, term: Coefficient) -> float:
         """What a plan expects of a term's standard deviation between its bounds."""
         if term.label is not None:
             share = 1 / len(self.labels[term.column])
@@ -489,7 +489,7 @@ def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
     return replace(fit, terms=tuple(map(of.linear, of.terms(on))))
 
 
-def moved_per_row(moments: Moments, term: Term) -> Array:
+def moved_per_row(moments: Moments, term: Coefficient) -> Array:
     """How far noise in each total moves a coefficient, times the number of rows.
 
     Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
@@ -526,10 +526,10 @@ def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> flo
     return float(read.noise_of(weights)[0].sum())
 
 
-def _middle(moments: Moments, term: Term) -> float:
+def _middle(moments: Moments, term: Coefficient) -> float:
     return 0.5 if term.label is None else 1 / len(moments.labels[term.column])
 
 
-def _around(moments: Moments, term: Term, mean: float) -> Linear:
+def _around(moments: Moments, term: Coefficient, mean: float) -> Linear:
     found = moments.linear(term)
     return Linear(found.constants - mean, found.slopes)

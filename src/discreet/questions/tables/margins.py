@@ -43,6 +43,7 @@ from discreet.questions.question import (
     COLUMN,
     FLAG,
     TABLES,
+    UNSAID,
     WEIGHTS,
     WHOLE,
     Forecast,
@@ -872,7 +873,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     }
     schema: Schema
     tables: Sequence[str | Sequence[str]]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     weights: Weights = "tables"
     accuracy: Accuracy = "sum"

@@ -31,7 +31,7 @@ from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
-from discreet.questions.question import COLUMNS, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
 from discreet.results.answer import Answer
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
@@ -602,7 +602,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
     schema: Schema
     columns: str | Sequence[str]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
 

@@ -25,6 +25,7 @@ from discreet.questions.question import (
     COLUMNS,
     DEFAULT_ROWS,
     SHARES,
+    UNSAID,
     WHOLE,
     Form,
     MeasuredQuestion,
@@ -118,7 +119,7 @@ class TableTest(Question[TestedRelease]):
     contribution: Contribution | None
     expected_rows: int | None
 
-    def __post_init__(self) -> None:
+    def _validate(self) -> None:
         require_independent_rows(self.schema, self.contribution)
         self.table  # noqa: B018  (refuses before anything is planned or spent)
         self._check()
@@ -196,7 +197,7 @@ class GoodnessOfFitQuestion(TableTest):
     schema: Schema
     column: str
     probabilities: Sequence[float]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
@@ -244,7 +245,7 @@ class HomogeneityQuestion(_TwoWayTest):
     schema: Schema
     column: str
     by: str
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
@@ -266,7 +267,7 @@ class IndependenceQuestion(_TwoWayTest):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
     columns: Sequence[str]
-    guarantee: Guarantee
+    guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
